@@ -11,8 +11,9 @@
 namespace cropdl::files {
 
 // open(2) with O_CLOEXEC, at any number; -1 with errno. A regular file of the effective user whose mode
-// forbids the access, and forbade it at the cut (`mode_then`), gets the missing owner bits during the open. A
-// mode that lost bits since then is respected. `flags` must not make a file.
+// forbids the access, and forbade it at the cut (`mode_then`), is opened in a user namespace,
+// and where there is none, gets the missing owner bits during the open: a process that is killed just then
+// leaves them. A mode that lost bits since then is respected. `flags` must not make a file.
 int open_despite_mode(const std::string& path, int flags, uint32_t mode_then);
 
 }  // namespace cropdl::files

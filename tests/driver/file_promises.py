@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 from driver import Log, PATIENCE, Place, TooLate, app, check_refused, check_whole, expect, keeper_of, launcher, logs_of, promise_main, take_checkpoint, tool
@@ -414,6 +415,28 @@ def unchanged_input():
     with Place("reads") as place:
         said = reads_on(place, read_version(place), ("--files=fail",))
         expect(said == ["cropdl-restart: continues from version 1"], said)
+
+
+@promise("files.half_read_directory_that_changed_is_refused_where_places_count_names")
+def counted_names():
+    """On a tmpfs. As it was, the other half of its names is read, each once."""
+    with Place("directories") as place, tempfile.TemporaryDirectory(dir="/dev/shm") as names:
+        for i in range(60):
+            open(f"{names}/{i}", "w").close()
+        with open(place.path("in"), "w") as f:
+            f.write("".join(f"line {i}\n" for i in range(60)))
+        job = place.start(protected(place, "reads", ("--in", place.path("in"), "--directory", names) + STEPS))
+        job.wait_for_step(8)
+        _, _, bounds = take_checkpoint(place, job)
+        job.kill_running()
+        then = os.stat(names)
+        open(f"{names}/late", "w").close()
+        refused_restart(place, f"the program had read a part of the names in its directory {names} (descriptor 5), which has changed since")
+        os.unlink(f"{names}/late")
+        os.utime(names, ns=(then.st_atime_ns, then.st_mtime_ns))
+        job = place.restart()
+        wait_for_new_steps(job, bounds, 60)
+        ends_well(job)
 
 
 @promise("files.other_directories_of_the_same_names_are_named_or_refused")

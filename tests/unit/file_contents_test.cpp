@@ -4,7 +4,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +17,7 @@
 #include <utility>
 
 #include "restart/content.h"
+#include "restart/files/closed_mode.h"
 
 namespace cropdl::files {
 namespace {
@@ -98,6 +104,44 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
   replace("of somebody else");
   EXPECT_FALSE(apply(content));
   EXPECT_EQ(read("log"), "of somebody else");
+}
+
+// Whether this process, in a user namespace of its own, may write to a file of its user that its mode
+// forbids.
+bool namespaces_help(const std::string& path) {
+  const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
+  if (unshare(CLONE_NEWUSER) != 0) return false;
+  std::ofstream("/proc/self/setgroups") << "deny";
+  std::ofstream("/proc/self/uid_map") << user << " " << user << " 1";
+  std::ofstream("/proc/self/gid_map") << group << " " << group << " 1";
+  return open(path.c_str(), O_WRONLY) >= 0;
+}
+
+// In a child, as a user without capabilities. The mode is unchanged even while the file is opened: a change
+// would show in the time of its status.
+TEST_F(FileContents, AClosedModeIsNotChangedWhereUsersMayHaveNamespaces) {
+  enum { kGood, kNotOpened, kChanged, kNoNamespaces };
+  std::filesystem::permissions(folder_, std::filesystem::perms::all);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr unsigned kNobody = 65534;
+    if (geteuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) _exit(kNoNamespaces);
+    prctl(PR_SET_DUMPABLE, 1);  // else /proc/self belongs to root now
+    const int made = open(path("closed").c_str(), O_RDWR | O_CREAT, 0400);
+    struct stat before {
+    }, after{};
+    fstat(made, &before);
+    usleep(20'000);  // longer than the clock of time stamps ticks
+    const int opened = open_despite_mode(path("closed"), O_WRONLY, 0400);
+    fstat(made, &after);
+    if (!namespaces_help(path("closed"))) _exit(kNoNamespaces);
+    if (opened < 0) _exit(kNotOpened);
+    _exit(before.st_ctim.tv_nsec == after.st_ctim.tv_nsec ? kGood : kChanged);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoNamespaces) GTEST_SKIP() << "no user namespaces here";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kGood) << status;
 }
 
 }  // namespace

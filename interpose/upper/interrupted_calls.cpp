@@ -1,0 +1,172 @@
+// What an interruption by a signal means for the call that a thread was making.
+#include <asm/unistd.h>
+#include <linux/futex.h>
+
+#include "interpose/upper/handlers.h"
+
+#pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
+extern "C" {
+extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[];
+extern const char cropdl_sigwait_made[], cropdl_sigwait_noted[];
+}
+#pragma GCC visibility pop
+
+namespace cropdl::upper {
+namespace {
+
+struct VdsoFrame {  // as entry.S lays it out
+  uint64_t alignment, entry, rdi, rsi, rdx, r15, r14, r13, r12, rbp, rbx;
+};
+
+void begin_vdso_call_anew(seam::ThreadRecord* t, greg_t* g) {
+  const uint64_t at = t->vdso_frame;
+  if (at == 0) return;
+  const auto* f = reinterpret_cast<const VdsoFrame*>(at);
+  g[REG_RIP] = static_cast<greg_t>(f->entry);
+  g[REG_RSP] = static_cast<greg_t>(at + sizeof *f);
+  g[REG_RDI] = static_cast<greg_t>(f->rdi);
+  g[REG_RSI] = static_cast<greg_t>(f->rsi);
+  g[REG_RDX] = static_cast<greg_t>(f->rdx);
+  g[REG_R15] = static_cast<greg_t>(f->r15);
+  g[REG_R14] = static_cast<greg_t>(f->r14);
+  g[REG_R13] = static_cast<greg_t>(f->r13);
+  g[REG_R12] = static_cast<greg_t>(f->r12);
+  g[REG_RBP] = static_cast<greg_t>(f->rbp);
+  g[REG_RBX] = static_cast<greg_t>(f->rbx);
+  t->vdso_frame = 0;
+}
+
+// Ends the system call at the instruction pointer with EINTR.
+void end_with_eintr(greg_t* g) {
+  g[REG_RAX] = kInterrupted;
+  g[REG_RIP] += sizeof kSyscall;
+}
+
+// Ends the core's wait for an owned futex instead of letting the kernel restart it. After a restart the
+// kernel does not know the owner's id, so the core must examine the futex again (futexes.cpp).
+void leave_owned_futex(greg_t* g) {
+  const auto ip = static_cast<uint64_t>(g[REG_RIP]);
+  if (ip - seam::kCore >= seam::kCoreSize || g[REG_RAX] != __NR_futex || !futex_has_owner(g[REG_RSI])) return;
+  if (!is_child() && *reinterpret_cast<const uint16_t*>(ip) == kSyscall) end_with_eintr(g);
+}
+
+// System calls that the kernel restarts after a handler with SA_RESTART, and ends with EINTR after another
+// handler (man 7 signal).
+bool is_restarted(long nr, long operation) {
+  switch (nr) {
+    case __NR_read:
+    case __NR_readv:
+    case __NR_preadv:
+    case __NR_preadv2:
+    case __NR_write:
+    case __NR_writev:
+    case __NR_pwritev:
+    case __NR_pwritev2:
+    case __NR_sendfile:
+    case __NR_splice:
+    case __NR_tee:
+    case __NR_vmsplice:
+    case __NR_getrandom:
+    case __NR_ioctl:
+    case __NR_open:
+    case __NR_openat:
+    case __NR_openat2:
+    case __NR_creat:
+    case __NR_wait4:
+    case __NR_waitid:
+    case __NR_accept:
+    case __NR_accept4:
+    case __NR_connect:
+    case __NR_recvfrom:
+    case __NR_recvmsg:
+    case __NR_recvmmsg:
+    case __NR_sendto:
+    case __NR_sendmsg:
+    case __NR_sendmmsg:
+    case __NR_flock:
+    case __NR_mq_timedsend:
+    case __NR_mq_timedreceive:
+    case 449:  // futex_waitv
+    case 455:  // futex_wait
+      return true;
+    case __NR_fcntl:
+      return operation == 7 /* F_SETLKW */ || operation == 38 /* F_OFD_SETLKW */;
+    case __NR_futex:
+      operation &= FUTEX_CMD_MASK;
+      return operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
+    default:
+      return false;
+  }
+}
+
+// The core's own signals all have SA_RESTART: after one of them, the interrupted call is at its instruction
+// again. This notes the instruction, so that a handler of the program without SA_RESTART that runs next ends
+// the call as natively. (A call that has not begun looks the same if an earlier call left this value in rcx.
+// It ends as if the signal had come a moment later.)
+void note_rewound(seam::ThreadRecord* t, const greg_t* g) {
+  const auto ip = static_cast<uint64_t>(g[REG_RIP]);
+  t->rewound = 0;
+  if (static_cast<uint64_t>(g[REG_RCX]) != ip + sizeof kSyscall || !is_restarted(g[REG_RAX], g[REG_RSI]))
+    return;
+  uint16_t instruction;
+  if (copy_in(&instruction, static_cast<long>(ip)) && instruction == kSyscall) t->rewound = ip;
+}
+
+// Completes a signal wait that the kernel has ended but whose sender is not yet translated.
+void end_sigwait(seam::ThreadRecord* t, greg_t* g) {
+  const auto made = reinterpret_cast<uint64_t>(cropdl_sigwait_made);
+  const auto noted = reinterpret_cast<uint64_t>(cropdl_sigwait_noted);
+  if (static_cast<uint64_t>(g[REG_RIP]) - made < noted - made) {
+    t->sender_untranslated = g[REG_RAX] > 0 ? static_cast<uint64_t>(g[REG_RSI]) : 0;
+    g[REG_RIP] = static_cast<greg_t>(noted);
+  }
+  tell_waited(t);
+}
+
+}  // namespace
+
+void note_descriptor(const greg_t* g) {
+  const auto ip = static_cast<uint64_t>(g[REG_RIP]);
+  if (ip < reinterpret_cast<uint64_t>(cropdl_descriptor_made) ||
+      ip >= reinterpret_cast<uint64_t>(cropdl_descriptor_noted))
+    return;
+  const auto fd = static_cast<uint64_t>(g[REG_RAX]);
+  if (fd < seam::kMaxDescriptors) seam::set_owned(seam::state(), fd, true);
+}
+
+void settle(seam::ThreadRecord* t, ucontext_t* context) {
+  auto* g = context->uc_mcontext.gregs;
+  begin_vdso_call_anew(t, g);
+  leave_owned_futex(g);
+  end_sigwait(t, g);
+  if (!is_child()) note_descriptor(g);
+}
+
+void settle_for_core(seam::ThreadRecord* t, ucontext_t* context) {
+  settle(t, context);
+  note_rewound(t, context->uc_mcontext.gregs);
+}
+
+void end_rewound_call(seam::ThreadRecord* t, const seam::SignalAction& action, greg_t* g) {
+  const uint64_t at = t->rewound;
+  t->rewound = 0;
+  if (at == 0 || at != static_cast<uint64_t>(g[REG_RIP]) || (action.flags & seam::kSaRestart) != 0) return;
+  if (static_cast<uint64_t>(g[REG_RCX]) == at + sizeof kSyscall) end_with_eintr(g);
+}
+
+uint64_t mask_before(seam::ThreadRecord* t, int sig, const ucontext_t* context) {
+  const auto* g = context->uc_mcontext.gregs;
+  const auto ip = static_cast<uint64_t>(g[REG_RIP]);
+  const auto given = static_cast<greg_t>(t->masked_wait);
+  const bool has_ended =
+      given != 0 && g[REG_RAX] == kInterrupted && ip - seam::kCore < seam::kCoreSize &&
+      reinterpret_cast<const uint16_t*>(ip)[-1] == kSyscall &&
+      (g[REG_RDI] == given || g[REG_R8] == given || g[REG_R9] == given || g[REG_R10] == given);
+  if (!has_ended) return context->uc_sigmask.__val[0];
+  t->masked_wait = 0;
+  // false: a signal of the core ended the wait just before.
+  const bool by_it = (t->wait_mask >> (sig - 1) & 1) == 0;
+  return by_it ? t->wait_mask : context->uc_sigmask.__val[0];
+}
+
+}  // namespace cropdl::upper

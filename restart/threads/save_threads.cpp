@@ -1,0 +1,157 @@
+// What an image holds of the program's threads besides their records (program_threads.h).
+#include <linux/kcmp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <ctime>
+
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "restart/process/clocks.h"
+#include "restart/threads/program_threads.h"
+#include "restart/threads/work_on_threads.h"
+
+namespace cropdl::program_threads {
+
+using seam::ThreadRecord;
+
+namespace {
+
+// Returns whether the calling thread shares directories and umask with thread `main`. Without kcmp (an old
+// kernel, or a container that forbids it), compares the values.
+bool shares_directories(pid_t main) {
+  const auto own = static_cast<pid_t>(syscall(SYS_gettid));
+  const long compared = syscall(SYS_kcmp, main, own, KCMP_FS, 0, 0);
+  if (compared >= 0) return compared == 0;
+  const auto values = [](pid_t tid) {
+    std::string all;
+    for (const char* const link : {"cwd", "root"}) {
+      char path[PATH_MAX];
+      const ssize_t length =
+          readlink(formatted("/proc/self/task/{}/{}", tid, link).c_str(), path, sizeof path);
+      all.append(path, static_cast<size_t>(std::max<ssize_t>(0, length))).push_back('\n');
+    }
+    const std::string status = kernel_text(formatted("/proc/self/task/{}/status", tid));
+    const size_t mask = status.find("\nUmask:");
+    return mask == std::string::npos ? all : all + status.substr(mask, status.find('\n', mask + 1) - mask);
+  };
+  return values(main) == values(own);
+}
+
+struct Seen {
+  SavedThread saved;
+  std::string refusal;
+};
+
+// Runs on the thread itself.
+Seen look(const ThreadRecord& t, const process::AttributeValues& mains, pid_t main) {
+  Seen seen;
+  SavedThread& s = seen.saved;
+  s.record = static_cast<uint32_t>(&t - seam::state()->threads);
+  char name[17] = {};
+  prctl(PR_GET_NAME, name);
+  s.name = name;
+  auto differing = process::differing_attributes(mains);
+  if (!differing) {
+    seen.refusal = name_of(t, s.name) + " " + differing.error().message;
+    return seen;
+  }
+  s.attributes = std::move(*differing);
+  if (!shares_directories(main)) {
+    seen.refusal =
+        name_of(t, s.name) +
+        " has a directory and a mask of file modes of its own (unshare, clone), which cannot be saved yet";
+    return seen;
+  }
+  timespec cpu{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+  s.cpu = cpu.tv_sec * 1'000'000'000 + cpu.tv_nsec + t.cpu_before;
+  s.usage = process::usage_of_thread(t.usage_before);
+  return seen;
+}
+
+// Keeps signal stacks of ended threads out of the image. The core maps them again.
+void give_back_signal_stacks() {
+  auto* s = seam::state();
+  for (uint32_t i = 1; i < s->threads_high; ++i)
+    if (s->threads[i].used == seam::kFree && s->threads[i].self != nullptr)
+      munmap(reinterpret_cast<void*>(seam::signal_stack(&s->threads[i])), seam::kSignalStackSize),
+          s->threads[i].self = nullptr;
+}
+
+}  // namespace
+
+Result<std::vector<SavedThread>> saved_threads() {
+  give_back_signal_stacks();
+  std::vector<SavedThread> all;
+  process::AttributeValues mains;
+  std::string refusal;
+  const pid_t main = static_cast<pid_t>(syscall(SYS_gettid));
+  each_thread([&](ThreadRecord& t) {
+    if (!refusal.empty()) return;
+    if (mains.empty()) {
+      if (auto s = have_block(); !s) {
+        refusal = s.error().message;
+        return;
+      }
+      mains = process::thread_attributes();
+    }
+    Seen seen;
+    run_on(t, [&] { seen = look(t, mains, main); });
+    refusal = seen.refusal;
+    all.push_back(std::move(seen.saved));
+  });
+  if (!refusal.empty()) return Error{refusal};
+  return all;
+}
+
+uint64_t blocked_everywhere() {
+  const auto mask_of = [](const ThreadRecord& t) {
+    return reinterpret_cast<const ucontext_t*>(t.context)->uc_sigmask.__val[0];
+  };
+  const ThreadRecord& main = seam::state()->threads[0];
+  uint64_t blocked = main.gone != 0 ? ~uint64_t{0} : mask_of(main);
+  each_thread([&](const ThreadRecord& t) { blocked &= mask_of(t); });
+  return blocked;
+}
+
+Status read_pending_signals(std::vector<SavedThread>& threads) {
+  bool told = forget_suspend_signals();
+  for (SavedThread& saved : threads) {
+    ThreadRecord& t = seam::state()->threads[saved.record];
+    if (pending_for_thread(t.tid) == 0) continue;
+    run_on(t, [&] {
+      if (!forget_suspend_signals()) told = false;
+      const auto* context = reinterpret_cast<const ucontext_t*>(t.context);
+      for (PendingSignal& p : pending_signals(context->uc_sigmask.__val[0]))
+        if (!p.process) saved.pending.push_back(std::move(p));
+    });
+  }
+  // The C library uses this signal too, and the thread that sent it waits for an answer.
+  if (!told) return Error{"a thread is just changing the ids of the process (setuid and its kin); ask again"};
+  return {};
+}
+
+void to_json(nlohmann::json& j, const SavedThread& t) {
+  nlohmann::json pending = nlohmann::json::array();
+  for (const PendingSignal& p : t.pending) pending.push_back(p.info);
+  j = {{"record", t.record}, {"name", json_bytes(t.name)}, {"attributes", t.attributes},
+       {"cpu", t.cpu},       {"usage", t.usage},           {"pending", pending}};
+}
+
+void from_json(const nlohmann::json& j, SavedThread& t) {
+  t.record = integer_from_json<uint32_t>(j.at("record"));
+  t.name = bytes_from_json(j.at("name"));
+  j.at("attributes").get_to(t.attributes);
+  t.cpu = integer_from_json<int64_t>(j.at("cpu"));
+  j.at("usage").get_to(t.usage);
+  for (const auto& info : j.at("pending")) t.pending.push_back({false, info.get<std::string>()});
+}
+
+}  // namespace cropdl::program_threads

@@ -1,0 +1,82 @@
+#include "restart/threads/work_on_threads.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+#include "base/format.h"
+#include "interpose/seam/thread.h"
+#include "interpose/upper/raw.h"
+#include "restart/threads/tls_block.h"
+
+namespace cropdl::program_threads {
+
+using seam::ThreadRecord;
+
+namespace {
+
+struct Borrowed {
+  uint64_t fs = 0, stack = 0;
+};
+Borrowed borrowed;
+
+void* lend(void*) {
+  lend_block_to(0);
+  borrowed.stack = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
+  __atomic_store_n(&borrowed.fs, seam::by_kernel::fs_base(), __ATOMIC_SEQ_CST);
+  rest_for_ever();
+}
+
+struct Work {
+  const std::function<void()>* run;
+  uint32_t done;
+};
+
+void run_work(void* argument, long) { (*static_cast<Work*>(argument)->run)(); }
+
+// With the thread's own FS base, on its signal stack: uses no C library.
+__attribute__((optimize("no-stack-protector"))) void begin_work(ThreadRecord* t) {
+  auto* work = reinterpret_cast<Work*>(t->task_argument);
+  seam::call_on_stack(reinterpret_cast<void*>(run_work), work, 0, borrowed.fs, borrowed.stack);
+  __atomic_store_n(&work->done, 1u, __ATOMIC_SEQ_CST);
+  upper::raw(SYS_futex, reinterpret_cast<long>(&work->done), FUTEX_WAKE_PRIVATE, INT_MAX);
+}
+
+}  // namespace
+
+void wake(ThreadRecord& t) {
+  __atomic_fetch_add(&t.wake, 1, __ATOMIC_SEQ_CST);
+  syscall(SYS_futex, &t.wake, FUTEX_WAKE_PRIVATE, INT_MAX);
+}
+
+Status have_block() {
+  if (borrowed.fs != 0) return {};
+  constexpr size_t kStack = 512 << 10;
+  void* stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  const int error = stack == MAP_FAILED ? errno : start_thread(lend, nullptr, stack, kStack);
+  if (error != 0) return Error{"cannot start a thread of the lower half: " + errno_text(error)};
+  while (__atomic_load_n(&borrowed.fs, __ATOMIC_SEQ_CST) == 0) sched_yield();
+  return {};
+}
+
+void run_on(ThreadRecord& t, const std::function<void()>& run) {
+  Work work{&run, 0};
+  t.task_argument = reinterpret_cast<uint64_t>(&work);
+  __atomic_store_n(&t.task, &begin_work, __ATOMIC_SEQ_CST);
+  wake(t);
+  while (__atomic_load_n(&work.done, __ATOMIC_SEQ_CST) == 0)
+    syscall(SYS_futex, &work.done, FUTEX_WAIT_PRIVATE, 0, nullptr);
+  // The thread uses `work` until it clears its task.
+  while (__atomic_load_n(&t.task, __ATOMIC_SEQ_CST) != nullptr) sched_yield();
+}
+
+std::string name_of(const ThreadRecord& t, const std::string& comm) {
+  return formatted("thread {} ({})", t.virtual_tid, comm);
+}
+
+}  // namespace cropdl::program_threads
