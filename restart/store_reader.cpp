@@ -314,8 +314,8 @@ Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, 
                      const EachImage& each) {
   if (Status good = check_image_files(folder, manifest); !good) return good;
   for (const ManifestImage& image : manifest.images) {
-    const Status good = within_memory("rank image " + folder.path_of(image.file),
-                                      [&] { return verify_image(folder, image, mine, outside, each); });
+    Status good = within_memory("rank image " + folder.path_of(image.file),
+                                [&] { return verify_image(folder, image, mine, outside, each); });
     if (!good) return good;
   }
   return {};

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/caught.h"
 #include "interpose/counting/counting.h"
 #include "interpose/counting/thread_order.h"
 #include "interpose/handles/spin_lock.h"
@@ -102,9 +103,14 @@ bool parts_allowed(std::span<const Part> parts, seam::LibraryNumber library, boo
   if (announced) undo(parts);
   stand_inside(0);
   stand_held(beyond->record->identity);
-  auto& all = held_together[seam::current_thread()];
-  all.clear();
-  for (const Part& p : parts) all.push_back(p.record->identity);
+  // A thread without memory for the list is held all the same, perhaps until the attempt's bound.
+  const Status listed = caught([&] {
+    auto& all = held_together[seam::current_thread()];
+    all.clear();
+    for (const Part& p : parts) all.push_back(p.record->identity);
+    return Status();
+  });
+  if (!listed) held_together.erase(seam::current_thread());
   return false;
 }
 
