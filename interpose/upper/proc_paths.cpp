@@ -69,7 +69,8 @@ const char* real_path(const char* path, char (&out)[kLongest]) {
   while (*p == '/') ++p;
   long value;
   if (const char* end = number(p, &value); end != nullptr) {
-    if (!is_child() && value == seam::state()->virtual_pid)
+    const bool below = *end == '/';  // /proc/self, unlike /proc/PID, is a link
+    if (below && !is_child() && value == seam::state()->virtual_pid)
       w.text("self");
     else
       w.number(to_kernel_pid(value));
