@@ -75,6 +75,183 @@ bool wants_json(int argc, char** argv) {
   return false;
 }
 
+// The commands, their options, and the values given for them.
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.set_version_flag("--version", "cropdl " CROPDL_VERSION);
+    app_.require_subcommand(1);
+#ifdef CROPDL_WITH_DOCTOR
+    for (const Program& program : kPrograms) app_.add_subcommand(program.command, program.what);
+#endif
+    add("list", "Lists the versions, newest first", [&] { return list(common_); });
+    add_status();
+    add_number(add("verify", "Checks every byte of the images", [&] { return verify(common_, number_); }),
+               "Only this version");
+    add_inspect();
+    add_prune();
+    add("checkpoint", "Asks the running job for a checkpoint; returns when it is durable", [&] {
+      return checkpoint(common_, last_);
+    })->add_flag("--last", last_, "End the job behind it, with status 75; cropdl-restart continues it");
+    add_archives();
+    add_report();
+#ifdef CROPDL_WITH_DOCTOR
+    add_doctor();
+#endif
+  }
+
+  // Returns false if the process must exit with `*status`.
+  bool parse(int argc, char** argv, int* status) {
+    const auto is_first = [&](const Command& command) { return command.app->get_name() == argv[1]; };
+    const auto wrong = [&](const std::string& line) {
+      *status = fail(wants_json(argc, argv), cropdl::Error{line + " (see cropdl --help)"}, kMisuse);
+      return false;
+    };
+    if (argc > 1 && argv[1][0] != '-' && std::none_of(commands_.begin(), commands_.end(), is_first))
+      return wrong(cropdl::formatted("unknown command `{}`", argv[1]));
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::Success& e) {  // help, or the version
+      *status = app_.exit(e);
+      return false;
+    } catch (const CLI::ParseError& e) {
+      return wrong(e.what());
+    }
+    return true;
+  }
+
+  int run() const {
+    try {
+      for (const Command& command : commands_)
+        if (*command.app) {
+          const int done = command.run();
+          if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return done;
+          return fail(false,
+                      cropdl::Error{"standard output: cannot be written: " + cropdl::errno_text(errno)});
+        }
+      return kMisuse;                    // not reached: a command is required
+    } catch (const std::exception& e) {  // out of memory
+      return fail(common_.json, cropdl::Error{e.what()});
+    }
+  }
+
+ private:
+  struct Command {
+    CLI::App* app;
+    std::function<int()> run;
+  };
+
+  CLI::App* add(const char* name, const char* what, std::function<int()> run) {
+    CLI::App* command = app_.add_subcommand(name, what);
+    command->add_option("DIR", common_.directory, "The store (--dir of cropdl-run)")
+        ->required()
+        ->option_text(" ");
+    add_json(command);
+    commands_.push_back({command, std::move(run)});
+    return command;
+  }
+
+  void add_json(CLI::App* command) {
+    command->add_flag("--json", common_.json, "One JSON object on standard output (docs/cli.md)");
+  }
+
+  void add_number(CLI::App* command, const char* what) {
+    command->add_option("--version", number_, what)->option_text("N")->check(not_a_version);
+  }
+
+  void add_status() {
+    CLI::App* command = add("status", "Says whether the job runs, and what is stored", [&] {
+      const double seconds = watch_.empty() ? 2 : std::strtod(watch_.c_str(), nullptr);
+      return status(common_, watching_->count() == 0 ? 0 : seconds);
+    });
+    watching_ = command
+                    ->add_option("--watch", watch_,
+                                 "Again every so many seconds (default: 2) until the job ends; with --json a "
+                                 "line each time")
+                    ->expected(0, 1)
+                    ->option_text("[SECONDS]")
+                    ->check(not_a_time);
+  }
+
+  void add_inspect() {
+    CLI::App* command =
+        add("inspect", "Says what fills a version's images: heap, stacks, libraries, devices' memory, files",
+            [&] { return inspect(common_, number_, rank_); });
+    add_number(command, "This version instead of the newest complete one");
+    command->add_option("--rank", rank_, "Only this rank, with its threads and open files")
+        ->option_text("R")
+        ->check(not_a_rank);
+  }
+
+  void add_prune() {
+    CLI::App* command = add("prune", "Removes versions; the newest complete one always stays",
+                            [&] { return prune(common_, retention_, dry_run_); });
+    const auto add_count = [&](const char* name, uint64_t& value, const char* letter, const char* what) {
+      command->add_option(name, value, what)->option_text(letter)->check(not_a_count);
+    };
+    add_count("--keep", retention_.keep, "N", "Keep the newest N versions");
+    add_count("--hourly", retention_.hourly, "H", "Keep the newest version of each of the last H hours");
+    add_count("--daily", retention_.daily, "D", "Keep the newest version of each of the last D days");
+    command->add_flag("--dry-run", dry_run_, "Remove nothing; say what would be removed");
+  }
+
+  void add_archives() {
+    CLI::App* exporting = add("export", "Writes a version as one file, for another place or machine",
+                              [&] { return export_version(common_, number_, archive_); });
+    add_number(exporting, "This version instead of the newest complete one");
+    exporting
+        ->add_option(
+            "--output", archive_,
+            "The file, a tar archive, compressed if its name ends with .gz or .zst; - for standard output")
+        ->required()
+        ->option_text("FILE");
+    add("import", "Makes a version of a file that `cropdl export` has written",
+        [&] { return import_version(common_, archive_); })
+        ->add_option("FILE", archive_, "The file; - for standard input")
+        ->required()
+        ->option_text(" ");
+  }
+
+  void add_report() {
+    add("report", "Writes a page with plots of the versions, for a browser or a printer",
+        [&] { return report(common_, page_); })
+        ->add_option("--output", page_,
+                     "The file; - for standard output (default: cropdl-report.html in the current directory)")
+        ->option_text("FILE");
+  }
+
+#ifdef CROPDL_WITH_DOCTOR
+  void add_doctor() {
+    CLI::App* command = app_.add_subcommand(
+        "doctor", "Says what here would prevent checkpoints of PROGRAM, or make them slow; does not run it");
+    command->positionals_at_end();  // arguments after PROGRAM belong to it
+    command->add_option("PROGRAM", program_, "The program, with its arguments if you like")
+        ->required()
+        ->option_text(" ");
+    command->add_option("--dir", store_, "Where its checkpoints would go (default: ./cropdl.ckpt)")
+        ->option_text("DIR");
+    add_json(command);
+    commands_.push_back({command, [&] { return doctor(program_, store_, common_.json); }});
+  }
+#endif
+
+  CLI::App app_{"Looks at the checkpoints of a CropDL store, checks them, and asks a running job for one.",
+                "cropdl"};
+  std::vector<Command> commands_;
+  Common common_;
+  uint64_t number_ = 0;  // 0: not given
+  int64_t rank_ = -1;
+  std::string watch_;
+  const CLI::Option* watching_ = nullptr;
+  cropdl::restart::Retention retention_;
+  bool dry_run_ = false, last_ = false;
+  std::string archive_, page_ = "cropdl-report.html";
+#ifdef CROPDL_WITH_DOCTOR
+  std::vector<std::string> program_;
+  std::string store_ = "cropdl.ckpt";
+#endif
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -87,142 +264,7 @@ int main(int argc, char** argv) {
     return fail(false, cropdl::entry::become(path, std::move(words)));
   }
 #endif
-  CLI::App app{"Looks at the checkpoints of a CropDL store, checks them, and asks a running job for one.",
-               "cropdl"};
-  app.set_version_flag("--version", "cropdl " CROPDL_VERSION);
-  app.require_subcommand(1);
-  Common common;
-  struct Command {
-    CLI::App* app;
-    std::function<int()> run;
-  };
-  std::vector<Command> commands;
-  const auto add = [&](const char* name, const char* what, std::function<int()> run) {
-    CLI::App* command = app.add_subcommand(name, what);
-    command->add_option("DIR", common.directory, "The store (--dir of cropdl-run)")
-        ->required()
-        ->option_text(" ");
-    command->add_flag("--json", common.json, "One JSON object on standard output (docs/cli.md)");
-    commands.push_back({command, std::move(run)});
-    return command;
-  };
-
-#ifdef CROPDL_WITH_DOCTOR
-  for (const Program& program : kPrograms) app.add_subcommand(program.command, program.what);
-#endif
-  add("list", "Lists the versions, newest first", [&] { return list(common); });
-
-  std::string watch;
-  const CLI::Option* watching = nullptr;
-  watching =
-      add("status", "Says whether the job runs, and what is stored",
-          [&] {
-            const double seconds = watch.empty() ? 2 : std::strtod(watch.c_str(), nullptr);
-            return status(common, watching->count() == 0 ? 0 : seconds);
-          })
-          ->add_option(
-              "--watch", watch,
-              "Again every so many seconds (default: 2) until the job ends; with --json a line each time")
-          ->expected(0, 1)
-          ->option_text("[SECONDS]")
-          ->check(not_a_time);
-
-  uint64_t number = 0;
-  add("verify", "Checks every byte of the images", [&] { return verify(common, number); })
-      ->add_option("--version", number, "Only this version")
-      ->option_text("N")
-      ->check(not_a_version);
-
-  int64_t rank = -1;
-  CLI::App* inspecting =
-      add("inspect", "Says what fills a version's images: heap, stacks, libraries, devices' memory, files",
-          [&] { return inspect(common, number, rank); });
-  inspecting->add_option("--version", number, "This version instead of the newest complete one")
-      ->option_text("N")
-      ->check(not_a_version);
-  inspecting->add_option("--rank", rank, "Only this rank, with its threads and open files")
-      ->option_text("R")
-      ->check(not_a_rank);
-
-  cropdl::restart::Retention retention;
-  bool dry_run = false;
-  CLI::App* pruning = add("prune", "Removes versions; the newest complete one always stays",
-                          [&] { return prune(common, retention, dry_run); });
-  const auto add_count = [&](const char* name, uint64_t& value, const char* letter, const char* what) {
-    pruning->add_option(name, value, what)->option_text(letter)->check(not_a_count);
-  };
-  add_count("--keep", retention.keep, "N", "Keep the newest N versions");
-  add_count("--hourly", retention.hourly, "H", "Keep the newest version of each of the last H hours");
-  add_count("--daily", retention.daily, "D", "Keep the newest version of each of the last D days");
-  pruning->add_flag("--dry-run", dry_run, "Remove nothing; say what would be removed");
-
-  bool last = false;
-  add("checkpoint", "Asks the running job for a checkpoint; returns when it is durable", [&] {
-    return checkpoint(common, last);
-  })->add_flag("--last", last, "End the job behind it, with status 75; cropdl-restart continues it");
-
-  std::string archive;
-  CLI::App* exporting = add("export", "Writes a version as one file, for another place or machine",
-                            [&] { return export_version(common, number, archive); });
-  exporting->add_option("--version", number, "This version instead of the newest complete one")
-      ->option_text("N")
-      ->check(not_a_version);
-  exporting
-      ->add_option(
-          "--output", archive,
-          "The file, a tar archive, compressed if its name ends with .gz or .zst; - for standard output")
-      ->required()
-      ->option_text("FILE");
-  add("import", "Makes a version of a file that `cropdl export` has written",
-      [&] { return import_version(common, archive); })
-      ->add_option("FILE", archive, "The file; - for standard input")
-      ->required()
-      ->option_text(" ");
-
-  std::string output = "cropdl-report.html";
-  add("report", "Writes a page with plots of the versions, for a browser or a printer",
-      [&] { return report(common, output); })
-      ->add_option("--output", output,
-                   "The file; - for standard output (default: cropdl-report.html in the current directory)")
-      ->option_text("FILE");
-
-#ifdef CROPDL_WITH_DOCTOR
-  std::vector<std::string> program;
-  std::string store = "cropdl.ckpt";
-  CLI::App* examining = app.add_subcommand(
-      "doctor", "Says what here would prevent checkpoints of PROGRAM, or make them slow; does not run it");
-  examining->positionals_at_end();  // arguments after PROGRAM belong to it
-  examining->add_option("PROGRAM", program, "The program, with its arguments if you like")
-      ->required()
-      ->option_text(" ");
-  examining->add_option("--dir", store, "Where its checkpoints would go (default: ./cropdl.ckpt)")
-      ->option_text("DIR");
-  examining->add_flag("--json", common.json, "One JSON object on standard output (docs/cli.md)");
-  commands.push_back({examining, [&] { return doctor(program, store, common.json); }});
-#endif
-
-  const auto is_first = [&](const Command& command) { return command.app->get_name() == argv[1]; };
-  if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), is_first))
-    return fail(wants_json(argc, argv),
-                cropdl::Error{cropdl::formatted("unknown command `{}` (see cropdl --help)", argv[1])},
-                kMisuse);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& e) {  // help, or the version
-    return app.exit(e);
-  } catch (const CLI::ParseError& e) {
-    return fail(wants_json(argc, argv), cropdl::Error{cropdl::formatted("{} (see cropdl --help)", e.what())},
-                kMisuse);
-  }
-  try {
-    for (const Command& command : commands)
-      if (*command.app) {
-        const int done = command.run();
-        if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return done;
-        return fail(false, cropdl::Error{"standard output: cannot be written: " + cropdl::errno_text(errno)});
-      }
-    return kMisuse;                    // not reached: a command is required
-  } catch (const std::exception& e) {  // out of memory
-    return fail(common.json, cropdl::Error{e.what()});
-  }
+  CommandLine line;
+  int status = 0;
+  return line.parse(argc, argv, &status) ? line.run() : status;
 }

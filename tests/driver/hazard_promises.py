@@ -59,7 +59,7 @@ def checkpointed_all_the_time(program, mpi, ranks, arguments, kills):
 promise("hazard.clocks_are_read_through_every_cut", checkpointed_all_the_time, "clocks", "none", 1,
         ("--steps", "200", "--pace", "20000"), 5)
 promise("hazard.no_checkpoint_cuts_a_long_getrandom_short", checkpointed_all_the_time, "long_random", "none", 1,
-        ("--steps", "40", "--pace", "0"), 2)
+        ("--steps", "60", "--pace", "0"), 2)
 for _mpi in ("openmpi", "mpich"):
     promise(f"hazard.{_mpi}.way_into_the_lower_half_is_cut_anywhere", checkpointed_all_the_time, "hot_calls", _mpi, 2,
             ("--steps", "250", "--pace", "20000"), 4)

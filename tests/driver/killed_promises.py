@@ -253,7 +253,7 @@ LONG = ["killed.openmpi.rank_while_draining", "killed.openmpi.rank_while_publish
 
 # --- Restarts ----------------------------------------------------------------------------------------------------
 
-MEMORY = 96 << 20  # of a rank of `phases writing`
+MEMORY = 64 << 20  # of a rank of `phases writing`
 
 
 def memory_of(pid):

@@ -18,7 +18,7 @@
 
 #include "steplog.h"
 
-enum { kMessages = 4, kLength = 2 << 20 };
+enum { kMessages = 4, kLength = 1 << 20 };
 static long late;  // microseconds
 
 static void slow_sum(void* in, void* inout, int* length, MPI_Datatype* type) {
@@ -28,7 +28,7 @@ static void slow_sum(void* in, void* inout, int* length, MPI_Datatype* type) {
 }
 
 static void* map_and_unmap(void* step) {
-  const size_t bytes = 1 << 20;
+  const size_t bytes = 64 << 10;
   while (*(volatile long*)step < steplog_steps) {
     long* p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     STEPLOG_CHECK(p != MAP_FAILED);
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   const int writing = !strcmp(argv[1], "writing"), holding = !strcmp(argv[1], "holding");
   STEPLOG_CHECK(stopping || draining || writing || holding || !strcmp(argv[1], "publishing"));
   const int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
-  const size_t words = writing ? 12 << 20 : 1 << 16;
+  const size_t words = writing ? 8 << 20 : 1 << 16;
   uint64_t seed = (uint64_t)rank + 1, *state = malloc(words * sizeof *state);
   for (size_t i = 0; i < words; i++) state[i] = steplog_random(&seed);
   long* out[kMessages] = {NULL};

@@ -7,7 +7,7 @@
 #include "steplog.h"
 
 int main(int argc, char** argv) {
-  enum { kBytes = 16 << 20, kPiece = 4096 };
+  enum { kBytes = 4 << 20, kPiece = 4096 };
   static const unsigned char none[kPiece];
   static unsigned char bytes[kBytes];
   steplog_open(argc, argv, -1);
