@@ -107,11 +107,11 @@ static inline void steplog_spin(long microseconds) {
     }
 }
 
-// Computes for a quarter of the time and sleeps for the rest: programs that are tested side by side leave
+// Computes for a tenth of the time and sleeps for the rest: programs that are tested side by side leave
 // each other the processors, and a checkpoint finds them in either.
 static inline void steplog_pass(long microseconds) {
   const double end = steplog_now() + 1e-6 * (double)microseconds;
-  steplog_spin(microseconds / 4);
+  steplog_spin(microseconds / 10);
   struct timespec until;
   until.tv_sec = (time_t)end;
   until.tv_nsec = (long)((end - (double)until.tv_sec) * 1e9);

@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     // Compute: touches part of the state.
     steplog_at("compute");
     for (int i = 0; i < kState / 16; i++) state[(i * 16 + step) % kState] ^= steplog_random(&seed);
-    steplog_spin(pace / 4);
+    steplog_spin(pace / 8);
 
     // A burst under way while one rank is late to receive it.
     MPI_Request sends[kBurst];

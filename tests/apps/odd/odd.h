@@ -53,8 +53,8 @@ static inline bool odd_more(void) {
     steplog_step();
     steplog_pace = pace;
     steplog_mix((uint64_t)steplog_done);
-    steplog_spin(pace / 4);
-    odd_sleep(pace - pace / 4);
+    steplog_spin(pace / 10);
+    odd_sleep(pace - pace / 10);
   }
   begun = true;
   return steplog_done < steplog_steps;
