@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,7 @@ void say(const Result<launching::Launch>& launch, const std::string& line) {
   if (!launch || launch->rank == 0) cropdl::say("cropdl-run: " + line);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_main(int argc, char** argv) {
   CLI::App app{
       "Runs PROGRAM so that it can be checkpointed and restarted. Under MPI: mpirun -n N cropdl-run PROGRAM",
       "cropdl-run"};
@@ -123,4 +122,14 @@ int main(int argc, char** argv) {
 
   // The program gets argv[0] unchanged.
   return fail(entry::become_lower_half(boot, launch->flavour, facts->mpi, words).message);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_main(argc, argv);
+  } catch (const std::exception& e) {  // out of memory
+    return fail(e.what());
+  }
 }
