@@ -2,6 +2,7 @@
 // PROGRAM. Linked statically and entered through quiet_start.S, so that SIGUSR1 (which launchers forward to
 // request a checkpoint) is ignored from the first instruction on.
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -102,7 +103,11 @@ int run(const entry::RunOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  entry::RunOptions options;
-  int status = 0;
-  return options.parse(argc, argv, &status) ? run(options) : status;
+  try {
+    entry::RunOptions options;
+    int status = 0;
+    return options.parse(argc, argv, &status) ? run(options) : status;
+  } catch (const std::exception& e) {  // out of memory
+    return fail(e.what());
+  }
 }

@@ -1,12 +1,10 @@
 #include "restart/session/rank.h"
 
 #include <signal.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
-#include <thread>
 #include <utility>
 
 #include "base/caught.h"
@@ -16,7 +14,6 @@
 #include "base/time.h"
 #include "interpose/counting/thread_order.h"
 #include "interpose/seam/control_page.h"
-#include "interpose/upper/raw.h"
 #include "restart/session/process_state.h"
 #include "restart/threads/program_threads.h"
 
@@ -25,18 +22,11 @@ namespace {
 
 // A stopped rank progresses its libraries' messages this often: other ranks' rendezvous may need it.
 constexpr std::chrono::microseconds kNap{200};
-constexpr std::chrono::seconds kLongestEnd{10};  // time limit for announce_end()
 
 void set_attention(uint32_t bits) {
   __atomic_fetch_or(&seam::writable_control->attention, bits, __ATOMIC_SEQ_CST);
 }
 void clear_attention() { __atomic_store_n(&seam::writable_control->attention, 0u, __ATOMIC_SEQ_CST); }
-
-// Sets the kernel's disposition, whatever the core or the program has installed.
-void set_default(int signal) {
-  const seam::SignalAction standard{};
-  upper::raw(SYS_rt_sigaction, signal, reinterpret_cast<long>(&standard), 0, 8);
-}
 
 }  // namespace
 
@@ -207,32 +197,6 @@ uint64_t Rank::memory_bytes() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + libraries_.memory_in_use();
 }
 
-// A SIGTERM that came when no thread could take it is pending for the process. The reader of pending signals
-// for an image (pending_signals) may hold it just now; the next call finds it.
-bool Rank::take_sigterm() {
-  constexpr uint64_t kOnly = 1ull << (SIGTERM - 1);
-  {
-    const std::lock_guard lock(mutex_);
-    if (!serving_) return false;
-  }
-  const auto* state = seam::state();
-  if (state->core.last_version == 0 || state->actions[SIGTERM].handler != 0) return false;
-  if ((program_threads::blocked_everywhere() & kOnly) != 0) return false;
-  siginfo_t info{};
-  const timespec now{};
-  if (upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&kOnly), reinterpret_cast<long>(&info),
-                 reinterpret_cast<long>(&now), 8) != SIGTERM)
-    return false;
-  const bool sent = info.si_code == SI_USER || info.si_code == SI_QUEUE;
-  if (sent && info.si_pid != getpid()) return true;
-  upper::raw(SYS_rt_sigqueueinfo, getpid(), SIGTERM, reinterpret_cast<long>(&info));
-  return false;
-}
-
-void Rank::let_sigterm_kill() {
-  if (seam::state()->actions[SIGTERM].handler == 0) set_default(SIGTERM);
-}
-
 void Rank::resume() {
   if (!holding_) return;
   bool early;
@@ -256,29 +220,6 @@ void Rank::resume() {
     else
       program_threads::release_threads();
   }
-}
-
-// By system call only: the program's unwritten buffers are in the image, and a restart writes them.
-void Rank::leave(int status) {
-  // Block SIGTERM: it would change the exit status, and nothing can be lost any more.
-  const uint64_t only = 1ull << (SIGTERM - 1);
-  upper::raw(SYS_rt_sigprocmask, SIG_BLOCK, reinterpret_cast<long>(&only), 0, 8);
-  {
-    const std::lock_guard lock(mutex_);
-    end_status_ = status;  // the main thread exits: it has the connection to the launcher
-    wake_.notify_one();
-  }
-  std::this_thread::sleep_for(kLongestEnd);
-  _exit(status);
-}
-
-// Dies by the signal's default action, whatever the core or the program has installed.
-void Rank::die(int signal) {
-  const uint64_t only = 1ull << (signal - 1);
-  set_default(signal);
-  upper::raw(SYS_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&only), 0, 8);
-  upper::raw(SYS_tgkill, getpid(), gettid(), signal);
-  _exit(128 + signal);
 }
 
 void Rank::stay() {
