@@ -166,6 +166,12 @@ std::string kernel_text(const std::string& path) {
   }
 }
 
+std::string link_text(const std::string& path) {
+  char text[PATH_MAX];
+  const ssize_t n = ::readlink(path.c_str(), text, sizeof text);
+  return std::string(text, n > 0 ? static_cast<size_t>(n) : 0);
+}
+
 Status write_durable_file(const std::string& path, const std::string& text) {
   Descriptor file = create_private_file(path, O_WRONLY);
   if (!file) return Error{formatted("{}: cannot be created: {}", path, errno_text(errno))};
@@ -177,6 +183,8 @@ Status write_durable_file(const std::string& path, const std::string& text) {
   ::unlink(path.c_str());
   return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
 }
+
+std::string file_name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 std::string folder_of(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();

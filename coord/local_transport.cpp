@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "base/procfs.h"
 #include "base/random.h"
 #include "coord/transport.h"
 
@@ -28,12 +29,9 @@ socklen_t address_of(const std::string& name, sockaddr_un* address) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + n);
 }
 
-// The state follows the name, which may contain any character (man 5 proc_pid_stat).
 bool is_stopped(int pid) {
-  const std::string stat = kernel_text(formatted("/proc/{}/stat", pid));
-  const size_t name_ends = stat.rfind(')');
-  if (name_ends == std::string::npos || name_ends + 2 >= stat.size()) return false;
-  return stat[name_ends + 2] == 'T' || stat[name_ends + 2] == 't';
+  const std::string state = process_stat(std::to_string(pid), 3);
+  return state == "T" || state == "t";
 }
 
 class LocalStream final : public Stream {

@@ -122,14 +122,11 @@ std::string interrupted_by_a_stop() {
     if (fd < static_cast<int>(seam::kStreamFiles) && state->streams[fd] != 0) continue;
     // The agent's thread has its own descriptor table. /proc/self shows the main thread's, which is the
     // program's.
-    char link[64];
-    const ssize_t n = readlink(formatted("/proc/self/fd/{}", fd).c_str(), link, sizeof link - 1);
-    if (n <= 0) continue;
-    link[n] = 0;
+    const std::string link = link_text(formatted("/proc/self/fd/{}", fd));
     struct stat st {};
-    if (strncmp(link, "socket:", strlen("socket:")) == 0)
+    if (link.starts_with("socket:"))
       st.st_mode = S_IFSOCK;
-    else if (strcmp(link, "anon_inode:[io_uring]") != 0)
+    else if (link != "anon_inode:[io_uring]")
       continue;
     return why_not(fd, st, link);
   }
