@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "base/descriptor_table.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"
 #include "base/say.h"
@@ -131,7 +132,7 @@ class Agent::Loop {
 
   void note_phase(const std::string& phase) {
     if (config_.rank != 0 || !config_.trace_phase) return;
-    [[maybe_unused]] const Status s = replace_file(config_.directory + "/phase", phase + "\n");
+    replace_file(config_.directory + "/phase", phase + "\n");
   }
 
   void stop() {

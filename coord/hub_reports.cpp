@@ -1,6 +1,7 @@
 // See hub.h: what people, metrics and tests get to see.
 #include <cstdio>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
@@ -64,8 +65,7 @@ void Hub::trace_phase() {
   if (!config_.trace_phase || traced_ == coordinator_.phase()) return;
   traced_ = coordinator_.phase();
   // Tracing is for tests; a full disk must not fail the checkpoint.
-  [[maybe_unused]] const Status s =
-      replace_file(config_.directory + "/phase", std::string(phase_name(traced_)) + "\n");
+  replace_file(config_.directory + "/phase", std::string(phase_name(traced_)) + "\n");
 }
 
 }  // namespace cropdl::coord

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "coord/channel.h"
@@ -18,6 +19,8 @@
 namespace cropdl::coord {
 
 namespace {
+
+constexpr uint64_t kMostBytes = 1 << 20;
 
 std::string remote_rank_path(const std::string& directory, uint32_t rank) {
   return formatted("{}/apart-{}", directory, rank);
@@ -34,46 +37,25 @@ Result<std::string> read_own_file(const std::string& path, bool* missing) {
     return Error{path + ": " + errno_text(errno)};
   }
   struct stat st;
-  if (fstat(fd.fd(), &st) != 0 || !S_ISREG(st.st_mode)) return Error{path + ": not a regular file"};
+  if (fstat(fd.fd(), &st) != 0) return Error{path + ": " + errno_text(errno)};
   // Address and token are trusted, so another user's file is refused. Root may read any user's.
   if (st.st_uid != geteuid() && geteuid() != 0) return Error{path + ": belongs to another user"};
-  std::string text;
-  char buffer[4096];
-  ssize_t n;
-  while ((n = read(fd.fd(), buffer, sizeof buffer)) > 0 && text.size() < 1 << 20)
-    text.append(buffer, static_cast<size_t>(n));
-  if (n < 0) return Error{path + ": " + errno_text(errno)};
-  return text;
+  return read_small_file(fd, path, kMostBytes);
+}
+
+Status replaced(const std::string& path, const std::string& text) {
+  const int failure = replace_file(path, text);
+  if (failure != 0) return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
+  return {};
 }
 
 }  // namespace
-
-Status replace_file(const std::string& path, const std::string& content) {
-  const std::string fresh = path + ".new";  // each file has one writer
-  unlink(fresh.c_str());                    // left by a killed run; of any type
-  Descriptor fd = create_private_file(fresh, O_WRONLY);
-  if (!fd) return Error{formatted("{}: cannot be written: {}", fresh, errno_text(errno))};
-  const ssize_t n = write(fd.fd(), content.data(), content.size());
-  const int why = n < 0 ? errno : ENOSPC;
-  fd.close();
-  if (n != static_cast<ssize_t>(content.size())) {
-    unlink(fresh.c_str());
-    return Error{formatted("{}: cannot be written: {}", fresh, errno_text(why))};
-  }
-  if (rename(fresh.c_str(), path.c_str()) != 0) {
-    const int renaming = errno;
-    unlink(fresh.c_str());
-    return Error{formatted("{}: cannot be replaced: {}", path, errno_text(renaming))};
-  }
-  return {};
-}
 
 Status write_job_file(const std::string& directory, const JobFile& job) {
   const nlohmann::json j = {{"format", 1},          {"address", job.address}, {"token", job.token},
                             {"run_id", job.run_id}, {"pid", job.pid},         {"host", job.host},
                             {"ranks", job.ranks},   {"started", job.started}};
-  return replace_file(directory + "/job",
-                      j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return replaced(directory + "/job", j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
@@ -102,7 +84,7 @@ void remove_job_file(const std::string& directory) { unlink((directory + "/job")
 
 Status leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
                          const std::string& host) {
-  return replace_file(remote_rank_path(directory, rank), formatted("{}\n{}\n", run_id, host));
+  return replaced(remote_rank_path(directory, rank), formatted("{}\n{}\n", run_id, host));
 }
 
 std::string remote_rank_host(const std::string& directory, const std::string& run_id, uint32_t rank) {
