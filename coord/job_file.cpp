@@ -49,13 +49,25 @@ Status replaced(const std::string& path, const std::string& text) {
   return {};
 }
 
+template <class J, class Visit>
+void list_members_of_job(J& job, Visit&& member) {
+  member("address", job.address);
+  member("token", job.token);
+  member("run_id", job.run_id);
+  member("pid", job.pid);
+  member("host", job.host);
+  member("ranks", job.ranks);
+  member("started", job.started);
+}
+
 }  // namespace
 
 Status write_job_file(const std::string& directory, const JobFile& job) {
-  const nlohmann::json j = {{"format", 1},          {"address", job.address}, {"token", job.token},
-                            {"run_id", job.run_id}, {"pid", job.pid},         {"host", job.host},
-                            {"ranks", job.ranks},   {"started", job.started}};
-  return replaced(directory + "/job", j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  JsonWriter writer;
+  writer("format", 1);
+  list_members_of_job(job, writer);
+  return replaced(directory + "/job",
+                  writer.object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
@@ -67,13 +79,7 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
     if (integer_from_json<uint64_t>(j.at("format")) != 1)
       return Error{path + ": made by another version of CropDL"};
     JobFile job;
-    job.address = j.at("address").get<std::string>();
-    job.token = j.at("token").get<std::string>();
-    job.run_id = j.at("run_id").get<std::string>();
-    job.pid = integer_from_json<int>(j.at("pid"));
-    job.host = j.at("host").get<std::string>();
-    job.ranks = integer_from_json<uint32_t>(j.at("ranks"));
-    job.started = j.at("started").get<std::string>();
+    list_members_of_job(job, JsonReader{j});
     return job;
   } catch (const nlohmann::json::exception&) {
     return Error{path + ": damaged; it is made anew when a job starts on this directory"};
