@@ -10,10 +10,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <cstdio>
 #include <ctime>
 #include <mutex>
 #include <system_error>

@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <cerrno>
 #include <csignal>
-#include <ctime>
 
 #include "base/format.h"
 #include "base/host.h"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 
 #include "base/file.h"
 #include "base/format.h"

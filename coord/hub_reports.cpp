@@ -1,5 +1,4 @@
 // See hub.h: what people, metrics and tests get to see.
-#include <cstdio>
 
 #include "base/file.h"
 #include "base/format.h"

@@ -1,8 +1,6 @@
 // See metrics.h.
 #include "coord/metrics.h"
 
-#include <cstdio>
-
 #include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"

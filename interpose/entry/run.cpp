@@ -3,7 +3,6 @@
 // request a checkpoint) is ignored from the first instruction on.
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 
 #include "base/file.h"

@@ -11,10 +11,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstring>
 #include <ctime>
 #include <functional>
 
