@@ -55,6 +55,16 @@ void note_own(int fd, bool own) {
     own_descriptors[fd / 64] &= ~bit;
 }
 
+// Writes the text of a new file and closes it. Returns 0 or the errno value; the file is removed then.
+int write_new(Descriptor file, const std::string& path, const std::string& text, bool durable) {
+  iovec piece{const_cast<char*>(text.data()), text.size()};
+  int failure = write_all(file.fd(), {&piece, 1}, 0);
+  if (failure == 0 && durable && ::fsync(file.fd()) != 0) failure = errno;
+  if (int at_close = file.close(); failure == 0) failure = at_close;
+  if (failure != 0) ::unlink(path.c_str());
+  return failure;
+}
+
 }  // namespace
 
 bool is_own_descriptor(int fd) {
@@ -166,17 +176,33 @@ std::string kernel_text(const std::string& path) {
   }
 }
 
+std::string link_text(const std::string& path) {
+  char text[PATH_MAX];
+  const ssize_t n = ::readlink(path.c_str(), text, sizeof text);
+  return std::string(text, n > 0 ? static_cast<size_t>(n) : 0);
+}
+
 Status write_durable_file(const std::string& path, const std::string& text) {
   Descriptor file = create_private_file(path, O_WRONLY);
   if (!file) return Error{formatted("{}: cannot be created: {}", path, errno_text(errno))};
-  iovec piece{const_cast<char*>(text.data()), text.size()};
-  int failure = write_all(file.fd(), {&piece, 1}, 0);
-  if (failure == 0 && ::fsync(file.fd()) != 0) failure = errno;
-  if (int at_close = file.close(); failure == 0) failure = at_close;
-  if (failure == 0) return {};
-  ::unlink(path.c_str());
-  return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
+  const int failure = write_new(std::move(file), path, text, true);
+  if (failure != 0) return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
+  return {};
 }
+
+int replace_file(const std::string& path, const std::string& text, unsigned mode) {
+  const std::string fresh = path + ".new";
+  ::unlink(fresh.c_str());  // left by a killed process; of any type
+  Descriptor file = create_private_file(fresh, O_WRONLY);
+  if (!file) return errno;
+  int failure = ::fchmod(file.fd(), mode) != 0 ? errno : 0;
+  if (failure == 0) failure = write_new(std::move(file), fresh, text, false);
+  if (failure == 0 && ::rename(fresh.c_str(), path.c_str()) != 0) failure = errno;
+  if (failure != 0) ::unlink(fresh.c_str());
+  return failure;
+}
+
+std::string file_name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 std::string folder_of(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();

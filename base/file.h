@@ -77,8 +77,18 @@ Result<std::string> read_small_file(const Descriptor& file, const std::string& p
 // Returns the text of a file in /proc or /sys, whose size is not known in advance; "" if it cannot be read.
 std::string kernel_text(const std::string& path);
 
+// Returns where a symbolic link points; "" if it cannot be read.
+std::string link_text(const std::string& path);
+
 // Creates `path` (0600, must not exist), writes and fsyncs it. Removes the file on failure.
 Status write_durable_file(const std::string& path, const std::string& text);
+
+// Writes a file anew, atomically and without fsync: readers find the former text or this one. Uses the name
+// PATH.new meanwhile, so each file has one writer. Returns 0 or the errno value.
+int replace_file(const std::string& path, const std::string& text, unsigned mode = 0600);
+
+// Returns the last part of a path: "b" for "a/b" and "b".
+std::string file_name_of(const std::string& path);
 
 // Returns the folder that contains the file or folder `path`: "a" for "a/b" and "a/b/", "." for "b".
 std::string folder_of(std::string path);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,38 @@ T integer_from_json(const nlohmann::json& value) {
   throw_wrong_json_type(formatted("a whole number from {} to {}", std::numeric_limits<T>::min(),
                                   std::numeric_limits<T>::max()));
 }
+
+// Write and read a struct whose members one function lists with their keys, for both directions. (nlohmann's
+// own macros, NLOHMANN_DEFINE_TYPE_…, have neither byte strings nor checked numbers.)
+//   template <class T, class Visit>
+//   void list_members(T& t, Visit&& member) { member("fd", t.fd); … }
+struct JsonWriter {
+  nlohmann::json object = nlohmann::json::object();
+
+  template <class T>
+  void operator()(const char* key, const T& member) {
+    if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>>)
+      object[key] = json_bytes(member);
+    else
+      object[key] = member;
+  }
+};
+struct JsonReader {
+  const nlohmann::json& object;
+
+  template <class T>
+  void operator()(const char* key, T& member) const {  // throws nlohmann::json::exception
+    const nlohmann::json& value = object.at(key);
+    if constexpr (std::is_same_v<T, std::string>)
+      member = bytes_from_json(value);
+    else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+      member = list_from_json(value);
+    else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      member = integer_from_json<T>(value);
+    else
+      value.get_to(member);
+  }
+};
 
 // 64-bit numbers as "0x…" with 16 digits, for tools that read numbers as doubles.
 std::string hex_text(uint64_t value);

@@ -4,8 +4,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "base/page.h"
 
 namespace cropdl {

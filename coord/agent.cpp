@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
@@ -20,6 +19,7 @@
 
 #include "base/caught.h"
 #include "base/descriptor_table.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"
 #include "base/say.h"

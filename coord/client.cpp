@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <cerrno>
 #include <csignal>
-#include <ctime>
 
 #include "base/format.h"
 #include "base/host.h"
@@ -39,7 +38,7 @@ class Call {
         if (const Status s = call.greet(); !s) return s.error();
         return call;
       }
-      if (refused && job->host != host_name() && !transport_of(job->address)->reaches_other_hosts())
+      if (refused && job->host != host_name())
         return Error{formatted("no job is running on {} on this node ({}); the last one ran on {}: ask there",
                                directory, host_name(), job->host)};
       if (refused) return nobody(directory);

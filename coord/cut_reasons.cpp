@@ -1,7 +1,5 @@
 // The coordinator: in which phase an attempt is, and for what it waits, for people. See cut.h. Pure; rank 0's
 // agent thread (LH FS base).
-#include <algorithm>
-#include <cstdio>
 
 #include "base/format.h"
 #include "coord/cut.h"

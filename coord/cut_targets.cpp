@@ -1,7 +1,6 @@
 // The coordinator: how far ranks run before they stop. See cut.h and docs/cut.md. Pure; rank 0's agent thread
 // (LH FS base).
 #include <algorithm>
-#include <cstdio>
 
 #include "base/format.h"
 #include "coord/cut.h"

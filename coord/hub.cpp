@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 
 #include "base/caught.h"
 #include "base/format.h"
@@ -34,9 +33,9 @@ Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* s
   job.host = config.host;
   job.ranks = config.ranks;
   job.started = utc_now();
-  Result<std::unique_ptr<Listener>> listener = transport_of_hubs().listen();
+  Result<Listener> listener = Listener::open();
   if (!listener) return listener.error();
-  job.address = (*listener)->address();
+  job.address = listener->address();
   for (uint32_t r = 0; r < config.ranks; ++r) remove_remote_rank(config.directory, r);
   end_to_outlive(config.directory);
   if (const Status s = write_job_file(config.directory, job); !s)
@@ -48,8 +47,8 @@ Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* s
   return hub;
 }
 
-Hub::Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()> memory,
-         std::unique_ptr<Listener> listener, JobFile job, int64_t now)
+Hub::Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()> memory, Listener listener,
+         JobFile job, int64_t now)
     : config_(config),
       sink_(sink),
       listener_(std::move(listener)),
@@ -88,7 +87,7 @@ Hub::Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()>
 
 void Hub::add_to_poll(std::vector<pollfd>* fds) {
   // poll(2) ignores negative descriptors.
-  fds->push_back({accept_again_ == 0 ? listener_->fd() : -1, POLLIN, 0});
+  fds->push_back({accept_again_ == 0 ? listener_.fd() : -1, POLLIN, 0});
   fds->push_back({publisher_.fd(), POLLIN, 0});
   for (const Connection& c : connections_) {
     fds->push_back({c.channel.fd(), static_cast<short>(POLLIN | (c.channel.wants_write() ? POLLOUT : 0)), 0});
@@ -121,7 +120,7 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
 void Hub::accept_all(int64_t now) {
   for (;;) {
     bool no_room = false;
-    std::unique_ptr<Stream> stream = listener_->accept(&no_room);
+    std::unique_ptr<Stream> stream = listener_.accept(&no_room);
     if (no_room) accept_again_ = now + kAcceptAgain;
     if (!stream) return;
     const PeerProcess peer = stream->peer();

@@ -63,8 +63,8 @@ class Hub {
     int64_t since = 0;
   };
 
-  Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()> memory,
-      std::unique_ptr<Listener> listener, JobFile job, int64_t now);
+  Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()> memory, Listener listener,
+      JobFile job, int64_t now);
   void accept_all(int64_t now);
   void serve(Connection& c, short events, int64_t now);
   void on_request(Connection& c, bool last, int64_t now, Actions* out);
@@ -109,7 +109,7 @@ class Hub {
 
   AgentConfig config_;
   VersionSink* sink_;
-  std::unique_ptr<Listener> listener_;
+  Listener listener_;
   JobFile job_;
   Coordinator coordinator_;
   Publisher publisher_;

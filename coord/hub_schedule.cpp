@@ -1,7 +1,5 @@
 // See hub.h: when versions are taken without a command: by the interval, by a signal, and the job's last one.
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 
 #include "base/format.h"
 #include "base/say.h"

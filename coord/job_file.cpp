@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <ctime>
 
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "coord/channel.h"
@@ -18,6 +18,8 @@
 namespace cropdl::coord {
 
 namespace {
+
+constexpr uint64_t kMostBytes = 1 << 20;
 
 std::string remote_rank_path(const std::string& directory, uint32_t rank) {
   return formatted("{}/apart-{}", directory, rank);
@@ -34,46 +36,37 @@ Result<std::string> read_own_file(const std::string& path, bool* missing) {
     return Error{path + ": " + errno_text(errno)};
   }
   struct stat st;
-  if (fstat(fd.fd(), &st) != 0 || !S_ISREG(st.st_mode)) return Error{path + ": not a regular file"};
+  if (fstat(fd.fd(), &st) != 0) return Error{path + ": " + errno_text(errno)};
   // Address and token are trusted, so another user's file is refused. Root may read any user's.
   if (st.st_uid != geteuid() && geteuid() != 0) return Error{path + ": belongs to another user"};
-  std::string text;
-  char buffer[4096];
-  ssize_t n;
-  while ((n = read(fd.fd(), buffer, sizeof buffer)) > 0 && text.size() < 1 << 20)
-    text.append(buffer, static_cast<size_t>(n));
-  if (n < 0) return Error{path + ": " + errno_text(errno)};
-  return text;
+  return read_small_file(fd, path, kMostBytes);
+}
+
+Status replaced(const std::string& path, const std::string& text) {
+  const int failure = replace_file(path, text);
+  if (failure != 0) return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
+  return {};
+}
+
+template <class J, class Visit>
+void list_members_of_job(J& job, Visit&& member) {
+  member("address", job.address);
+  member("token", job.token);
+  member("run_id", job.run_id);
+  member("pid", job.pid);
+  member("host", job.host);
+  member("ranks", job.ranks);
+  member("started", job.started);
 }
 
 }  // namespace
 
-Status replace_file(const std::string& path, const std::string& content) {
-  const std::string fresh = path + ".new";  // each file has one writer
-  unlink(fresh.c_str());                    // left by a killed run; of any type
-  Descriptor fd = create_private_file(fresh, O_WRONLY);
-  if (!fd) return Error{formatted("{}: cannot be written: {}", fresh, errno_text(errno))};
-  const ssize_t n = write(fd.fd(), content.data(), content.size());
-  const int why = n < 0 ? errno : ENOSPC;
-  fd.close();
-  if (n != static_cast<ssize_t>(content.size())) {
-    unlink(fresh.c_str());
-    return Error{formatted("{}: cannot be written: {}", fresh, errno_text(why))};
-  }
-  if (rename(fresh.c_str(), path.c_str()) != 0) {
-    const int renaming = errno;
-    unlink(fresh.c_str());
-    return Error{formatted("{}: cannot be replaced: {}", path, errno_text(renaming))};
-  }
-  return {};
-}
-
 Status write_job_file(const std::string& directory, const JobFile& job) {
-  const nlohmann::json j = {{"format", 1},          {"address", job.address}, {"token", job.token},
-                            {"run_id", job.run_id}, {"pid", job.pid},         {"host", job.host},
-                            {"ranks", job.ranks},   {"started", job.started}};
-  return replace_file(directory + "/job",
-                      j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  JsonWriter writer;
+  writer("format", 1);
+  list_members_of_job(job, writer);
+  return replaced(directory + "/job",
+                  writer.object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
@@ -85,13 +78,7 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
     if (integer_from_json<uint64_t>(j.at("format")) != 1)
       return Error{path + ": made by another version of CropDL"};
     JobFile job;
-    job.address = j.at("address").get<std::string>();
-    job.token = j.at("token").get<std::string>();
-    job.run_id = j.at("run_id").get<std::string>();
-    job.pid = integer_from_json<int>(j.at("pid"));
-    job.host = j.at("host").get<std::string>();
-    job.ranks = integer_from_json<uint32_t>(j.at("ranks"));
-    job.started = j.at("started").get<std::string>();
+    list_members_of_job(job, JsonReader{j});
     return job;
   } catch (const nlohmann::json::exception&) {
     return Error{path + ": damaged; it is made anew when a job starts on this directory"};
@@ -102,7 +89,7 @@ void remove_job_file(const std::string& directory) { unlink((directory + "/job")
 
 Status leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
                          const std::string& host) {
-  return replace_file(remote_rank_path(directory, rank), formatted("{}\n{}\n", run_id, host));
+  return replaced(remote_rank_path(directory, rank), formatted("{}\n{}\n", run_id, host));
 }
 
 std::string remote_rank_host(const std::string& directory, const std::string& run_id, uint32_t rank) {

@@ -24,9 +24,6 @@ Status write_job_file(const std::string& directory, const JobFile& job);
 Result<JobFile> read_job_file(const std::string& directory, bool* missing);
 void remove_job_file(const std::string& directory);
 
-// Writes a file atomically, mode 0600. No fsync: the file describes a running job only.
-Status replace_file(const std::string& path, const std::string& content);
-
 // A rank on another node than rank 0 cannot join. It leaves its host's name here for the line of a refused
 // checkpoint.
 Status leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,

@@ -58,7 +58,7 @@ void Link::try_to_connect(int64_t now) {
   if (job->run_id != config_.run_id) return search_again(now, of_another_launch(*job, now));
   Result<std::unique_ptr<Stream>> stream = connect_to(job->address, &refused);
   if (!stream) {
-    if (refused && job->host != config_.host && !transport_of(job->address)->reaches_other_hosts()) {
+    if (refused && job->host != config_.host) {
       [[maybe_unused]] const Status s =
           leave_remote_rank(config_.directory, config_.run_id, config_.rank, config_.host);
       return leave(

@@ -1,13 +1,6 @@
 // See metrics.h.
 #include "coord/metrics.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-
 #include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
@@ -52,18 +45,6 @@ class Text {
 std::string number(double value) { return formatted("{:.9g}", value); }
 std::string number(uint64_t value) { return std::to_string(value); }
 
-int write_text(const std::string& path, const std::string& text) {
-  constexpr mode_t kForAll = 0644;
-  ::unlink(path.c_str());  // left by a killed job, or anything else there
-  Descriptor file = open_high(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kForAll);
-  if (!file) return errno;
-  iovec piece{const_cast<char*>(text.data()), text.size()};
-  int failure = write_all(file.fd(), {&piece, 1}, 0);
-  if (failure == 0 && ::fchmod(file.fd(), kForAll) != 0) failure = errno;
-  if (const int closed = file.close(); failure == 0) failure = closed;
-  return failure;
-}
-
 }  // namespace
 
 std::string metrics_text(const Metrics& m) {
@@ -98,14 +79,12 @@ std::string metrics_text(const Metrics& m) {
 }
 
 void MetricsFile::write(const Metrics& metrics) {
-  const std::string temporary = path_ + ".tmp";
-  int failure = write_text(temporary, metrics_text(metrics));
-  if (failure == 0 && ::rename(temporary.c_str(), path_.c_str()) != 0) failure = errno;
+  constexpr unsigned kForAll = 0644;
+  const int failure = replace_file(path_, metrics_text(metrics), kForAll);
   if (failure == 0) {
     failed_ = false;
     return;
   }
-  ::unlink(temporary.c_str());
   if (!failed_)
     report_(
         formatted("--metrics {}: cannot be written: {}; the program runs on", path_, errno_text(failure)));

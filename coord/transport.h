@@ -1,7 +1,6 @@
-// The layer below Channel: byte streams between a job's processes, and the identity of the peers. So far
-// local sockets; another kind is one file and a row in transport.cpp. Hub, Link and the cropdl command use
-// only this. Streams are nonblocking, their descriptors close-on-exec and high (base/file.h). Lower half (LH
-// FS base) and tools; one thread at a time.
+// The layer below Channel: byte streams between a job's processes on one host, and the identity of the peers.
+// Hub, Link and the cropdl command use only this. Streams are nonblocking, their descriptors close-on-exec
+// and high (base/file.h). Lower half (LH FS base) and tools; one thread at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -9,20 +8,21 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/file.h"
 #include "base/result.h"
 
 namespace cropdl::coord {
 
-// The peer process, as far as the transport can identify it. The job's token is checked later.
+// The peer process, as far as the kernel can identify it. The job's token is checked later.
 struct PeerProcess {
-  int pid = 0;              // 0: unknown, or on another host
+  int pid = 0;              // 0: unknown
   bool other_user = false;  // true only if certain
   bool administrator = false;
 };
 
-class Stream {
+class Stream {  // a class with virtual functions for the tests
  public:
   virtual ~Stream() = default;
   virtual int fd() const = 0;  // for poll(2)
@@ -39,30 +39,23 @@ class Stream {
 
 class Listener {
  public:
-  virtual ~Listener() = default;
-  virtual int fd() const = 0;                      // for poll(2)
-  virtual const std::string& address() const = 0;  // for connect(), as KIND:WHERE
+  static Result<Listener> open();  // at a new address, which it draws
+
+  int fd() const { return socket_.fd(); }                  // for poll(2)
+  const std::string& address() const { return address_; }  // for connect_to(), as KIND:WHERE
   // Null: no connection is waiting; or one is (`*no_room`: fd() stays readable), but this process or the
   // machine lacks a descriptor or memory.
-  virtual std::unique_ptr<Stream> accept(bool* no_room) = 0;
+  std::unique_ptr<Stream> accept(bool* no_room) const;
+
+ private:
+  Listener(Descriptor socket, std::string address)
+      : socket_(std::move(socket)), address_(std::move(address)) {}
+
+  Descriptor socket_;
+  std::string address_;
 };
 
-class Transport {
- public:
-  virtual ~Transport() = default;
-  virtual const char* kind() const = 0;  // the prefix of its addresses, before the colon
-  virtual bool reaches_other_hosts() const = 0;
-  virtual Result<std::unique_ptr<Listener>> listen() const = 0;  // at a new address that it chooses
-  // `*refused`: nothing listens there.
-  virtual Result<std::unique_ptr<Stream>> connect(const std::string& address, bool* refused) const = 0;
-};
-
-const Transport& local_transport();
-// The transport on which hubs listen.
-const Transport& transport_of_hubs();
-// The transport of this address; null: this CropDL does not know its kind.
-const Transport* transport_of(const std::string& address);
-// Connects by the address's transport.
+// `*refused`: nothing listens there.
 Result<std::unique_ptr<Stream>> connect_to(const std::string& address, bool* refused);
 
 }  // namespace cropdl::coord

@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 #include "base/folder.h"

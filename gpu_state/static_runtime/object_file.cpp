@@ -129,14 +129,4 @@ std::vector<std::string> exported_functions(std::string_view file) {
   return names;
 }
 
-uint64_t exported_function(std::string_view file, std::string_view name) {
-  ObjectFile object(file);
-  uint64_t address = 0;
-  if (const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_DYNSYM)))
-    object.each_function(*symbols, [&](std::string_view its, const Elf64_Sym& symbol) {
-      if (its == name) address = symbol.st_value;
-    });
-  return address;
-}
-
 }  // namespace cropdl::static_runtime

@@ -51,7 +51,4 @@ bool may_have_static_runtime(std::string_view file);
 // The names of the functions that a shared library exports.
 std::vector<std::string> exported_functions(std::string_view file);
 
-// The address of an exported function, as linked: add the object's base. 0: there is none.
-uint64_t exported_function(std::string_view file, std::string_view name);
-
 }  // namespace cropdl::static_runtime

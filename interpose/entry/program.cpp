@@ -7,23 +7,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <initializer_list>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "interpose/launch/elf_file.h"
 
 namespace cropdl::entry {
 namespace {
 
-std::string base(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 bool exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
 // Whether the path is a tool of the system: in a system directory, and only root can write to it. A user's
 // own program may have the same name.
 bool of_the_system(const std::string& path) {
-  const std::string directory = path.substr(0, path.rfind('/'));
+  const std::string directory = folder_of(path);
   bool there = false;
   for (const char* system : {"/bin", "/usr/bin", "/usr/sbin", "/sbin", "/usr/local/bin"})
     there |= directory == system;
@@ -35,7 +33,7 @@ bool of_the_system(const std::string& path) {
 bool is_tool(const std::string& path, std::initializer_list<const char*> names) {
   if (!of_the_system(path)) return false;
   for (const char* name : names)
-    if (base(path) == name) return true;
+    if (file_name_of(path) == name) return true;
   return false;
 }
 
@@ -50,7 +48,7 @@ bool is_starter(const std::string& path) {
 bool is_debugger(const std::string& path) {
   return is_tool(path, {"gdb", "gdbserver", "lldb", "strace", "ltrace", "valgrind", "perf", "rr"}) ||
          (of_the_system(path) &&
-          (base(path).rfind("lldb-", 0) == 0 || base(path).rfind("valgrind.", 0) == 0));
+          (file_name_of(path).rfind("lldb-", 0) == 0 || file_name_of(path).rfind("valgrind.", 0) == 0));
 }
 
 bool needs(const launching::ElfFile& elf, const char* library) {
@@ -123,9 +121,7 @@ std::string default_mpi() {
   };
   for (const char* link :
        {"/etc/alternatives/mpi-x86_64-linux-gnu", "/etc/alternatives/mpirun", "/etc/alternatives/mpi"}) {
-    char target[4096];
-    const ssize_t n = readlink(link, target, sizeof target);
-    const std::string path(target, n > 0 ? static_cast<size_t>(n) : 0);
+    const std::string path = link_text(link);
     for (const char* mpi : {"openmpi", "mpich"})
       if (path.find(mpi) != std::string::npos && built(mpi)) return mpi;
   }
@@ -230,9 +226,7 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
 Result<ProgramFacts> inspect_program(const std::string& path) { return inspect(path, 0); }
 
 std::string own_directory() {
-  char path[4096];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-  const std::string self(path, n > 0 ? static_cast<size_t>(n) : 0);
+  const std::string self = link_text("/proc/self/exe");
   return self.substr(0, self.rfind('/'));
 }
 

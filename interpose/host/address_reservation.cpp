@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
+#include "base/file.h"
 #include "base/format.h"
+#include "base/procfs.h"
 #include "restart/memory/restore_memory.h"
 
 namespace cropdl::host {
@@ -21,30 +21,20 @@ constexpr size_t kEnough = 2 << 20;  // stack size, for MPI's start and for writ
 constexpr int kLayouts = 8;
 constexpr int kFixedLayout = 4;  // not randomized: it may be free where random layouts keep colliding
 
-std::vector<std::string> own_arguments() {
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  const std::string line((std::istreambuf_iterator<char>(in)), {});
-  std::vector<std::string> words;
-  for (size_t at = 0; at < line.size(); at += words.back().size() + 1) words.emplace_back(line.c_str() + at);
-  return words;
-}
-
 void start_over(const launching::Boot& former) {
-  char exe[4096];
-  const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-  if (n <= 0) return;
-  exe[n] = 0;
+  const std::string exe = link_text("/proc/self/exe");
+  if (exe.empty()) return;
   launching::Boot boot = former;
   const auto mine = static_cast<unsigned long>(personality(0xffffffff));  // reads it
   if (boot.layout == 0) boot.personality = mine;
   ++boot.layout;
   setenv(launching::kBootVariable, launching::boot_text(boot).c_str(), 1);
   if (boot.layout == kFixedLayout) personality(boot.personality | ADDR_NO_RANDOMIZE);
-  std::vector<std::string> words = own_arguments();
+  std::vector<std::string> words = process_words("self");
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  execv(exe, arguments.data());
+  execv(exe.c_str(), arguments.data());
   unsetenv(launching::kBootVariable);
 }
 

@@ -11,8 +11,8 @@
 #include "base/format.h"
 #include "base/patched_code.h"
 #include "interpose/handles/heap.h"
+#include "interpose/host/dynamic_symbols.h"
 #include "interpose/host/process.h"
-#include "interpose/host/window.h"
 #include "interpose/seam/state.h"
 #include "restart/memory/mappings.h"
 
@@ -100,8 +100,9 @@ int objects_changed() {
 }  // namespace
 
 Status follow_loaded_objects(const std::string& loader, const launching::MappedElf& mapped) {
-  auto* const notification = reinterpret_cast<unsigned char*>(vdso_symbol(mapped.begin, "_dl_debug_state"));
-  const uint64_t debug = vdso_symbol(mapped.begin, "_r_debug");
+  auto* const notification =
+      reinterpret_cast<unsigned char*>(dynamic_symbol(mapped.begin, "_dl_debug_state"));
+  const uint64_t debug = dynamic_symbol(mapped.begin, "_r_debug");
   // Not glibc's ld.so: no library that follows loaded objects supports it.
   if (notification == nullptr || debug == 0) return {};
   // The function must be `ret`, optionally after endbr64, with padding.
@@ -121,34 +122,8 @@ void* const* functions_for_core() {
 
 uint64_t program_symbol(const char* name) {
   if (program_debug() == nullptr) return 0;
-  // The objects are loaded and relocated: their pointers are addresses.
-  for (const link_map* map = program_debug()->r_map; map != nullptr; map = map->l_next) {
-    const char* strings = nullptr;
-    const Elf64_Sym* symbols = nullptr;
-    const uint32_t* hash = nullptr;
-    for (const Elf64_Dyn* d = map->l_ld; d->d_tag != DT_NULL; ++d) {
-      const auto at = d->d_un.d_ptr;
-      if (d->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(at);
-      if (d->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym*>(at);
-      if (d->d_tag == DT_GNU_HASH) hash = reinterpret_cast<const uint32_t*>(at);
-    }
-    if (strings == nullptr || symbols == nullptr || hash == nullptr) continue;
-    if (reinterpret_cast<uint64_t>(hash) < map->l_addr) continue;  // the core, which is not relocated
-    const uint32_t buckets = hash[0], offset = hash[1], bloom = hash[2];
-    const uint32_t* const bucket = hash + 4 + 2 * static_cast<size_t>(bloom);
-    const uint32_t* const chain = bucket + buckets;
-    uint32_t wanted = 5381;
-    for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
-    for (uint32_t i = buckets != 0 ? bucket[wanted % buckets] : 0; i >= offset && i != 0; ++i) {
-      const uint32_t h = chain[i - offset];
-      if ((h | 1) == (wanted | 1) && symbols[i].st_shndx != SHN_UNDEF &&
-          (ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC ||
-           ELF64_ST_TYPE(symbols[i].st_info) == STT_OBJECT) &&
-          strcmp(strings + symbols[i].st_name, name) == 0)
-        return map->l_addr + symbols[i].st_value;
-      if ((h & 1) != 0) break;
-    }
-  }
+  for (const link_map* map = program_debug()->r_map; map != nullptr; map = map->l_next)
+    if (const uint64_t found = dynamic_symbol(map->l_ld, map->l_addr, true, name); found != 0) return found;
   return 0;
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/process_stat.h"
+#include "base/procfs.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::host {

@@ -2,9 +2,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/random.h"
 #include "base/say.h"
@@ -130,7 +130,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
 
   if (auto s = start_tls_block_pool(); !s) die(s.error().message);
   if (auto s = start_agent(p); !s) die(s.error().message);
-  const std::string name = p.program.substr(p.program.rfind('/') + 1);
+  const std::string name = file_name_of(p.program);
   prctl(PR_SET_NAME, name.c_str());
   enter_program(*sp, interpreter->entry);
 }

@@ -1,6 +1,5 @@
 #include "interpose/host/window.h"
 
-#include <elf.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -15,6 +14,7 @@
 #include "base/format.h"
 #include "interpose/handles/heap_step.h"
 #include "interpose/host/drawn_addresses.h"
+#include "interpose/host/dynamic_symbols.h"
 #include "interpose/launch/elf_file.h"
 #include "interpose/libraries/libraries.h"
 #include "interpose/seam/control_page.h"
@@ -54,48 +54,6 @@ Status check_window() {
   return {};
 }
 
-uint64_t vdso_symbol(uint64_t base, const char* name) {
-  if (base == 0) return 0;
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(base);
-  const auto* segments = reinterpret_cast<const Elf64_Phdr*>(base + header->e_phoff);
-  const Elf64_Dyn* dynamic = nullptr;
-  uint64_t bias = 0;
-  bool have_bias = false;
-  for (int i = 0; i < header->e_phnum; ++i) {
-    if (segments[i].p_type == PT_DYNAMIC)
-      dynamic = reinterpret_cast<const Elf64_Dyn*>(base + segments[i].p_offset);
-    if (segments[i].p_type == PT_LOAD && !have_bias) bias = base - segments[i].p_vaddr, have_bias = true;
-  }
-  const char* strings = nullptr;
-  const Elf64_Sym* symbols = nullptr;
-  const uint32_t* hash = nullptr;
-  const uint32_t* gnu = nullptr;
-  for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
-    const uint64_t at = bias + dynamic->d_un.d_ptr;
-    if (dynamic->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(at);
-    if (dynamic->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym*>(at);
-    if (dynamic->d_tag == DT_HASH) hash = reinterpret_cast<const uint32_t*>(at);
-    if (dynamic->d_tag == DT_GNU_HASH) gnu = reinterpret_cast<const uint32_t*>(at);
-  }
-  if (strings == nullptr || symbols == nullptr) return 0;
-  uint32_t count = 0;
-  if (hash != nullptr) {
-    count = hash[1];
-  } else if (gnu != nullptr) {  // newer kernels' vDSOs have only DT_GNU_HASH: count = end of its last chain
-    const uint32_t buckets = gnu[0], offset = gnu[1], bloom = gnu[2];
-    const uint32_t* bucket = gnu + 4 + 2 * static_cast<size_t>(bloom);
-    const uint32_t* chain = bucket + buckets;
-    for (uint32_t i = 0; i < buckets; ++i) count = std::max(count, bucket[i]);
-    if (count != 0)
-      while ((chain[count - offset] & 1) == 0) ++count;
-    ++count;
-  }
-  for (uint32_t i = 0; i < count; ++i)
-    if (symbols[i].st_shndx != SHN_UNDEF && strcmp(strings + symbols[i].st_name, name) == 0)
-      return bias + symbols[i].st_value;
-  return 0;
-}
-
 Status map_control_page(const std::string& installation) {
   void* const writable =
       mmap(nullptr, seam::kControlPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -117,7 +75,7 @@ Status map_control_page(const std::string& installation) {
   page->last_version_fd = -1;
   const char* const names[5] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
                                 "__vdso_clock_getres"};
-  for (int i = 0; i < 5; ++i) page->vdso[i] = vdso_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);
+  for (int i = 0; i < 5; ++i) page->vdso[i] = dynamic_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);
   page->patch_libc = getenv("CROPDL_NO_PATCH") == nullptr;
   page->has_fsgsbase = process::has_fsgsbase();
   seam::StandIn* to = page->stand_ins;
@@ -173,7 +131,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   state->low_stack_next = seam::kLowStacks + drawn((seam::kLowBegin - seam::kLowStacks) / 2);
   if (exe.size() >= sizeof state->exe) return Error{exe + ": path too long"};
   memcpy(state->exe, exe.c_str(), exe.size() + 1);
-  const auto symbol = [&](const char* name) { return vdso_symbol(seam::kCore, name); };
+  const auto symbol = [&](const char* name) { return dynamic_symbol(seam::kCore, name); };
   auto& entries = state->core;
   entries.sigsys = symbol("cropdl_core_sigsys");
   entries.suspend = symbol("cropdl_core_suspend");
@@ -205,7 +163,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
 
 Status install_handlers(bool last_version) {
   auto* state = seam::state();
-  state->core.last_version = last_version ? vdso_symbol(seam::kCore, "cropdl_core_last_version") : 0;
+  state->core.last_version = last_version ? dynamic_symbol(seam::kCore, "cropdl_core_last_version") : 0;
   const stack_t stack{reinterpret_cast<void*>(seam::signal_stack(&state->threads[0])), 0,
                       seam::kSignalStackSize};
   bool ok = sigaltstack(&stack, nullptr) == 0;

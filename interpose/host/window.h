@@ -28,7 +28,4 @@ Status map_fresh_state(const std::string& installation, const std::string& exe);
 // core supports this.
 Status install_handlers(bool last_version);
 
-// Returns the address of symbol `name` in the dynamic symbol table of a loaded vDSO-like image, or 0.
-uint64_t vdso_symbol(uint64_t elf_header, const char* name);
-
 }  // namespace cropdl::host

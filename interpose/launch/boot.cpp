@@ -9,62 +9,47 @@
 
 namespace cropdl::launching {
 
+namespace {
+template <class B, class Visit>
+void list_members_of_boot(B& b, Visit&& member) {
+  member("restart", b.restart);
+  member("directory", b.directory);
+  member("interval", b.interval);
+  member("max_overhead", b.max_overhead);
+  member("mtbf", b.mtbf);
+  member("ends_at", b.ends_at);
+  member("at_sigterm", b.at_sigterm);
+  member("keep", b.keep);
+  member("quiet", b.quiet);
+  member("log", b.log);
+  member("metrics", b.metrics);
+  member("program", b.program);
+  member("preload", b.preload);
+  member("version", b.version);
+  member("installation", b.installation);
+  member("sanitizer", b.sanitizer);
+  member("layout", b.layout);
+  member("personality", b.personality);
+  member("save_files", b.save_files);
+  member("by_reference", b.by_reference);
+  member("moved_variables", b.moved_variables);
+  member("files", b.files);
+  member("software_gpu", b.software_gpu);
+  member("software_gpus", b.software_gpus);
+}
+}  // namespace
+
 std::string boot_text(const Boot& b) {
-  return nlohmann::json{{"restart", b.restart},
-                        {"directory", json_bytes(b.directory)},
-                        {"interval", b.interval},
-                        {"max_overhead", b.max_overhead},
-                        {"mtbf", b.mtbf},
-                        {"ends_at", b.ends_at},
-                        {"at_sigterm", b.at_sigterm},
-                        {"keep", b.keep},
-                        {"quiet", b.quiet},
-                        {"log", b.log},
-                        {"metrics", json_bytes(b.metrics)},
-                        {"program", json_bytes(b.program)},
-                        {"preload", json_bytes(b.preload)},
-                        {"version", b.version},
-                        {"installation", json_bytes(b.installation)},
-                        {"sanitizer", b.sanitizer},
-                        {"layout", b.layout},
-                        {"personality", b.personality},
-                        {"save_files", b.save_files},
-                        {"by_reference", b.by_reference},
-                        {"moved_variables", b.moved_variables},
-                        {"files", b.files},
-                        {"software_gpu", b.software_gpu},
-                        {"software_gpus", b.software_gpus}}
-      .dump();
+  JsonWriter writer;
+  list_members_of_boot(b, writer);
+  return writer.object.dump();
 }
 
 Result<Boot> parse_boot(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
     Boot b;
-    b.restart = json.at("restart").get<bool>();
-    b.directory = bytes_from_json(json.at("directory"));
-    b.interval = json.at("interval").get<std::string>();
-    b.max_overhead = json.at("max_overhead").get<double>();
-    b.mtbf = json.at("mtbf").get<double>();
-    b.ends_at = json.at("ends_at").get<double>();
-    b.at_sigterm = json.at("at_sigterm").get<std::string>();
-    b.quiet = json.at("quiet").get<bool>();
-    b.keep = json.at("keep").get<std::string>();
-    b.log = json.at("log").get<std::string>();
-    b.metrics = bytes_from_json(json.at("metrics"));
-    b.program = bytes_from_json(json.at("program"));
-    b.preload = bytes_from_json(json.at("preload"));
-    b.version = integer_from_json<uint64_t>(json.at("version"));
-    b.installation = bytes_from_json(json.at("installation"));
-    b.sanitizer = json.at("sanitizer").get<std::string>();
-    b.layout = integer_from_json<int>(json.at("layout"));
-    b.personality = integer_from_json<unsigned long>(json.at("personality"));
-    b.save_files = integer_from_json<uint64_t>(json.at("save_files"));
-    b.by_reference = json.at("by_reference").get<bool>();
-    b.moved_variables = json.at("moved_variables").get<bool>();
-    b.files = json.at("files").get<std::string>();
-    b.software_gpu = json.at("software_gpu").get<bool>();
-    b.software_gpus = integer_from_json<int>(json.at("software_gpus"));
+    list_members_of_boot(b, JsonReader{json});
     return b;
   } catch (const nlohmann::json::exception&) {
     return Error{"this program is started by cropdl-run or cropdl-restart, not by hand"};

@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 
+#include "base/file.h"
 #include "base/format.h"
-#include "base/process_stat.h"
+#include "base/procfs.h"
 #include "interpose/launch/launchers.h"
 
 namespace cropdl::launching {
@@ -42,13 +40,6 @@ bool has_started_this(const Launcher& l) {
   return getenv(l.only_with) != nullptr ? there : there && text_of(l.rank) != "0";
 }
 
-std::string read_all(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-std::string base(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 pid_t parent_of(pid_t pid) {
   return static_cast<pid_t>(strtol(process_stat(std::to_string(pid), 4).c_str(), nullptr, 10));
 }
@@ -62,18 +53,14 @@ std::string process_identity(pid_t pid) {
 
 template <size_t N>
 bool is_one_of(const char* const (&names)[N], const std::string& exe) {
-  const std::string name = base(exe);
+  const std::string name = file_name_of(exe);
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
 bool is_launcher(const std::string& exe) { return is_one_of(kLauncherExecutables, exe); }
 bool is_proxy(const std::string& exe) { return is_one_of(kProxyExecutables, exe); }
 
-std::string program_of(pid_t pid) {
-  char exe[4096];
-  const ssize_t n = readlink(formatted("/proc/{}/exe", pid).c_str(), exe, sizeof exe);
-  return std::string(exe, n > 0 ? static_cast<size_t>(n) : 0);
-}
+std::string program_of(pid_t pid) { return link_text(formatted("/proc/{}/exe", pid)); }
 
 // The nearest ancestor whose executable satisfies `is_it`; 0: none. Scripts may be in between.
 pid_t nearest_ancestor(bool (*is_it)(const std::string& exe)) {
@@ -94,15 +81,10 @@ void find_launcher(const std::string& program, Launch* launch) {
   const pid_t pid = nearest_ancestor(is_launcher);
   if (pid == 0) return;
   launch->launcher = program_of(pid);
-  const std::string line = read_all(formatted("/proc/{}/cmdline", pid));
-  std::vector<std::string> words;
-  for (size_t at = 0; at < line.size();) {
-    words.emplace_back(line.c_str() + at);
-    at += words.back().size() + 1;
-  }
+  const std::vector<std::string> words = process_words(std::to_string(pid));
   for (size_t i = 1; i < words.size(); ++i) {
-    const std::string name = base(words[i]);
-    if (name != "cropdl-run" && name != "cropdl-restart" && name != base(program)) continue;
+    const std::string name = file_name_of(words[i]);
+    if (name != "cropdl-run" && name != "cropdl-restart" && name != file_name_of(program)) continue;
     launch->options.assign(words.begin() + 1, words.begin() + static_cast<long>(i));
     return;
   }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "restart/cli/commands.h"
@@ -159,7 +160,7 @@ std::string call_text(const SavedCall& call, bool mine) {
   if (call.communicator != 0) text += formatted(" on communicator {}", call.communicator);
   if (call.file.path.empty()) return text;
   const std::string symbol = symbol_of(call, mine);
-  const std::string file = call.file.path.substr(call.file.path.rfind('/') + 1);
+  const std::string file = file_name_of(call.file.path);
   return text + (symbol.empty() ? formatted(", {}+0x{:x}", file, call.offset)
                                 : formatted(", {} ({})", symbol, file));
 }

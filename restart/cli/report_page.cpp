@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "restart/cli/output.h"
@@ -272,8 +273,6 @@ std::string table(const std::vector<Version>& versions) {
   return html + "</tbody>\n</table>\n</section>\n";
 }
 
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 }  // namespace
 
 std::string html_text(const std::string& text, size_t most) {
@@ -312,7 +311,8 @@ std::string html_text(const std::string& text, size_t most) {
 std::string page_of(const std::vector<Version>& versions, const Report& report, const PageFacts& facts) {
   const auto newest = std::find_if(versions.begin(), versions.end(), readable);
   const Version* const job = newest == versions.end() ? nullptr : &*newest;
-  const std::string name = job == nullptr ? "No versions" : html_text(base_name(job->manifest.program), 200);
+  const std::string name =
+      job == nullptr ? "No versions" : html_text(file_name_of(job->manifest.program), 200);
   std::string html = formatted(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
       "content=\"width=device-width\">\n<title>{} - CropDL "

@@ -116,11 +116,7 @@ bool have_common_mark(int a, int b) {
 
 }  // namespace
 
-std::string descriptor_link(int fd) {
-  char path[4096];
-  const ssize_t n = readlink(formatted("/proc/thread-self/fd/{}", fd).c_str(), path, sizeof path);
-  return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
-}
+std::string descriptor_link(int fd) { return link_text(formatted("/proc/thread-self/fd/{}", fd)); }
 
 int choose_first_descriptor() {
   // As high as the limit allows, but low enough to keep the kernel's table small: every fork copies it up to
@@ -229,16 +225,7 @@ bool input_is_a_stream() {
 }
 
 bool has_file_lock(int fd) {
-  const auto text = [&] {
-    std::string all;
-    char part[4096];
-    const int info = open(formatted("/proc/thread-self/fdinfo/{}", fd).c_str(), O_RDONLY | O_CLOEXEC);
-    for (ssize_t n; info >= 0 && (n = read(info, part, sizeof part)) > 0;)
-      all.append(part, static_cast<size_t>(n));
-    if (info >= 0) close(info);
-    return all;
-  }();
-  return text.find("\nlock:") != std::string::npos;
+  return kernel_text(formatted("/proc/thread-self/fdinfo/{}", fd)).find("\nlock:") != std::string::npos;
 }
 
 bool has_signal_owner(int fd) {

@@ -177,7 +177,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
     const std::string why = errno_text(errno);
     if (c.stored.empty() || errno != ENOENT || policy != FilesPolicy::kTruncate)
       return {FileVerdict::kMissing, formatted("{}: {}; put it back and try again", own(c.path), why)};
-    const std::string parent = c.path.substr(0, std::max<size_t>(1, c.path.rfind('/')));
+    const std::string parent = folder_of(c.path);
     if (access(parent.c_str(), W_OK) != 0)
       return {FileVerdict::kMissing, formatted("{}: is gone, and cannot be made again: {}: {}", own(c.path),
                                                parent, errno_text(errno))};

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/file.h"
 #include "base/hex.h"
 #include "base/json.h"
 
@@ -59,7 +60,7 @@ bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
 }
 
 bool has_name_of_deleted(const std::string& path) {
-  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::string name = file_name_of(path);
   for (const std::string_view begin :
        {".nfs", ".fuse_hidden"})  // then a number: 24 digits (Linux), 16 (libfuse)
     if (name.starts_with(begin) && name.size() >= begin.size() + 16 &&

@@ -135,14 +135,11 @@ std::string interrupted_by_a_stop() {
     if (fd < static_cast<int>(seam::kStreamFiles) && state->streams[fd] != 0) continue;
     // The agent's thread has its own descriptor table. /proc/self shows the main thread's, which is the
     // program's.
-    char link[64];
-    const ssize_t n = readlink(formatted("/proc/self/fd/{}", fd).c_str(), link, sizeof link - 1);
-    if (n <= 0) continue;
-    link[n] = 0;
+    const std::string link = link_text(formatted("/proc/self/fd/{}", fd));
     struct stat st {};
-    if (strncmp(link, "socket:", strlen("socket:")) == 0)
+    if (link.starts_with("socket:"))
       st.st_mode = S_IFSOCK;
-    else if (strcmp(link, "anon_inode:[io_uring]") != 0)
+    else if (link != "anon_inode:[io_uring]")
       continue;
     return why_not(fd, st, link);
   }
@@ -207,27 +204,30 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
   return files;
 }
 
+template <class F, class Visit>
+static void list_members_of_file(F& f, Visit&& member) {
+  member("fd", f.fd);
+  member("standard", f.standard);
+  member("same_as", f.same_as);
+  member("path", f.path);
+  member("flags", f.flags);
+  member("descriptor_flags", f.descriptor_flags);
+  member("offset", f.offset);
+  member("size", f.size);
+  member("ended", f.ended);
+  member("content", f.content);
+}
+
 void to_json(nlohmann::json& j, const OpenFile& f) {
-  j = {{"fd", f.fd},           {"standard", f.standard},
-       {"same_as", f.same_as}, {"path", json_bytes(f.path)},
-       {"flags", f.flags},     {"descriptor_flags", f.descriptor_flags},
-       {"offset", f.offset},   {"size", f.size},
-       {"ended", f.ended},     {"identity", to_json(f.identity)},
-       {"content", f.content}};
+  JsonWriter writer;
+  list_members_of_file(f, writer);
+  j = std::move(writer.object);
+  j["identity"] = to_json(f.identity);
 }
 
 void from_json(const nlohmann::json& j, OpenFile& f) {
-  f.fd = integer_from_json<int>(j.at("fd"));
-  f.standard = integer_from_json<int>(j.at("standard"));
-  f.same_as = integer_from_json<int>(j.at("same_as"));
-  f.path = bytes_from_json(j.at("path"));
-  f.flags = integer_from_json<int>(j.at("flags"));
-  f.descriptor_flags = integer_from_json<int>(j.at("descriptor_flags"));
-  f.offset = integer_from_json<int64_t>(j.at("offset"));
-  f.size = integer_from_json<int64_t>(j.at("size"));
-  j.at("ended").get_to(f.ended);
+  list_members_of_file(f, JsonReader{j});
   f.identity = file_identity_from(j.at("identity"));
-  f.content = integer_from_json<int>(j.at("content"));
 }
 
 }  // namespace cropdl::files

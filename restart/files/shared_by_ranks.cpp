@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/process_stat.h"
+#include "base/procfs.h"
 #include "interpose/launch/launch.h"
 
 namespace cropdl::files {

@@ -22,7 +22,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/process_stat.h"
+#include "base/procfs.h"
 #include "restart/process/credentials.h"
 
 namespace cropdl::process {
@@ -121,15 +121,13 @@ bool write_file(int which, const std::string& value) {
 }
 
 std::string read_namespace(int which) {
-  char text[64] = {};
-  const std::string path = std::string("/proc/thread-self/ns/") + kNamespaces[which];
-  return readlink(path.c_str(), text, sizeof text - 1) > 0 ? text : "";
+  return link_text(std::string("/proc/thread-self/ns/") + kNamespaces[which]);
 }
 
 std::string read_root(int) {
-  char text[4096] = {};
+  const std::string text = link_text("/proc/thread-self/root");
   struct stat st {};
-  if (readlink("/proc/thread-self/root", text, sizeof text - 1) <= 0 || stat("/", &st) != 0) return "";
+  if (text.empty() || stat("/", &st) != 0) return "";
   return formatted("{} ({}:{})", text, st.st_dev, st.st_ino);
 }
 

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"
-#include "base/process_stat.h"
+#include "base/procfs.h"
 
 namespace cropdl::session {
 namespace {
@@ -26,12 +26,8 @@ bool stat_says_ending(const std::string& pid) {
 
 // SIGKILL is pending; it takes effect when the thread leaves the kernel (SigPnd, ShdPnd: man 5 proc).
 bool killed(const std::string& status) {
-  for (const char* field : {"SigPnd:", "ShdPnd:"}) {
-    const size_t at = status.find(field);
-    if (at != std::string::npos && (strtoull(status.c_str() + at + 7, nullptr, 16) >> (SIGKILL - 1) & 1) != 0)
-      return true;
-  }
-  return false;
+  const uint64_t pending = status_bits(status, "SigPnd") | status_bits(status, "ShdPnd");
+  return (pending >> (SIGKILL - 1) & 1) != 0;
 }
 
 bool is_ending(long pid) {

@@ -16,7 +16,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/process_stat.h"
+#include "base/procfs.h"
 #include "interpose/seam/state.h"
 #include "restart/files/open_files.h"
 #include "restart/memory/mappings.h"
@@ -31,7 +31,7 @@ std::string filters_at_start;
 // The main thread's filters; "": it has ended.
 std::string filters() {
   const std::string status = kernel_text(formatted("/proc/self/task/{}/status", getpid()));
-  return status.find("\nState:\tZ") != std::string::npos ? "" : seccomp_in(status);
+  return status_field(status, "State").starts_with('Z') ? "" : seccomp_in(status);
 }
 
 std::string filters_refusal() {

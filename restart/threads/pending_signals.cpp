@@ -7,11 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/hex.h"
+#include "base/procfs.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
 
@@ -78,10 +79,8 @@ bool parse(const std::string& text, siginfo_t* info) {
 }  // namespace
 
 uint64_t pending_for_thread(int32_t tid) {
-  std::ifstream in(tid == 0 ? "/proc/thread-self/status" : formatted("/proc/self/task/{}/status", tid));
-  for (std::string line; std::getline(in, line);)
-    if (line.rfind("SigPnd:", 0) == 0) return strtoull(line.c_str() + 7, nullptr, 16);
-  return 0;
+  const std::string thread = tid == 0 ? "thread-self" : formatted("self/task/{}", tid);
+  return status_bits(kernel_text(formatted("/proc/{}/status", thread)), "SigPnd");
 }
 
 std::vector<PendingSignal> pending_signals(uint64_t blocked) {

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/procfs.h"
 #include "restart/process/clocks.h"
 #include "restart/threads/program_threads.h"
 #include "restart/threads/work_on_threads.h"
@@ -31,15 +32,9 @@ bool shares_directories(pid_t main) {
   if (compared >= 0) return compared == 0;
   const auto values = [](pid_t tid) {
     std::string all;
-    for (const char* const link : {"cwd", "root"}) {
-      char path[PATH_MAX];
-      const ssize_t length =
-          readlink(formatted("/proc/self/task/{}/{}", tid, link).c_str(), path, sizeof path);
-      all.append(path, static_cast<size_t>(std::max<ssize_t>(0, length))).push_back('\n');
-    }
-    const std::string status = kernel_text(formatted("/proc/self/task/{}/status", tid));
-    const size_t mask = status.find("\nUmask:");
-    return mask == std::string::npos ? all : all + status.substr(mask, status.find('\n', mask + 1) - mask);
+    for (const char* const link : {"cwd", "root"})
+      all += link_text(formatted("/proc/self/task/{}/{}", tid, link)) + '\n';
+    return all + status_field(kernel_text(formatted("/proc/self/task/{}/status", tid)), "Umask");
   };
   return values(main) == values(own);
 }

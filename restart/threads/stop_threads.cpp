@@ -8,7 +8,7 @@
 #include <ctime>
 
 #include "base/format.h"
-#include "base/process_stat.h"
+#include "base/procfs.h"
 #include "interpose/seam/control_page.h"
 #include "interpose/upper/raw.h"
 #include "restart/threads/program_threads.h"

@@ -467,7 +467,7 @@ def metrics_of_job():
         job.finish()
         found, _ = samples(file)
         expect(found["cropdl_up"] == ("gauge", 0) and "cropdl_next_version_seconds" not in found, f"{found}")
-        expect(not os.path.exists(file + ".tmp"), "the temporary name stays")
+        expect(not os.path.exists(file + ".new"), "the temporary name stays")
         check_whole(Log(job.log))
 
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/format.h"
-#include "gpu_state/software/ptx/lz4.h"
+#include "base/lz4.h"
 
 namespace cropdl::ptx {
 

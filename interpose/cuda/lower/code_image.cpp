@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/lz4.h"
 #include "interpose/cuda/lower/code_text.h"
 
 namespace cropdl::cuda {
@@ -67,40 +68,6 @@ size_t elf_size(const char* image) {
   return end;
 }
 
-// --- LZ4's block format (lz4's "LZ4 Block Format Description").
-bool lengthen(std::string_view block, size_t* from, size_t* length) {
-  if (*length != 15) return true;
-  for (uint8_t byte = 255; byte == 255; *length += byte) {
-    if (*from >= block.size()) return false;
-    byte = static_cast<uint8_t>(block[(*from)++]);
-  }
-  return true;
-}
-bool decompress_lz4(std::string_view block, std::string* into) {
-  size_t from = 0, done = 0;
-  while (from < block.size()) {
-    const auto token = static_cast<uint8_t>(block[from++]);
-    size_t literals = token >> 4, match = token & 15;
-    if (!lengthen(block, &from, &literals) || literals > block.size() - from ||
-        literals > into->size() - done)
-      return false;
-    memcpy(into->data() + done, block.data() + from, literals);
-    from += literals;
-    done += literals;
-    if (from == block.size()) break;  // the last sequence has no match
-    if (block.size() - from < 2) return false;
-    const size_t back =
-        static_cast<uint8_t>(block[from]) | static_cast<size_t>(static_cast<uint8_t>(block[from + 1])) << 8;
-    from += 2;
-    if (!lengthen(block, &from, &match)) return false;
-    match += 4;
-    if (back == 0 || back > done || match > into->size() - done) return false;
-    // The ranges may overlap.
-    for (size_t i = 0; i < match; ++i, ++done) (*into)[done] = (*into)[done - back];
-  }
-  return done == into->size();
-}
-
 // --- Facts of code.
 void take_text(std::string_view text, CodeFacts* facts) {
   facts->read = read_text(text, facts);
@@ -151,9 +118,10 @@ void read_entry(const Entry& entry, std::string_view payload, CodeFacts* facts) 
     if (entry.size > kLargest || entry.compressed > payload.size()) return;
     whole.resize(entry.size);
     payload = payload.substr(0, entry.compressed);
-    const bool fine = entry.flags & kZstd ? ZSTD_decompress(whole.data(), whole.size(), payload.data(),
-                                                            payload.size()) == whole.size()
-                                          : decompress_lz4(payload, &whole);
+    const bool fine =
+        entry.flags & kZstd
+            ? ZSTD_decompress(whole.data(), whole.size(), payload.data(), payload.size()) == whole.size()
+            : decompress_lz4(std::as_bytes(std::span(payload)), std::as_writable_bytes(std::span(whole)));
     if (!fine) return;
     payload = whole;
   }

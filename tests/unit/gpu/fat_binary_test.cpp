@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/lz4.h"
 #include "gpu_state/software/ptx/image.h"
-#include "gpu_state/software/ptx/lz4.h"
 
 namespace cropdl::ptx {
 namespace {

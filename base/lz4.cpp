@@ -1,9 +1,9 @@
-#include "gpu_state/software/ptx/lz4.h"
+#include "base/lz4.h"
 
 #include <cstdint>
 #include <cstring>
 
-namespace cropdl::ptx {
+namespace cropdl {
 
 namespace {
 
@@ -43,4 +43,4 @@ bool decompress_lz4(std::span<const std::byte> block, std::span<std::byte> into)
   return done == into.size();
 }
 
-}  // namespace cropdl::ptx
+}  // namespace cropdl

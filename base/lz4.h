@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <span>
 
-namespace cropdl::ptx {
+namespace cropdl {
 
 // Whether the block is sound and fills `into` exactly.
 bool decompress_lz4(std::span<const std::byte> block, std::span<std::byte> into);
 
-}  // namespace cropdl::ptx
+}  // namespace cropdl

@@ -1,0 +1,21 @@
+// Symbols of ELF objects in memory, by their dynamic symbol tables. The core has code of its own for this
+// (interpose/upper/patch.cpp): it has no C library, and looks before ld.so has mapped PT_DYNAMIC. LH; any
+// thread.
+#pragma once
+
+#include <elf.h>
+
+#include <cstdint>
+
+namespace cropdl::host {
+
+// Returns the address of the function or variable `name` that the object with this dynamic section defines;
+// 0: none. `bias`: where the object lies, less where it is linked. `relocated`: by ld.so, which turns the
+// section's addresses into those in memory.
+uint64_t dynamic_symbol(const Elf64_Dyn* dynamic, uint64_t bias, bool relocated, const char* name);
+
+// The same for an object that begins at `elf_header` and that no ld.so has relocated: the vDSO, the core, the
+// program's ld.so before it runs.
+uint64_t dynamic_symbol(uint64_t elf_header, const char* name);
+
+}  // namespace cropdl::host
