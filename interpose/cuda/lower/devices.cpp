@@ -43,7 +43,7 @@ IdleWatch& drain_watch() {
   static auto& watch = *new IdleWatch;
   return watch;
 }
-std::string other;
+std::vector<std::string> other;  // lines of other_devices()
 
 int attribute(CUdevice_attribute what, int device) {
   int value = 0;
@@ -129,6 +129,17 @@ Waiter& waiter(int device) {
   const std::lock_guard lock(mutex);
   if (!all[device]) all[device] = new Waiter(device);
   return *all[device];
+}
+
+// "device 0", "devices 0, 2"
+std::string names_of(const std::vector<int>& devices) {
+  std::string numbers;
+  for (const int d : devices) numbers += (numbers.empty() ? "" : ", ") + std::to_string(d);
+  return (devices.size() == 1 ? "device " : "devices ") + numbers;
+}
+
+std::string model_of(const DeviceFacts& f) {
+  return formatted("{} ({} multiprocessors)", f.name, f.multiprocessors);
 }
 
 std::string whose_devices() {
@@ -271,6 +282,7 @@ Status compare_devices() {
     return Error{formatted("cannot restart: the program uses CUDA {}, and libcudart.so.13 here is of CUDA {}",
                            was->runtime / kMajor, runtime / kMajor)};
   const int count = device_count();
+  std::map<std::pair<std::string, std::string>, std::vector<int>> differing;  // by models, before and now
   for (int d = 0; d < was->count && d < kMostDevices; ++d) {
     const DeviceFacts& before = was->devices[d];
     if (!before.used) continue;
@@ -286,11 +298,13 @@ Status compare_devices() {
       return Error{formatted("cannot restart: the program uses {} MB of device {}, which has {} MB here",
                              before.in_use >> 20, d, now.memory >> 20)};
     if (strcmp(now.name, before.name) != 0 || now.multiprocessors != before.multiprocessors)
-      other = formatted(
-          "device {} was a {} and is a {} here: the state is the same bit for bit, but libraries may "
-          "now choose other kernels, which add in another order",
-          d, before.name, now.name);
+      differing[{model_of(before), model_of(now)}].push_back(d);
   }
+  for (const auto& [models, devices] : differing)
+    other.push_back(formatted(
+        "cropdl-restart: {}: {} before, {} here: the state is the same bit for bit, but libraries may now "
+        "choose other kernels, which add in another order",
+        names_of(devices), models.first, models.second));
   return {};
 }
 
@@ -326,10 +340,10 @@ Status open_libraries() {
       return Error{"cannot restart: " + why};
     for (const RealLibrary& now : real_libraries())
       if (now.soname == l.soname && (now.version != l.version || now.software != l.software))
-        other = formatted(
-            "{} was {}, and is {} here: the state is the same bit for bit, but it may now compute "
-            "in another order",
-            l.soname, l.version.empty() ? l.path : l.version, now.version.empty() ? now.path : now.version);
+        other.push_back(formatted(
+            "cropdl-restart: {} was {}, and is {} here: the state is the same bit for bit, but it may now "
+            "compute in another order",
+            l.soname, l.version.empty() ? l.path : l.version, now.version.empty() ? now.path : now.version));
   }
   return {};
 }
@@ -342,7 +356,7 @@ uint64_t devices_of_image() {
   return mask;
 }
 
-std::string other_devices() { return other; }
+const std::vector<std::string>& other_devices() { return other; }
 
 namespace {
 

@@ -48,7 +48,7 @@ Status make_all_again() {
   end_code_again();
   if (auto s = record_events(); !s) return s;
   begin_event_times();
-  if (const std::string line = other_devices(); !line.empty()) say(line);
+  for (const std::string& line : other_devices()) say(line);
   return nccl::restore();
 }
 
