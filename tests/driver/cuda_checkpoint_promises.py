@@ -320,7 +320,7 @@ def same_architecture():
         other = {"CROPDL_SOFTWARE_GPU_MEMORY": "8G", "CROPDL_SOFTWARE_GPU_MULTIPROCESSORS": "7", "CROPDL_SOFTWARE_GPUS": "2"}
         job = place.restart(environment=other, log=stopped_job.log)
         job.finish()
-        expect(re.search(r"devices 0, 1: .* \(4 multiprocessors\) before, .* \(7 multiprocessors\) here: ", job.output()), job.output())
+        expect(re.search(r"device 0, device 1: .* \(4 multiprocessors\) before, .* \(7 multiprocessors\) here: ", job.output()), job.output())
         check_whole(Log(stopped_job.log))
         expect(Log(stopped_job.log).digest == reference[0].digest, "DIFFERENT")
 

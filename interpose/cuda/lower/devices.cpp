@@ -131,12 +131,9 @@ Waiter& waiter(int device) {
   return *all[device];
 }
 
-// "device 0", "devices 0, 2"
-std::string names_of(const std::vector<int>& devices) {
-  std::string numbers;
-  for (const int d : devices) numbers += (numbers.empty() ? "" : ", ") + std::to_string(d);
-  return (devices.size() == 1 ? "device " : "devices ") + numbers;
-}
+constexpr auto kHeapIsFull =
+    "no memory was left for what CropDL keeps of CUDA's objects (ulimit -v?); start the program again with "
+    "more";
 
 std::string model_of(const DeviceFacts& f) {
   return formatted("{} ({} multiprocessors)", f.name, f.multiprocessors);
@@ -240,18 +237,19 @@ std::string idle_trouble() {
   return draining && monotonic_us() - begun_at > kLongestWait ? goes_on_too_long() : "";
 }
 
-void note_devices() {
-  if (!driver_begun()) return;
+Status note_devices() {
+  if (!driver_begun()) return {};
   if (!kept_facts())
     one_abi::family->members[one_abi::kMemberDevices] =
         reinterpret_cast<uint64_t>(handles::heap_allocate(sizeof(Facts)));
-  if (!kept_facts()) return;
+  if (!kept_facts()) return Error{kHeapIsFull};
   Facts& f = *kept_facts();
   f = Facts{};
   CROPDL_DRIVER(cuDriverGetVersion)(&f.driver);
   if (opened(kCudart)) CROPDL_CUDART(cudaRuntimeGetVersion)(&f.runtime);
   f.count = device_count();
   for (int d = 0; d < f.count; ++d) f.devices[d] = facts_of(d);
+  return {};
 }
 
 std::string noted_devices() {
@@ -282,7 +280,7 @@ Status compare_devices() {
     return Error{formatted("cannot restart: the program uses CUDA {}, and libcudart.so.13 here is of CUDA {}",
                            was->runtime / kMajor, runtime / kMajor)};
   const int count = device_count();
-  std::map<std::pair<std::string, std::string>, std::vector<int>> differing;  // by models, before and now
+  std::map<std::pair<std::string, std::string>, std::string> differing;  // devices, by models before and now
   for (int d = 0; d < was->count && d < kMostDevices; ++d) {
     const DeviceFacts& before = was->devices[d];
     if (!before.used) continue;
@@ -297,26 +295,29 @@ Status compare_devices() {
     if (before.in_use > now.memory)
       return Error{formatted("cannot restart: the program uses {} MB of device {}, which has {} MB here",
                              before.in_use >> 20, d, now.memory >> 20)};
-    if (strcmp(now.name, before.name) != 0 || now.multiprocessors != before.multiprocessors)
-      differing[{model_of(before), model_of(now)}].push_back(d);
+    if (model_of(now) == model_of(before)) continue;
+    std::string& devices = differing[{model_of(before), model_of(now)}];
+    (devices.empty() ? devices : devices += ", ") += formatted("device {}", d);
   }
   for (const auto& [models, devices] : differing)
     other.push_back(formatted(
         "cropdl-restart: {}: {} before, {} here: the state is the same bit for bit, but libraries may now "
         "choose other kernels, which add in another order",
-        names_of(devices), models.first, models.second));
+        devices, models.first, models.second));
   return {};
 }
 
-void note_libraries() {
+Status note_libraries() {
   std::string text;
   for (const RealLibrary& l : real_libraries())
     text += l.soname + '\n' + l.path + '\n' + l.version + '\n' + (l.software ? "software" : "") + '\n';
   uint64_t& kept = one_abi::family->members[one_abi::kMemberLibraries];
   handles::heap_free(reinterpret_cast<void*>(kept));
   auto* copy = static_cast<char*>(handles::heap_allocate(text.size() + 1));
-  if (copy) memcpy(copy, text.c_str(), text.size() + 1);
   kept = reinterpret_cast<uint64_t>(copy);
+  if (!copy) return Error{kHeapIsFull};
+  memcpy(copy, text.c_str(), text.size() + 1);
+  return {};
 }
 
 Status open_libraries() {

@@ -41,8 +41,8 @@ bool devices_idle();
 std::string idle_trouble();
 
 // --- What a restart compares; kept with the family's state. MAIN, once the devices are idle.
-void note_devices();
-void note_libraries();
+Status note_devices();
+Status note_libraries();
 std::string noted_devices();  // in use, for people: "2 x NVIDIA H100 (compute capability 9.0)"
 // START: opens the files used before, or files of the same names; the error is a line that names a missing
 // one.

@@ -123,8 +123,8 @@ class Runtime final : public libraries::Library {
     return line.empty() ? idle_trouble() : line;
   }
   Status quiesce() override {
-    note_devices();
-    note_libraries();
+    if (Status noted = note_devices(); !noted) return noted;
+    if (Status noted = note_libraries(); !noted) return noted;
     nccl::quiesce();
     note_event_times();
     settle_memory();
