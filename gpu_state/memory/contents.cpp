@@ -85,7 +85,11 @@ Status Contents::note_variables(std::vector<Variable> variables) {
                     one.name, one.device, kDevices - 1)};
     SavedVariable* saved = state.variables.make();
     auto* name = static_cast<char*>(handles::heap_allocate(one.name.size() + 1));
-    if (!saved || !name) return Error{"CUDA: there is no room to note the devices' variables"};
+    if (!saved || !name) {
+      if (saved) state.variables.drop(saved);
+      handles::heap_free(name);
+      return Error{"CUDA: there is no room to note the devices' variables"};
+    }
     std::memcpy(name, one.name.c_str(), one.name.size() + 1);
     saved->name = reinterpret_cast<uint64_t>(name);
     saved->size = one.size;

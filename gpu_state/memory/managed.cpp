@@ -29,14 +29,16 @@ Managed::Managed(const Driver& driver, Blocks& blocks, Advised& advised)
   addresses_.add(kManagedBegin, kManagedEnd);
 }
 
-// Takes the region's addresses and the gap behind it.
-void Managed::reserve_around(const ManagedRegion& region) {
-  if (addresses_.is_free(region.begin, region.begin + region.size + kGap))
-    addresses_.take_at(region.begin, region.begin + region.size + kGap);
+// Takes the region's addresses and the gap behind it. False: they are not all free.
+bool Managed::reserve_around(const ManagedRegion& region) {
+  const uint64_t end = region.begin + region.size + kGap;
+  if (!addresses_.is_free(region.begin, end)) return false;
+  addresses_.take_at(region.begin, end);
+  return true;
 }
 
-void Managed::open(ManagedRegion* region) {
-  uses_[region->begin] = {region};
+void Managed::open(ManagedRegion* region, bool reserved) {
+  uses_[region->begin] = {region, 0, reserved};
   of(region).free.add(region->begin, region->begin + region->size, region->begin,
                       region->begin + region->size);
 }
@@ -71,8 +73,7 @@ Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
                     "restart it with the driver that it ran with",
                     begin, size >> 20, error ? driver_.name_of(error) : "the driver puts it elsewhere")};
     }
-    reserve_around(*use.record);
-    open(use.record);
+    open(use.record, reserve_around(*use.record));
     uses_[begin].used = use.used;
     blocks_.each_within(begin, begin + size,
                         [&](Block* one) { of(use.record).free.take_at(one->begin, one->begin + one->room); });
@@ -100,7 +101,8 @@ CUresult Managed::grow(uint64_t size, int device, ManagedRegion** made) {
   region->begin = got;
   region->size = size;
   region->device = device;
-  open(region);
+  // The driver may choose other addresses that are among those for regions.
+  open(region, got == wanted || reserve_around(*region));
   *made = region;
   return CUDA_SUCCESS;
 }
@@ -111,9 +113,10 @@ void Managed::drop(ManagedRegion* region, bool gone) {
   const uint64_t begin = region->begin, end = begin + region->size;
   if (!gone) driver_.cuMemFree_v2(begin);
   of(region).free.take_at(begin, end);
+  const bool reserved = uses_[begin].reserved;
   uses_.erase(begin);
   blocks_.state().managed.drop(region);
-  if (begin >= kManagedBegin && end + kGap <= kManagedEnd) addresses_.add(begin, end + kGap);
+  if (reserved) addresses_.add(begin, end + kGap);
 }
 
 Managed::RegionUse& Managed::region_of(uint64_t address) {

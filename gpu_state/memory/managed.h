@@ -42,7 +42,8 @@ class Managed {
  private:
   struct RegionUse {
     ManagedRegion* record;
-    uint64_t used = 0;  // bytes of blocks
+    uint64_t used = 0;      // bytes of blocks
+    bool reserved = false;  // its addresses and its gap were taken from addresses_
   };
   struct OfDevice {
     Ranges free;                     // within the device's regions
@@ -52,9 +53,9 @@ class Managed {
   void drop(ManagedRegion* region, bool gone = false);
   RegionUse& region_of(uint64_t address);
   OfDevice& of(const ManagedRegion* region) { return devices_[static_cast<size_t>(region->device)]; }
-  void open(ManagedRegion* region);
+  void open(ManagedRegion* region, bool reserved);
   void give_back(uint64_t begin, uint64_t end);
-  void reserve_around(const ManagedRegion& region);
+  bool reserve_around(const ManagedRegion& region);
 
   const Driver& driver_;
   Blocks& blocks_;

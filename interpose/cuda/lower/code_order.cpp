@@ -159,6 +159,7 @@ void note_beginning(uint64_t devices) {
   const handles::SpinGuard guard(rt::family_lock);
   uint64_t& its = rt::family->members[rt::kMemberCode];
   if (!its) its = reinterpret_cast<uint64_t>(handles::heap_allocate(rt::kMaxDevices * sizeof(uint64_t)));
+  if (!its) rt::family_failed = true;  // no checkpoints
   for (uint32_t d = 0; its && d < rt::kMaxDevices; ++d)
     if ((devices >> d & 1) != 0) beginnings()[d] = rt::tables->next_serial();
 }

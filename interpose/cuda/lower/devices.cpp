@@ -43,7 +43,7 @@ IdleWatch& drain_watch() {
   static auto& watch = *new IdleWatch;
   return watch;
 }
-std::string other;
+std::vector<std::string> other;  // lines of other_devices()
 
 int attribute_of_device(CUdevice_attribute what, int device) {
   int value = 0;
@@ -129,6 +129,14 @@ Waiter& waiter(int device) {
   const std::lock_guard lock(mutex);
   if (!all[device]) all[device] = new Waiter(device);
   return *all[device];
+}
+
+constexpr auto kHeapIsFull =
+    "no memory was left for what CropDL keeps of CUDA's objects (ulimit -v?); start the program again with "
+    "more";
+
+std::string model_of(const DeviceFacts& f) {
+  return formatted("{} ({} multiprocessors)", f.name, f.multiprocessors);
 }
 
 std::string whose_devices() {
@@ -229,18 +237,19 @@ std::string idle_trouble() {
   return draining && monotonic_us() - begun_at > kLongestWait ? goes_on_too_long() : "";
 }
 
-void note_devices() {
-  if (!driver_begun()) return;
+Status note_devices() {
+  if (!driver_begun()) return {};
   if (!kept_facts())
     one_abi::family->members[one_abi::kMemberDevices] =
         reinterpret_cast<uint64_t>(handles::heap_allocate(sizeof(Facts)));
-  if (!kept_facts()) return;
+  if (!kept_facts()) return Error{kHeapIsFull};
   Facts& f = *kept_facts();
   f = Facts{};
   CROPDL_DRIVER(cuDriverGetVersion)(&f.driver);
   if (opened(kCudart)) CROPDL_CUDART(cudaRuntimeGetVersion)(&f.runtime);
   f.count = device_count();
   for (int d = 0; d < f.count; ++d) f.devices[d] = facts_of_device(d);
+  return {};
 }
 
 std::string noted_devices() {
@@ -271,6 +280,7 @@ Status compare_devices() {
     return Error{formatted("cannot restart: the program uses CUDA {}, and libcudart.so.13 here is of CUDA {}",
                            was->runtime / kMajor, runtime / kMajor)};
   const int count = device_count();
+  std::map<std::pair<std::string, std::string>, std::string> differing;  // devices, by models before and now
   for (int d = 0; d < was->count && d < kMostDevices; ++d) {
     const DeviceFacts& before = was->devices[d];
     if (!before.used) continue;
@@ -285,24 +295,29 @@ Status compare_devices() {
     if (before.in_use > now.memory)
       return Error{formatted("cannot restart: the program uses {} MB of device {}, which has {} MB here",
                              before.in_use >> 20, d, now.memory >> 20)};
-    if (strcmp(now.name, before.name) != 0 || now.multiprocessors != before.multiprocessors)
-      other = formatted(
-          "device {} was a {} and is a {} here: the state is the same bit for bit, but libraries may "
-          "now choose other kernels, which add in another order",
-          d, before.name, now.name);
+    if (model_of(now) == model_of(before)) continue;
+    std::string& devices = differing[{model_of(before), model_of(now)}];
+    (devices.empty() ? devices : devices += ", ") += formatted("device {}", d);
   }
+  for (const auto& [models, devices] : differing)
+    other.push_back(formatted(
+        "cropdl-restart: {}: {} before, {} here: the state is the same bit for bit, but libraries may now "
+        "choose other kernels, which add in another order",
+        devices, models.first, models.second));
   return {};
 }
 
-void note_libraries() {
+Status note_libraries() {
   std::string text;
   for (const RealLibrary& l : real_libraries())
     text += l.soname + '\n' + l.path + '\n' + l.version + '\n' + (l.software ? "software" : "") + '\n';
   uint64_t& kept = one_abi::family->members[one_abi::kMemberLibraries];
   handles::heap_free(reinterpret_cast<void*>(kept));
   auto* copy = static_cast<char*>(handles::heap_allocate(text.size() + 1));
-  if (copy) memcpy(copy, text.c_str(), text.size() + 1);
   kept = reinterpret_cast<uint64_t>(copy);
+  if (!copy) return Error{kHeapIsFull};
+  memcpy(copy, text.c_str(), text.size() + 1);
+  return {};
 }
 
 Status open_libraries() {
@@ -326,10 +341,10 @@ Status open_libraries() {
       return Error{"cannot restart: " + why};
     for (const RealLibrary& now : real_libraries())
       if (now.soname == l.soname && (now.version != l.version || now.software != l.software))
-        other = formatted(
-            "{} was {}, and is {} here: the state is the same bit for bit, but it may now compute "
-            "in another order",
-            l.soname, l.version.empty() ? l.path : l.version, now.version.empty() ? now.path : now.version);
+        other.push_back(formatted(
+            "cropdl-restart: {} was {}, and is {} here: the state is the same bit for bit, but it may now "
+            "compute in another order",
+            l.soname, l.version.empty() ? l.path : l.version, now.version.empty() ? now.path : now.version));
   }
   return {};
 }
@@ -342,7 +357,7 @@ uint64_t devices_of_image() {
   return mask;
 }
 
-std::string other_devices() { return other; }
+const std::vector<std::string>& other_devices() { return other; }
 
 namespace {
 

@@ -41,8 +41,8 @@ bool devices_idle();
 std::string idle_trouble();
 
 // --- What a restart compares; kept with the family's state. MAIN, once the devices are idle.
-void note_devices();
-void note_libraries();
+Status note_devices();
+Status note_libraries();
 std::string noted_devices();  // in use, for people: "2 x NVIDIA H100 (compute capability 9.0)"
 // START: opens the files used before, or files of the same names; the error is a line that names a missing
 // one.
@@ -50,9 +50,9 @@ Status open_libraries();
 // START: checks that this process has what the image needs; the error is one line that names what is missing.
 Status compare_devices();
 uint64_t devices_of_image();  // the devices that the program used, one bit each
-// "", or a line for people: the program continues on another model of the same architecture, or with another
-// version of a library.
-std::string other_devices();
+// Lines for people: the program continues on another model of the same architecture, or with another version
+// of a library.
+const std::vector<std::string>& other_devices();
 
 // START: records the program's recorded events once more, so that waits for them end.
 Status record_events();

@@ -48,7 +48,7 @@ Status make_all_again() {
   end_code_again();
   if (auto s = record_events(); !s) return s;
   begin_event_times();
-  if (const std::string line = other_devices(); !line.empty()) say(line);
+  for (const std::string& line : other_devices()) say(line);
   return nccl::restore();
 }
 
@@ -123,8 +123,8 @@ class Runtime final : public libraries::Library {
     return line.empty() ? idle_trouble() : line;
   }
   Status quiesce() override {
-    note_devices();
-    note_libraries();
+    if (Status noted = note_devices(); !noted) return noted;
+    if (Status noted = note_libraries(); !noted) return noted;
     nccl::quiesce();
     note_event_times();
     settle_memory();

@@ -41,6 +41,14 @@ MemoryState* state_in_heap() {
   return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
 }
 
+// Null: the heap is full.
+MemoryState* new_state() {
+  auto* state = static_cast<MemoryState*>(handles::heap_allocate(sizeof(MemoryState)));
+  if (!state || (state->device = memory::State::format())) return state;
+  handles::heap_free(state);
+  return nullptr;
+}
+
 }  // namespace
 
 CUcontext primary_context(int device) {
@@ -104,10 +112,14 @@ DeviceMemory* device_memory() {
   static bool tried = false;
   std::scoped_lock lock(beginning());
   if (made || tried) return made;
+  if (CROPDL_DRIVER(cuInit)(0) != CUDA_SUCCESS) return nullptr;
   tried = true;
-  if (!one_abi::need_family() || CROPDL_DRIVER(cuInit)(0) != CUDA_SUCCESS) return nullptr;
-  auto* state = static_cast<MemoryState*>(handles::heap_allocate(sizeof(MemoryState)));
-  if (!state || !(state->device = memory::State::format())) return nullptr;
+  MemoryState* state = one_abi::need_family() ? new_state() : nullptr;
+  if (!state) {
+    say("cropdl: the program gets no device memory: no memory was left for what CropDL keeps of it (ulimit "
+        "-v?); start the program again with more");
+    return nullptr;
+  }
   auto* its = new DeviceMemory(*state);
   if (Status taken = its->arena.reserve(std::min(device_count(), memory::kDevices)); !taken) {
     say("cropdl: " + taken.error().message);

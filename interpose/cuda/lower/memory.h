@@ -85,7 +85,8 @@ struct DeviceMemory {
   std::map<uint64_t, MemoryNumber*> numbers;  // by begin
 };
 
-// Made at the first request for memory. nullptr: not available; the reason was printed once.
+// Made at the first request for memory. nullptr: not available. The reason was printed once, unless the
+// driver cannot be initialised, which the program's own calls return.
 DeviceMemory* device_memory();
 // The same, if already made; else nullptr.
 DeviceMemory* known_device_memory();

@@ -300,12 +300,12 @@ Status cropdl::cuda::addresses_may_come_again(const std::vector<memory::Variable
                             one.name)};
   });
   static bool said = false;
-  if (kept && !said)
-    say(formatted(
-        "cropdl: the driver put its addresses where it wanted to: a restart will find the variable {} of "
-        "device {} elsewhere, and needs --moved-variables=accept",
-        variables.front().name, variables.front().device));
+  if (!kept || said) return kept;
   said = true;
+  say(formatted(
+      "cropdl: the driver put its addresses where it wanted to: a restart will find the variable {} of "
+      "device {} elsewhere, and needs --moved-variables=accept",
+      variables.front().name, variables.front().device));
   return kept;
 }
 

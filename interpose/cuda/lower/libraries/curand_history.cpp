@@ -1,0 +1,96 @@
+#include "interpose/cuda/lower/libraries/curand_history.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "interpose/handles/heap.h"
+
+namespace cropdl::cuda::curand {
+namespace {
+
+constexpr uint32_t kLongestLoop = 256;    // in runs
+constexpr uint32_t kMostRuns = 1u << 20;  // per history
+
+template <class T>
+T* one_more_entry(uint64_t& at, uint32_t count, uint32_t& room) {
+  if (count == room) {
+    const uint32_t more = room ? room * 2 : 4;
+    void* grown = handles::heap_allocate(more * sizeof(T));
+    if (!grown) return nullptr;
+    if (count) memcpy(grown, reinterpret_cast<void*>(at), count * sizeof(T));
+    handles::heap_free(reinterpret_cast<void*>(at));
+    at = reinterpret_cast<uint64_t>(grown);
+    room = more;
+  }
+  return reinterpret_cast<T*>(at) + count;
+}
+
+// If the last runs repeat the runs before them, counts one more pass of a loop, or makes a new loop of two. A
+// loop that is no longer at the end stays unchanged.
+void fold(History& h) {
+  const auto same = [&](uint32_t a, uint32_t b, uint32_t n) {
+    return std::equal(h.run() + a, h.run() + a + n, h.run() + b);
+  };
+  uint32_t single = 0;  // loops at the end with one run and one pass
+  while (single < h.loop_count && single < 2 * kLongestLoop && h.loop()[h.loop_count - 1 - single].times == 1)
+    ++single;
+  if (const uint32_t before = h.loop_count - single; before && h.loop()[before - 1].length == single) {
+    Loop& last = h.loop()[before - 1];
+    if (same(last.first, last.first + single, single)) {
+      ++last.times;
+      h.loop_count = before;
+      h.run_count -= single;
+      return;
+    }
+  }
+  for (uint32_t n = 1; n <= kLongestLoop && 2 * n <= single; ++n) {
+    if (!same(h.run_count - 2 * n, h.run_count - n, n)) continue;
+    h.loop_count -= 2 * n - 1;
+    h.run_count -= n;
+    h.loop()[h.loop_count - 1] = {2, h.run_count - n, n};
+    return;
+  }
+}
+
+}  // namespace
+
+bool append(History& h, const Step& step) {
+  if (h.run_count && h.run()[h.run_count - 1].step == step) {
+    ++h.run()[h.run_count - 1].times;
+    return true;
+  }
+  if (h.run_count == kMostRuns) return false;
+  if (h.run_count) {  // the previous run becomes part of a loop
+    Loop* l = one_more_entry<Loop>(h.loops, h.loop_count, h.loop_room);
+    if (!l) return false;
+    *l = {1, h.run_count - 1, 1};
+    ++h.loop_count;
+    fold(h);
+  }
+  Run* r = one_more_entry<Run>(h.runs, h.run_count, h.run_room);
+  if (!r) return false;
+  *r = {step, 1};
+  ++h.run_count;
+  return true;
+}
+
+bool is_setter(uint32_t f) {
+  return f == fn::kFn_curandSetPseudoRandomGeneratorSeed || f == fn::kFn_curandSetGeneratorOffset ||
+         f == fn::kFn_curandSetGeneratorOrdering || f == fn::kFn_curandSetQuasiRandomGeneratorDimensions;
+}
+
+void forget_draws(History& h) {
+  Step last[4];
+  uint32_t count = 0;
+  for (uint32_t i = h.run_count; i-- > 0;) {
+    const Step& s = h.run()[i].step;
+    if (!is_setter(s.function) || s.function == fn::kFn_curandSetGeneratorOffset ||
+        std::any_of(last, last + count, [&](const Step& l) { return l.function == s.function; }))
+      continue;
+    last[count++] = s;
+  }
+  h.run_count = h.loop_count = 0;
+  while (count) append(h, last[--count]);
+}
+
+}  // namespace cropdl::cuda::curand

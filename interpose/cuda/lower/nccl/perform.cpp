@@ -1,0 +1,112 @@
+// A recorded call, passed to NCCL: perform(), and the arguments of calls that make communicators. See
+// groups.h.
+#include <algorithm>
+#include <cstring>
+
+#include "interpose/cuda/lower/nccl/groups.h"
+#include "interpose/handles/heap.h"
+
+namespace cropdl::cuda::nccl {
+namespace {
+namespace fn = seam::nccl;
+}
+
+Making* new_making(ncclComm_t* into, const ncclConfig_t* config) {
+  auto* m = static_cast<Making*>(handles::heap_allocate(sizeof(Making)));
+  if (!m) return nullptr;
+  m->into = into;
+  if (!config) return m;
+  constexpr ncclConfig_t kInitial = NCCL_CONFIG_INITIALIZER;
+  if (config->magic != kInitial.magic) {
+    m->strange = config;
+    return m;
+  }
+  m->has_config = 1;
+  // An older header's structure is shorter.
+  memcpy(&m->config, config, std::min(config->size, sizeof m->config));
+  if (config->size > sizeof m->config)
+    one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommInitRankConfig,
+                          "the program's ncclConfig_t is of a newer NCCL than this build knows");
+  const ncclConfig_t given = m->config;
+  m->config.netName = copied(given.netName);
+  m->config.commName = copied(given.commName);
+  const bool is_full = (given.netName && !m->config.netName) || (given.commName && !m->config.commName);
+  if (!is_full) return m;
+  give_back(m);
+  return nullptr;
+}
+
+void give_back(Making* m) {
+  if (!m) return;
+  handles::heap_free(m->id);
+  handles::heap_free(m->excluded);
+  handles::heap_free(const_cast<char*>(m->config.netName));
+  handles::heap_free(const_cast<char*>(m->config.commName));
+  handles::heap_free(m);
+}
+
+ncclResult_t perform(const Call& c) {
+  // The handle of an ended communicator is no address that NCCL may read.
+  const bool is_gone = one_abi::is_virtual(one_abi::word_of(c.comm)) && !communicator(c.comm);
+  const ncclComm_t comm = is_gone ? nullptr : one_abi::real(c.comm, one_abi::kind::ncclComm);
+  const cudaStream_t stream = one_abi::real(c.stream, one_abi::kind::cudaStream);
+  const ncclRedOp_t op = one_abi::real(c.op, one_abi::kind::ncclRedOp);
+  Making* const m = c.making;
+  ncclConfig_t* config = nullptr;
+  if (m) config = m->has_config ? &m->config : const_cast<ncclConfig_t*>(m->strange);
+  // NCCL may write there later; without a handle (a split without a color) it is the program's variable.
+  ncclComm_t* const into = !m ? nullptr : m->made ? real_place(m->made) : m->into;
+  if (c.device >= 0 && one_abi::current_device() != c.device) one_abi::make_current(c.device);
+  switch (c.function) {
+    case fn::kFn_ncclAllReduce:
+      return CROPDL_NCCL(ncclAllReduce)(c.send, c.receive, c.count, c.type, op, comm, stream);
+    case fn::kFn_ncclReduce:
+      return CROPDL_NCCL(ncclReduce)(c.send, c.receive, c.count, c.type, op, c.root, comm, stream);
+    case fn::kFn_ncclBcast:
+      return CROPDL_NCCL(ncclBcast)(c.receive, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclBroadcast:
+      return CROPDL_NCCL(ncclBroadcast)(c.send, c.receive, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclReduceScatter:
+      return CROPDL_NCCL(ncclReduceScatter)(c.send, c.receive, c.count, c.type, op, comm, stream);
+    case fn::kFn_ncclAllGather:
+      return CROPDL_NCCL(ncclAllGather)(c.send, c.receive, c.count, c.type, comm, stream);
+    case fn::kFn_ncclAlltoAll:
+      return CROPDL_NCCL(ncclAlltoAll)(c.send, c.receive, c.count, c.type, comm, stream);
+    case fn::kFn_ncclGather:
+      return CROPDL_NCCL(ncclGather)(c.send, c.receive, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclScatter:
+      return CROPDL_NCCL(ncclScatter)(c.send, c.receive, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclSend:
+      return CROPDL_NCCL(ncclSend)(c.send, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclRecv:
+      return CROPDL_NCCL(ncclRecv)(c.receive, c.count, c.type, c.root, comm, stream);
+    case fn::kFn_ncclCommInitRank:
+      return CROPDL_NCCL(ncclCommInitRank)(into, m->ranks, real_id(*m->id), m->rank);
+    case fn::kFn_ncclCommInitRankConfig:
+      return CROPDL_NCCL(ncclCommInitRankConfig)(into, m->ranks, real_id(*m->id), m->rank, config);
+    case fn::kFn_ncclCommInitRankScalable: {
+      std::vector<ncclUniqueId> ids;
+      for (int i = 0; i < m->ids; ++i) ids.push_back(real_id(m->id[i]));
+      return CROPDL_NCCL(ncclCommInitRankScalable)(into, m->ranks, m->rank, m->ids, ids.data(), config);
+    }
+    case fn::kFn_ncclCommSplit:
+      return CROPDL_NCCL(ncclCommSplit)(comm, m->color, m->key, into, config);
+    case fn::kFn_ncclCommShrink:
+      return CROPDL_NCCL(ncclCommShrink)(comm, m->excluded, m->excluded_ranks, into, config, c.root);
+    case fn::kFn_ncclCommFinalize:
+      return CROPDL_NCCL(ncclCommFinalize)(comm);
+    case fn::kFn_ncclCommDestroy:
+      return CROPDL_NCCL(ncclCommDestroy)(comm);
+    case fn::kFn_ncclCommAbort:
+      return CROPDL_NCCL(ncclCommAbort)(comm);
+    case fn::kFn_ncclRedOpDestroy:
+      return destroy_operation(c.comm, c.op);
+    case fn::kFn_ncclCommWindowRegister:
+      return CROPDL_NCCL(ncclCommWindowRegister)(comm, const_cast<void*>(c.send), c.count,
+                                                 static_cast<ncclWindow_t*>(c.receive), c.root);
+    default:
+      return ncclInternalError;
+  }
+}
+
+}  // namespace cropdl::cuda::nccl
