@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/format.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/one_abi/kinds.h"
@@ -60,10 +61,10 @@ std::vector<std::pair<handles::Slot*, uint64_t>>& of_this_run() {
 }
 
 // The library's times have 24 bits, exact only between events close in time, so ages are summed from each
-// event to the next.
-void note_times_of(int device, const std::vector<handles::Slot*>& events) {
+// event to the next. False: no event can be recorded.
+bool note_times_of(int device, const std::vector<handles::Slot*>& events) {
   const Now now(device);
-  if (!now.fine()) return;
+  if (!now.fine()) return false;
   const handles::Slot* last = nullptr;
   double last_age = 0, since_restart = -1;
   for (handles::Slot* slot : events) {
@@ -91,6 +92,13 @@ void note_times_of(int device, const std::vector<handles::Slot*>& events) {
     last_age = age;
     set_age(*slot, age);
   }
+  return true;
+}
+
+Error cannot_be_asked(int device) {
+  return Error{formatted(
+      "CUDA: when the events of device {} were recorded cannot be found out (cuEventRecord fails); ask again",
+      device)};
 }
 
 // `r`: result of the call with the real events.
@@ -110,7 +118,7 @@ R correct(R r, uint64_t from, uint64_t to, float* ms) {
 
 namespace {
 // No call reports that a graph's node has recorded an event. The event itself shows it, if it keeps times.
-void mark_recorded_by_graphs() {
+Status mark_recorded_by_graphs() {
   std::vector<std::vector<uint64_t>> of(rt::kMaxDevices);
   for (uint64_t word : rt::living(kind::cudaEvent)) {
     const handles::Slot& slot = *rt::slot_of(word);
@@ -121,17 +129,18 @@ void mark_recorded_by_graphs() {
   for (size_t device = 0; device < of.size(); ++device) {
     if (of[device].empty()) continue;
     const Now now(static_cast<int>(device));
+    if (!now.fine()) return cannot_be_asked(static_cast<int>(device));
     float ms = 0;
     for (uint64_t word : of[device])
-      if (now.fine() &&
-          CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*rt::slot_of(word)), now.event()) == CUDA_SUCCESS)
+      if (CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*rt::slot_of(word)), now.event()) == CUDA_SUCCESS)
         rt::mark_object(word, rt::kTouched);
   }
+  return {};
 }
 }  // namespace
 
-void note_event_times() {
-  mark_recorded_by_graphs();
+Status note_event_times() {
+  if (Status marked = mark_recorded_by_graphs(); !marked) return marked;
   std::vector<std::vector<handles::Slot*>> of(rt::kMaxDevices);
   for (uint64_t word : rt::living(kind::cudaEvent)) {
     handles::Slot* slot = rt::slot_of(word);
@@ -147,7 +156,9 @@ void note_event_times() {
     }
   }
   for (size_t device = 0; device < of.size(); ++device)
-    if (!of[device].empty()) note_times_of(static_cast<int>(device), of[device]);
+    if (!of[device].empty() && !note_times_of(static_cast<int>(device), of[device]))
+      return cannot_be_asked(static_cast<int>(device));
+  return {};
 }
 
 void resume_event_times() {

@@ -2,10 +2,12 @@
 // them end; the time between two of them stays the same. LH.
 #pragma once
 
+#include "base/result.h"
+
 namespace cropdl::cuda {
 
-// At a cut, with idle devices: stores each event's age with it. MAIN.
-void note_event_times();
+// At a cut, with idle devices: stores each event's age with it. The error is one line for users. MAIN.
+Status note_event_times();
 // After the image is written or given up. MAIN.
 void resume_event_times();
 // After the events were recorded again. START.

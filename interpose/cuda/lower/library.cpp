@@ -125,8 +125,8 @@ class Runtime final : public libraries::Library {
   Status quiesce() override {
     if (Status noted = note_devices(); !noted) return noted;
     if (Status noted = note_libraries(); !noted) return noted;
+    if (Status noted = note_event_times(); !noted) return noted;
     nccl::quiesce();
-    note_event_times();
     settle_memory();
     return {};
   }

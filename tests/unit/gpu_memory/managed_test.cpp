@@ -238,5 +238,23 @@ TEST_F(ManagedTest, ARegionThatTheDriverPutElsewhereRefusesCheckpoints) {
   EXPECT_EQ(allocate_managed(1000)->begin, kManagedBegin);
 }
 
+// A driver that chooses addresses itself, among those for regions.
+CUresult allocate_elsewhere(CUdeviceptr* address, size_t size, unsigned flags) {
+  const Steering there(kManagedBegin + 128 * kMiB, size);
+  return cuMemAllocManaged(address, size, flags);
+}
+
+// Else two regions would be wanted at the same addresses.
+TEST_F(ManagedTest, AddressesThatTheDriverChoseAreGivenBackOnce) {
+  driver.cuMemAllocManaged = allocate_elsewhere;
+  Block* chosen = allocate_managed(70 * kMiB);
+  driver.cuMemAllocManaged = cuMemAllocManaged;
+  ASSERT_EQ(chosen->begin, kManagedBegin + 128 * kMiB);
+  managed->release(chosen);
+  allocate_managed(70 * kMiB);
+  allocate_managed(300 * kMiB);
+  EXPECT_EQ(managed->refusal(), "");
+}
+
 }  // namespace
 }  // namespace cropdl::memory
