@@ -18,9 +18,10 @@ bool is_comparable(const std::string& path, const FileIdentity& then) {
   return S_ISDIR(then.mode) && !path.starts_with("/proc/") && !path.starts_with("/sys/");
 }
 
+// "": the current directory.
 bool is_mount_point(const std::string& path) {
   struct statx x {};
-  return statx(AT_FDCWD, path.c_str(), 0, STATX_TYPE, &x) == 0 &&
+  return statx(AT_FDCWD, path.c_str(), path.empty() ? AT_EMPTY_PATH : 0, STATX_TYPE, &x) == 0 &&
          (x.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
@@ -61,12 +62,15 @@ FileVerdict another(const std::string& path, FilesPolicy policy) {
 
 }  // namespace
 
-FileVerdict check_current_directory(const std::string& path, const FileIdentity& then, FilesPolicy policy) {
+bool current_directory_is_mounted() { return is_mount_point(""); }
+
+FileVerdict check_current_directory(const std::string& path, const FileIdentity& then, bool was_mounted,
+                                    FilesPolicy policy) {
   const auto now = identify_file(-1, path);
   // Without it the restart is refused when it goes there.
   if (!now || !is_comparable(path, then) || policy == FilesPolicy::kKeep || !is_another_file(then, *now))
     return {};
-  if (is_mount_point(path))
+  if (!was_mounted && is_mount_point(path))
     return refused(
         formatted("the program's directory {} is not that of the checkpoint: another file system is mounted "
                   "there; unmount it and try again (or go on in this one: cropdl-restart --files=keep)",

@@ -8,10 +8,14 @@
 
 namespace cropdl::files {
 
+// Whether a file system begins at the current directory: it is where that is mounted. Also at a checkpoint.
+bool current_directory_is_mounted();
+
 // A directory that another one of its name replaces is refused if the program had read a part of its list, or
-// if a file system is mounted on the current one. Otherwise the program goes on in the other one:
-// directory_left_alone() says so, and FilesPolicy::kFail refuses.
-FileVerdict check_current_directory(const std::string& path, const FileIdentity& then, FilesPolicy policy);
+// if a file system is mounted on the current one that was not so then (`was_mounted`). Otherwise the program
+// goes on in the other one: directory_left_alone() says so, and FilesPolicy::kFail refuses.
+FileVerdict check_current_directory(const std::string& path, const FileIdentity& then, bool was_mounted,
+                                    FilesPolicy policy);
 FileVerdict check_open_directory(const OpenFile& f, const FileIdentity& now, FilesPolicy policy);
 
 // "" or a line about another directory of that name. `fd`: -1 for the one of that path.

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "interpose/boundaries/token_ring.h"
+#include "restart/files/directories.h"
 #include "restart/image.h"
 #include "restart/manifest.h"
 #include "restart/process/attributes.h"
@@ -91,6 +92,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   m.arguments = job_.arguments;
   m.cwd = seen->directory;
   m.cwd_identity = seen->directory_identity;
+  m.cwd_is_mounted = files::current_directory_is_mounted();
   char name[17] = {};
   prctl(PR_GET_NAME, name);
   m.name = name;
@@ -116,7 +118,9 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   m.vector_state = std::move(*vector_state);
   // All signals are blocked while the program is stopped; the program's own mask is in the frame that it
   // resumes from.
-  m.pending_signals = program_threads::pending_signals(program_threads::blocked_everywhere());
+  auto pending = program_threads::pending_signals(program_threads::blocked_everywhere());
+  if (!pending) return pending.error();
+  m.pending_signals = std::move(*pending);
   m.threads = std::move(threads_);
   if (Status read = program_threads::read_pending_signals(m.threads); !read) return read.error();
   m.clocks = process::read_clocks();

@@ -40,6 +40,7 @@ struct Metadata {
   uint32_t rank = 0, ranks = 1;
   std::string program, cwd, name;  // name: from prctl(PR_GET_NAME)
   files::FileIdentity cwd_identity;
+  bool cwd_is_mounted = true;  // a file system begins there; older images do not say: true
   std::vector<std::string> arguments;
   uint32_t umask = 022;
   uint64_t stack_limit = 0;  // RLIMIT_STACK, bytes; 0: unknown

@@ -1,14 +1,17 @@
 #include "restart/threads/pending_signals.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/caught.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/hex.h"
@@ -63,6 +66,18 @@ std::vector<Taken> take(uint64_t set) {
   }
 }
 
+// Signals that are taken must not be lost for lack of memory, and each needs some: of the worst allocator, a
+// page for each of its two records. The program is stopped, and does not use up what is free now.
+Status have_memory_for_signals() {
+  constexpr size_t kLeast = 4 << 20, kEach = 8192;
+  const std::string queued = status_field(kernel_text("/proc/thread-self/status"), "SigQ");  // the user's
+  const size_t room = kLeast + kEach * strtoull(queued.c_str(), nullptr, 10);
+  void* p = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return no_memory_left();
+  munmap(p, room);
+  return {};
+}
+
 // Signals from kill, tgkill, sigqueue and the like name their sender (man 2 sigaction).
 bool has_sender(const siginfo_t& info) {
   return info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE ||
@@ -83,7 +98,8 @@ uint64_t pending_for_thread(int32_t tid) {
   return status_bits(kernel_text(formatted("/proc/{}/status", thread)), "SigPnd");
 }
 
-std::vector<PendingSignal> pending_signals(uint64_t blocked) {
+Result<std::vector<PendingSignal>> pending_signals(uint64_t blocked) {
+  if (Status room = have_memory_for_signals(); !room) return room.error();
   const uint64_t set = ~seam::kReservedSignals;
   // A signal's siginfo can only be read by taking the signal, so all are queued again at once. A signal that
   // arrives in between is then ahead of them, out of order; so the loop takes and queues all again.

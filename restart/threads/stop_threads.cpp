@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <iterator>
 
 #include "base/format.h"
 #include "base/procfs.h"
@@ -101,19 +102,20 @@ void ask_to_stop(ThreadRecord& t) {
 bool forget_suspend_signals() {
   constexpr uint64_t kOnly = 1ull << (seam::kSuspendSignal - 1);
   const timespec now{};
-  std::vector<siginfo_t> programs;
-  for (;;) {
-    siginfo_t info{};
+  siginfo_t programs[64];  // more of them wait for their turn in the queue
+  size_t count = 0;
+  while (count < std::size(programs)) {
+    siginfo_t& info = programs[count];
     if (upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&kOnly), reinterpret_cast<long>(&info),
                    reinterpret_cast<long>(&now), 8) <= 0)
       break;
     const bool ours = info.si_code == SI_QUEUE &&
                       reinterpret_cast<uint64_t>(info.si_value.sival_ptr) == seam::kSuspendMagic;
-    if (!ours) programs.push_back(info);
+    if (!ours) ++count;
   }
-  for (siginfo_t& info : programs)
-    syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), seam::kSuspendSignal, &info);
-  return programs.empty();
+  for (size_t i = 0; i < count; ++i)
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), seam::kSuspendSignal, &programs[i]);
+  return count == 0;
 }
 
 void release_threads() {

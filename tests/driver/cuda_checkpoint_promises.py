@@ -315,8 +315,8 @@ def told_device_memory():
 def same_architecture():
     """More memory, more multiprocessors, not the devices that nobody used: other devices, named in one line, and the same result."""
     with Place("another") as place:
-        reference = native(place, program_of("blind_initall"), STEPS, through=natively(2))
-        stopped_job, _ = stopped(place, "blind_initall", devices=3)
+        reference = native(place, program_of("devices"), STEPS, through=natively(2))
+        stopped_job, _ = stopped(place, "devices", devices=3)
         other = {"CROPDL_SOFTWARE_GPU_MEMORY": "8G", "CROPDL_SOFTWARE_GPU_MULTIPROCESSORS": "7", "CROPDL_SOFTWARE_GPUS": "2"}
         job = place.restart(environment=other, log=stopped_job.log)
         job.finish()
