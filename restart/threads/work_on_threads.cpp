@@ -24,11 +24,12 @@ namespace {
 
 struct Borrowed {
   uint64_t fs = 0, stack = 0;
+  int32_t* id = nullptr;  // the C library's, in the block; null: unknown
 };
 Borrowed borrowed;
 
 void* lend(void*) {
-  lend_block_to(0);
+  borrowed.id = lend_block_to(0);
   borrowed.stack = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
   __atomic_store_n(&borrowed.fs, seam::by_kernel::fs_base(), __ATOMIC_SEQ_CST);
   rest_for_ever();
@@ -43,7 +44,11 @@ struct Work {
 // Nothing may be thrown into the frames of the program.
 void run_work(void* argument, long) {
   auto* work = static_cast<Work*>(argument);
+  // The C library takes a lock that nobody holds, whose owner is 0, for one that a thread of number 0 holds
+  // (pthread_rwlock_rdlock: EDEADLK). UCX, whose hooks in mmap use one, ends the process then.
+  if (borrowed.id != nullptr) *borrowed.id = static_cast<int32_t>(syscall(SYS_gettid));
   work->status = caught([work] { return (*work->run)(); });
+  if (borrowed.id != nullptr) *borrowed.id = 0;
 }
 
 // With the thread's own FS base, on its signal stack: uses no C library.

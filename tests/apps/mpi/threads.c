@@ -1,8 +1,10 @@
 // threads thread: MPI_THREAD_MULTIPLE, and three more threads that call MPI at the same time as main, on
 // communicators of their own, for the first half of the steps; then they are joined and main goes on alone.
+// In each of the threads a signal is pending all the time.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
+#include <signal.h>
 
 #include "steplog.h"
 
@@ -29,7 +31,12 @@ static int round_on(MPI_Comm comm, long k, int want_leave) {
 
 static void* work(void* argument) {
   const long me = (long)argument;
+  sigset_t blocked, pending;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR2);
+  STEPLOG_CHECK(!pthread_sigmask(SIG_BLOCK, &blocked, NULL) && !pthread_kill(pthread_self(), SIGUSR2));
   for (long k = 0;; k++) {
+    STEPLOG_CHECK(!sigpending(&pending) && sigismember(&pending, SIGUSR2));
     struct timespec nap = {0, 500000};
     sums[me] += k;
     if (round_on(comms[me], k, leave[me])) return argument;
