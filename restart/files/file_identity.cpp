@@ -21,9 +21,10 @@ int64_t nanoseconds(const statx_timestamp& t) { return t.tv_sec * 1'000'000'000 
 
 Result<FileIdentity> identify_file(int fd, const std::string& path) {
   struct statx x {};
-  const int at = fd >= 0 ? statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &x)
-                         : statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &x);
-  if (at != 0) return Error{errno_text(errno)};
+  const int from = fd >= 0 ? fd : AT_FDCWD;
+  const char* const name = fd >= 0 ? "" : path.c_str();
+  const int empty = *name == 0 ? AT_EMPTY_PATH : 0;
+  if (statx(from, name, empty, STATX_BASIC_STATS | STATX_BTIME, &x) != 0) return Error{errno_text(errno)};
   FileIdentity id;
   id.device = makedev(x.stx_dev_major, x.stx_dev_minor);
   id.inode = x.stx_ino;
@@ -36,8 +37,7 @@ Result<FileIdentity> identify_file(int fd, const std::string& path) {
   auto* head = reinterpret_cast<file_handle*>(handle);
   head->handle_bytes = MAX_HANDLE_SZ;
   int mount = 0;
-  if ((fd >= 0 ? name_to_handle_at(fd, "", head, &mount, AT_EMPTY_PATH)
-               : name_to_handle_at(AT_FDCWD, path.c_str(), head, &mount, AT_SYMLINK_FOLLOW)) == 0)
+  if (name_to_handle_at(from, name, head, &mount, empty != 0 ? AT_EMPTY_PATH : AT_SYMLINK_FOLLOW) == 0)
     id.handle = hex_digits(handle + sizeof(file_handle), head->handle_bytes);
   return id;
 }

@@ -19,7 +19,8 @@ struct FileIdentity {
   std::string handle;  // name_to_handle_at(2): differs between inodes of the same number; "": unknown
 };
 
-// Identifies the file to which `fd` or, if fd < 0, `path` leads.
+// Identifies the file to which `fd` or, if fd < 0, `path` leads; both missing: the current directory, whoever
+// may search it.
 Result<FileIdentity> identify_file(int fd, const std::string& path);
 
 // Whether `now` is the saved file, whatever was written to it, and not one that replaced it.

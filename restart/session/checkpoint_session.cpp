@@ -35,7 +35,7 @@ Result<LookedAt> look_at(const libraries::Libraries& libraries) {
   if (getcwd(cwd, sizeof cwd) == nullptr)
     return Error{"the program's directory is gone: " + errno_text(errno)};
   seen.directory = cwd;
-  auto identity = files::identify_file(-1, ".");
+  auto identity = files::identify_file(-1, "");
   if (!identity) return Error{formatted("the program's directory {}: {}", cwd, identity.error().message)};
   seen.directory_identity = std::move(*identity);
   auto attributes = process::changed_attributes();

@@ -201,17 +201,18 @@ if os.geteuid() == 0:
         with Place("byroot") as place:
             os.chmod(place.root, 0o777)
             log = place.path("log")
-            nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+            # Not that of the promise above, which counts its processes.
+            somebody = ["setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups"]
             tools, programs = installed_for_others(place, "plain/plain")
             command = [tools("cropdl-run"), "--interval", "0", "--dir", place.store, "--", programs("plain/plain"), *SHORT, "--log", log]
-            job = place.start(nobody + command, log)
+            job = place.start(somebody + command, log)
             job.wait_for_step(5)
-            status, text, _ = place.ask(nobody + [tools("cropdl"), "checkpoint", place.store])
+            status, text, _ = place.ask(somebody + [tools("cropdl"), "checkpoint", place.store])
             expect_taken(job, status, text)
             job.kill_running()
             status, text, _ = place.ask([tool("cropdl-restart"), place.store])
-            expect(status != 0 and "belongs to user id 65534" in text, f"{status}: {text}")
-            status, text, _ = place.ask(nobody + [tools("cropdl-restart"), place.store])
+            expect(status != 0 and "belongs to user id 65533" in text, f"{status}: {text}")
+            status, text, _ = place.ask(somebody + [tools("cropdl-restart"), place.store])
             expect(status == 0, text)
             check_whole(Log(log))
 
