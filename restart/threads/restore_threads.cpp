@@ -126,14 +126,13 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
     const long made = cropdl_clone_thread(kThread | CLONE_PARENT_SETTID, *stacks + (i + 1) * kFirstStack,
                                           &t.tid, begin_thread, &t);
     if (upper::failed(made)) return cannot_make(i, threads.size(), made);
-    Status queued;
     std::string differs;
-    run_on(t, [&] {
+    Status restored = run_on(t, [&] {
       prctl(PR_SET_NAME, saved.name.c_str());
       differs = process::put_back_differing(saved.attributes);
-      queued = queue_again(saved.pending);
+      return queue_again(saved.pending);
     });
-    if (!queued) return queued;
+    if (!restored) return restored;
     if (!differs.empty() && ++lost == 1) example = name_of(t, saved.name) + ": " + differs;
   }
   if (lost != 0)

@@ -98,8 +98,11 @@ Result<std::vector<SavedThread>> saved_threads() {
       mains = process::thread_attributes();
     }
     Seen seen;
-    run_on(t, [&] { seen = look(t, mains, main); });
-    refusal = seen.refusal;
+    const Status looked = run_on(t, [&] {
+      seen = look(t, mains, main);
+      return Status();
+    });
+    refusal = looked ? seen.refusal : looked.error().message;
     all.push_back(std::move(seen.saved));
   });
   if (!refusal.empty()) return Error{refusal};
@@ -121,12 +124,14 @@ Status read_pending_signals(std::vector<SavedThread>& threads) {
   for (SavedThread& saved : threads) {
     ThreadRecord& t = seam::state()->threads[saved.record];
     if (pending_for_thread(t.tid) == 0) continue;
-    run_on(t, [&] {
+    Status read = run_on(t, [&] {
       if (!forget_suspend_signals()) told = false;
       const auto* context = reinterpret_cast<const ucontext_t*>(t.context);
       for (PendingSignal& p : pending_signals(context->uc_sigmask.__val[0]))
         if (!p.process) saved.pending.push_back(std::move(p));
+      return Status();
     });
+    if (!read) return read;
   }
   // The C library uses this signal too, and the thread that sent it waits for an answer.
   if (!told) return Error{"a thread is just changing the ids of the process (setuid and its kin); ask again"};

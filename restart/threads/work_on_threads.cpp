@@ -8,7 +8,9 @@
 
 #include <cerrno>
 #include <climits>
+#include <utility>
 
+#include "base/caught.h"
 #include "base/format.h"
 #include "interpose/seam/thread.h"
 #include "interpose/upper/raw.h"
@@ -33,11 +35,16 @@ void* lend(void*) {
 }
 
 struct Work {
-  const std::function<void()>* run;
+  const std::function<Status()>* run;
   uint32_t done;
+  Status status;
 };
 
-void run_work(void* argument, long) { (*static_cast<Work*>(argument)->run)(); }
+// Nothing may be thrown out of it: below are frames of the program.
+void run_work(void* argument, long) {
+  auto* work = static_cast<Work*>(argument);
+  work->status = caught([work] { return (*work->run)(); });
+}
 
 // With the thread's own FS base, on its signal stack: uses no C library.
 __attribute__((optimize("no-stack-protector"))) void begin_work(ThreadRecord* t) {
@@ -64,8 +71,8 @@ Status have_block() {
   return {};
 }
 
-void run_on(ThreadRecord& t, const std::function<void()>& run) {
-  Work work{&run, 0};
+Status run_on(ThreadRecord& t, const std::function<Status()>& run) {
+  Work work{&run, 0, {}};
   t.task_argument = reinterpret_cast<uint64_t>(&work);
   __atomic_store_n(&t.task, &begin_work, __ATOMIC_SEQ_CST);
   wake(t);
@@ -73,6 +80,7 @@ void run_on(ThreadRecord& t, const std::function<void()>& run) {
     syscall(SYS_futex, &work.done, FUTEX_WAIT_PRIVATE, 0, nullptr);
   // The thread uses `work` until it clears its task.
   while (__atomic_load_n(&t.task, __ATOMIC_SEQ_CST) != nullptr) sched_yield();
+  return std::move(work.status);
 }
 
 std::string name_of(const ThreadRecord& t, const std::string& comm) {

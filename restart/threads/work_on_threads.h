@@ -21,7 +21,8 @@ void each_thread(Visit visit) {
 void wake(seam::ThreadRecord& t);
 
 Status have_block();  // starts the lending thread, before the first run_on()
-void run_on(seam::ThreadRecord& t, const std::function<void()>& run);
+// Returns what `run` returns, or what it throws as an error.
+Status run_on(seam::ThreadRecord& t, const std::function<Status()>& run);
 
 std::string name_of(const seam::ThreadRecord& t, const std::string& comm);  // for messages
 
