@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -48,19 +50,57 @@ void queue_surely(const Taken& t, int* tries) {
   while (!queue(t) && errno == EAGAIN && *tries > 0) --*tries, nanosleep(&kPause, nullptr);
 }
 
-// The kernel delivers the thread's signals before the process's, the lowest number first, and signals of one
-// number in queue order.
-std::vector<Taken> take(uint64_t set) {
-  std::vector<Taken> all;
-  const timespec now{};
-  for (;;) {
-    const uint64_t own = pending_for_thread();
-    siginfo_t info{};
-    const long sig = upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set),
-                                reinterpret_cast<long>(&info), reinterpret_cast<long>(&now), 8);
-    if (sig <= 0) return all;
-    all.push_back({(own >> (sig - 1) & 1) == 0, info});
+// Signals that are taken, thus no longer pending. If something is thrown, such as a lack of memory, they are
+// queued again: the program runs on and needs them.
+struct Signals {
+  explicit Signals(int* tries_left) : tries(tries_left) {}
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+  ~Signals() { queue_all(); }
+
+  void queue_all() {
+    if (std::exchange(taken, false))
+      for (const Taken& t : all) queue_surely(t, tries);
   }
+
+  // Nothing allocates between taking a signal and keeping it. The kernel delivers the thread's signals before
+  // the process's, the lowest number first, and signals of one number in queue order.
+  void take(uint64_t set) {
+    const timespec now{};
+    taken = true;
+    for (;;) {
+      if (all.size() == all.capacity()) all.reserve(2 * all.size() + 16);
+      const uint64_t own = pending_for_thread();
+      siginfo_t info{};
+      const long sig = upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set),
+                                  reinterpret_cast<long>(&info), reinterpret_cast<long>(&now), 8);
+      if (sig <= 0) return;
+      all.push_back({(own >> (sig - 1) & 1) == 0, info});
+    }
+  }
+
+  std::vector<Taken> all;
+  bool taken = false;
+  int* const tries;  // as for queue_surely()
+};
+
+// Adds to `known` what is new in `now`. Leaves nothing in `now`.
+void merge(Signals& known, Signals& now) {
+  known.all.reserve(known.all.size() + now.all.size());  // the last that may throw
+  known.taken = std::exchange(now.taken, false);
+  for (const Taken& t : known.all) {  // new signals go last
+    const auto same = std::find(now.all.begin(), now.all.end(), t);
+    if (same != now.all.end()) now.all.erase(same);
+  }
+  for (const Taken& n : now.all) {  // a standard signal is pending at most once
+    const auto same = [&](const Taken& k) {
+      return k.process == n.process && k.info.si_signo == n.info.si_signo;
+    };
+    constexpr int kFirstRealTime = 32;
+    if (n.info.si_signo >= kFirstRealTime || std::none_of(known.all.begin(), known.all.end(), same))
+      known.all.push_back(n);
+  }
+  now.all.clear();
 }
 
 // Signals from kill, tgkill, sigqueue and the like name their sender (man 2 sigaction).
@@ -87,32 +127,20 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   const uint64_t set = ~seam::kReservedSignals;
   // A signal's siginfo can only be read by taking the signal, so all are queued again at once. A signal that
   // arrives in between is then ahead of them, out of order; so the loop takes and queues all again.
-  std::vector<Taken> known = take(set);
   constexpr int kRounds = 100;  // with an endless sender the order is not kept
   int rounds = 0, tries = 2000;
-  for (bool again = !known.empty(); again;) {
-    for (const Taken& t : known) queue_surely(t, &tries);
-    std::vector<Taken> now = take(set);
-    again = !(now == known) && ++rounds < kRounds && tries > 0;
-    for (const Taken& t : known)  // new signals go last
-      for (size_t i = 0; i < now.size(); ++i)
-        if (now[i] == t) {
-          now.erase(now.begin() + static_cast<long>(i));
-          break;
-        }
-    for (const Taken& n : now) {  // a standard signal is pending at most once
-      const auto same = [&](const Taken& k) {
-        return k.process == n.process && k.info.si_signo == n.info.si_signo;
-      };
-      constexpr int kFirstRealTime = 32;
-      if (n.info.si_signo >= kFirstRealTime || std::none_of(known.begin(), known.end(), same))
-        known.push_back(n);
-    }
+  Signals known(&tries), now(&tries);
+  known.take(set);
+  for (bool again = !known.all.empty(); again;) {
+    known.queue_all();
+    now.take(set);
+    again = now.all != known.all && ++rounds < kRounds && tries > 0;
+    merge(known, now);
   }
-  for (const Taken& t : known) queue_surely(t, &tries);
+  known.queue_all();
   const auto* state = seam::state();
   std::vector<PendingSignal> result;
-  for (Taken t : known) {
+  for (Taken t : known.all) {
     // sigqueue()'s caller writes si_pid itself: the program writes its virtual pid.
     const bool own = t.info.si_pid == state->kernel_pid ||
                      (t.info.si_code == SI_QUEUE && t.info.si_pid == state->virtual_pid);
