@@ -12,7 +12,6 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
-#include <iterator>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -74,6 +73,8 @@ class Agent::Loop {
       started = Error{formatted(
           "cannot start a thread of the lower half: {}; this user or container may have no more (ulimit -u)",
           errno_text(error.code().value()))};
+    } catch (const std::exception&) {
+      started = Error{"out of memory"};
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!started && hub_) hub_->close(monotonic_us());  // nothing would answer at its address
@@ -162,10 +163,7 @@ class Agent::Loop {
       notice_alone(now);
     }
     look_at_sigterm(take_event(terminated_), now);  // after any message that this rank has joined
-    if (now >= next_look_) {
-      next_look_ = rank_.observe(now);
-      if (hub_) hub_->note(rank_.iterations());
-    }
+    if (now >= next_look_) observe(now);
     pass_on_exchange(now);
     serve_own_hub(now);
     if (participant_.poll_period() != 0 && now >= next_poll_) {
@@ -174,6 +172,15 @@ class Agent::Loop {
       serve_own_hub(now);  // handle a resulting order now: it sets next_poll_
     }
     if (hub_) hub_->tell();
+  }
+
+  void observe(int64_t now) {
+    const Status observed = caught([&] {
+      next_look_ = rank_.observe(now);
+      if (hub_) hub_->note(rank_.iterations());
+      return Status();
+    });
+    if (!observed) next_look_ = now + 1'000'000;  // there may be memory again
   }
 
   void end() {
@@ -220,7 +227,7 @@ class Agent::Loop {
     if (dies_ || deadly_from_ != 0) rank_.die(SIGTERM);
     while (!stop_) {
       pollfd fds[] = {{wake_.fd(), POLLIN, 0}, {terminated_.fd(), POLLIN, 0}};
-      poll(fds, std::size(fds), -1);
+      wait_without_memory(fds);
       take_event(wake_);
       if (take_event(terminated_)) rank_.die(SIGTERM);
     }

@@ -108,7 +108,13 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
       c.why_broken = formatted("is gone: its process (pid {}) died", c.pid);
     }
   }
-  if (fds[first].revents != 0) accept_all(now);
+  if (fds[first].revents != 0) {
+    const Status accepted = caught([&] {
+      accept_all(now);
+      return Status();
+    });
+    if (!accepted) accept_again_ = now + kAcceptAgain;
+  }
   if (fds[first + 1].revents != 0) {
     Actions out;
     take_from_publisher(now, &out);
@@ -131,18 +137,46 @@ void Hub::accept_all(int64_t now) {
   }
 }
 
+// A lack of memory breaks this connection only, unless it comes up while the agreement is changing.
 void Hub::serve(Connection& c, short events, int64_t now) {
   if ((events & POLLOUT) != 0 && !c.channel.flush()) c.broken = true;
-  std::vector<std::string> messages;
-  const bool open = c.channel.receive(&messages);
-  for (const std::string& bytes : messages) {
+  std::vector<Message> messages;
+  bool open = false;
+  const Status received = caught([&] {
+    std::vector<std::string> frames;
+    open = c.channel.receive(&frames);
+    for (const std::string& bytes : frames) {
+      std::optional<Message> m = message_from_bytes(bytes);
+      if (!m) {
+        open = false;
+        break;
+      }
+      messages.push_back(std::move(*m));
+    }
+    return Status();
+  });
+  for (const Message& m : messages) {
     if (c.broken) break;
-    if (const std::optional<Message> m = message_from_bytes(bytes))
-      on_message(c, *m, now);
-    else
-      c.broken = true;
+    on_message(c, m, now);
   }
+  if (!received) return break_off(c);
   if (!open) c.broken = true;
+}
+
+void Hub::send(Connection& c, const Message& message) {
+  const Status sent = caught([&] {
+    if (!c.channel.send(message_bytes(message))) c.broken = true;
+    return Status();
+  });
+  if (!sent) break_off(c);
+}
+
+void Hub::break_off(Connection& c) {
+  c.broken = true;
+  [[maybe_unused]] const Status said = caught([&] {
+    c.why_broken = "was left, because rank 0 has no memory left for its messages";
+    return Status();
+  });
 }
 
 void Hub::on_message(Connection& c, const Message& message, int64_t now) {
@@ -171,7 +205,7 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
     status.last_line = last_line_;
     status.iteration = iterations_.complete;
     status.iteration_us = iterations_.us;
-    c.broken = !c.channel.send(message_bytes(status));
+    send(c, status);
   }
   carry_out(std::move(out), now);
 }
@@ -179,10 +213,9 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
 void Hub::on_request(Connection& c, bool last, int64_t now, Actions* out) {
   look_for_remote_ranks(now);
   if (!last && !coordinator_.request(now, out)) {
-    c.broken = !c.channel.send(message_bytes(Rejected{"a checkpoint of this job is already being taken"}));
-    return;
+    return send(c, Rejected{"a checkpoint of this job is already being taken"});
   }
-  c.broken = !c.channel.send(message_bytes(Accepted{}));
+  send(c, Accepted{});
   c.waits = true;
   if (last && last_for_ == LastFor::kNothing) ask_for_last_version(LastFor::kCommand, now);
   if (last && !coordinator_.busy()) return;  // it was refused immediately
@@ -242,7 +275,7 @@ void Hub::to_rank(uint32_t rank, const Message& message) {
   if (rank == 0) {
     for_own_rank_.push_back(message);
   } else if (Connection* c = ranks_[rank]; c != nullptr && !c->broken) {
-    c->broken = !c->channel.send(message_bytes(message));
+    send(*c, message);
   }
 }
 

@@ -67,6 +67,8 @@ class Hub {
       JobFile job, int64_t now);
   void accept_all(int64_t now);
   void serve(Connection& c, short events, int64_t now);
+  void send(Connection& c, const Message& message);  // or breaks the connection
+  static void break_off(Connection& c);              // for lack of memory
   void on_request(Connection& c, bool last, int64_t now, Actions* out);
   void on_message(Connection& c, const Message& message, int64_t now);
   void greet(Connection& c, const Hello& hello, int64_t now);

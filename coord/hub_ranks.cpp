@@ -28,13 +28,13 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   else if (hello.rank != kNoRank && joined_[hello.rank])
     why = "there is such a rank already";
   if (!why.empty()) {
-    c.channel.send(message_bytes(Rejected{why}));
+    send(c, Rejected{why});
     c.broken = true;
     return;
   }
   c.known = true;
   c.rank = hello.rank;
-  c.broken = !c.channel.send(message_bytes(Welcome{}));
+  send(c, Welcome{});
   if (c.rank == kNoRank) return;
   c.process = c.channel.stream().watch();
   ranks_[c.rank] = &c;

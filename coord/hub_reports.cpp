@@ -57,7 +57,7 @@ void Hub::say_what_is_awaited(int64_t now) {
   const std::string line = formatted("waiting for {:.0f} s: {}", static_cast<double>(now - asked_at_) * 1e-6,
                                      coordinator_.waits_for());
   for (Connection& c : connections_)
-    if (c.waits && !c.broken) c.broken = !c.channel.send(message_bytes(Waiting{line}));
+    if (c.waits && !c.broken) send(c, Waiting{line});
 }
 
 void Hub::trace_phase() {

@@ -232,7 +232,7 @@ void Hub::finished(Outcome outcome, int64_t now) {
   for (Connection& c : connections_)
     if (c.waits) {
       c.waits = false;
-      c.broken = !c.channel.send(message_bytes(Done{outcome}));
+      send(c, Done{outcome});
     }
   if (last_for_ != LastFor::kNothing) return last_version_is_over(outcome, now);
   if (!asked_by_client_ && outcome.too_early) {  // not a client's request: retry when the ranks are ready

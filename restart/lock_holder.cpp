@@ -6,7 +6,7 @@
 
 #include <cerrno>
 #include <csignal>
-#include <system_error>
+#include <exception>
 
 #include "base/caught.h"
 #include "base/descriptor_table.h"
@@ -29,7 +29,7 @@ int LockHolder::lock(const Descriptor& file, off_t first) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     thread_ = std::thread([this, fd = file.fd(), first] { hold(fd, first); });
-  } catch (const std::system_error&) {  // no thread available for this user
+  } catch (const std::exception&) {  // no thread available for this user, or no memory
     failure_ = lock_bytes(file.fd(), first, 0);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

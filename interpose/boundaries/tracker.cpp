@@ -46,13 +46,18 @@ int64_t Tracker::look(int64_t now) {
       break;
     }
     ++read_;
-    if (call & kMakesObjects) {
-      count(identity, begun);
-      continue;
+    try {
+      if (call & kMakesObjects) {
+        count(identity, begun);
+        continue;
+      }
+      const uint64_t site = mixed_with(mixed_with(0, call), caller);
+      take({call, identity, caller}, begun,
+           {mixed_with(mixed_with(mixed_with(site, what), identity), stack), site});
+    } catch (...) {  // no memory: this token was taken in part
+      tear();
+      throw;
     }
-    const uint64_t site = mixed_with(mixed_with(0, call), caller);
-    take({call, identity, caller}, begun,
-         {mixed_with(mixed_with(mixed_with(site, what), identity), stack), site});
   }
   if (finder_.iterations() != before) measure(now);
   if (idle)
@@ -80,6 +85,10 @@ void Tracker::measure(int64_t now) {
 // Keeps only the newer half of the ring: the older half may be overwritten while it is read.
 void Tracker::lose(uint64_t written) {
   read_ = written - std::min(written, TokenRing::kTokens / 2);
+  tear();
+}
+
+void Tracker::tear() {
   finder_.gap();
   taken_count_ = 0;
   torn_ = finder_.found();

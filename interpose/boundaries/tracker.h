@@ -45,6 +45,7 @@ class Tracker {
   void count(uint64_t identity, uint64_t begun);
   void take(const Call& call, uint64_t begun, Symbol symbol);
   void lose(uint64_t up_to);
+  void tear();  // tokens were lost, up to the one that is read next
   void count_what_was_lost(const Count& count);
   bool counts_agree() const;
   void end_iteration();

@@ -121,7 +121,7 @@ class Library {
   virtual std::string stop_trouble(int64_t) { return ""; }
 
   // --- While the rank is stopped. MAIN.
-  // Advances operations that other ranks may wait for. Called often, and only while active().
+  // Advances operations that other ranks may wait for. Called often, and only while active(). Throws nothing.
   virtual void progress() = 0;
   // The same, called by a thread of the program that is held before a counted call of this library (`inside`)
   // or of another library. LH FS base; other threads may be in this library.
@@ -134,7 +134,9 @@ class Library {
   // After the drain: afterwards only the heap holds pending operations. A failure abandons the checkpoint;
   // the library still knows then which operations are pending where.
   virtual Status quiesce() = 0;
-  // After quiesce(), failed or not, if this process continues: starts the pending operations again.
+  // After quiesce(), failed or not (it may have thrown, or not been called after another library's threw), if
+  // this process continues: starts the pending operations again. Throws nothing, and needs no memory: lack of
+  // it may be why the checkpoint failed.
   virtual void resume() = 0;
 
   // --- Saves data that the library holds for the program outside the heap, as regions of its own kinds.

@@ -274,7 +274,7 @@ void Rank::serve() {
     if (quiet_) {
       quiet_ = false;
       lock.unlock();
-      libraries_.resume();
+      libraries_.resume();  // allocates nothing
       lock.lock();
     }
   }
@@ -282,8 +282,10 @@ void Rank::serve() {
   program_threads::release_threads();
 }
 
-// Nothing may be thrown out of serve(), which the program's frames called. What allocates is caught, and what
-// lies between allocates nothing: errors are moved.
+// Nothing may be thrown out of serve(), which the program's frames called, also right after a write that
+// failed for lack of memory. What allocates is caught. What lies between allocates nothing: errors are moved,
+// forget_suspend_signals() has room on the stack, and the libraries' resume() and progress() have reserved
+// what they need.
 Status Rank::look() const {
   return caught([&]() -> Status {
     std::string refusal = saving_.look();

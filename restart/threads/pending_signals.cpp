@@ -1,17 +1,16 @@
 #include "restart/threads/pending_signals.h"
 
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
-#include "base/caught.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/hex.h"
@@ -51,31 +50,57 @@ void queue_surely(const Taken& t, int* tries) {
   while (!queue(t) && errno == EAGAIN && *tries > 0) --*tries, nanosleep(&kPause, nullptr);
 }
 
-// The kernel delivers the thread's signals before the process's, the lowest number first, and signals of one
-// number in queue order.
-std::vector<Taken> take(uint64_t set) {
-  std::vector<Taken> all;
-  const timespec now{};
-  for (;;) {
-    const uint64_t own = pending_for_thread();
-    siginfo_t info{};
-    const long sig = upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set),
-                                reinterpret_cast<long>(&info), reinterpret_cast<long>(&now), 8);
-    if (sig <= 0) return all;
-    all.push_back({(own >> (sig - 1) & 1) == 0, info});
-  }
-}
+// Signals that are taken, thus no longer pending. If something is thrown, such as a lack of memory, they are
+// queued again: the program runs on and needs them.
+struct Signals {
+  explicit Signals(int* tries_left) : tries(tries_left) {}
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+  ~Signals() { queue_all(); }
 
-// Signals that are taken must not be lost for lack of memory, and each needs some: of the worst allocator, a
-// page for each of its two records. The program is stopped, and does not use up what is free now.
-Status have_memory_for_signals() {
-  constexpr size_t kLeast = 4 << 20, kEach = 8192;
-  const std::string queued = status_field(kernel_text("/proc/thread-self/status"), "SigQ");  // the user's
-  const size_t room = kLeast + kEach * strtoull(queued.c_str(), nullptr, 10);
-  void* p = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return no_memory_left();
-  munmap(p, room);
-  return {};
+  void queue_all() {
+    if (std::exchange(taken, false))
+      for (const Taken& t : all) queue_surely(t, tries);
+  }
+
+  // Nothing allocates between taking a signal and keeping it. The kernel delivers the thread's signals before
+  // the process's, the lowest number first, and signals of one number in queue order.
+  void take(uint64_t set) {
+    const timespec now{};
+    taken = true;
+    for (;;) {
+      if (all.size() == all.capacity()) all.reserve(2 * all.size() + 16);
+      const uint64_t own = pending_for_thread();
+      siginfo_t info{};
+      const long sig = upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set),
+                                  reinterpret_cast<long>(&info), reinterpret_cast<long>(&now), 8);
+      if (sig <= 0) return;
+      all.push_back({(own >> (sig - 1) & 1) == 0, info});
+    }
+  }
+
+  std::vector<Taken> all;
+  bool taken = false;
+  int* const tries;  // as for queue_surely()
+};
+
+// Adds to `known` what is new in `now`. Leaves nothing in `now`.
+void merge(Signals& known, Signals& now) {
+  known.all.reserve(known.all.size() + now.all.size());  // the last that may throw
+  known.taken = std::exchange(now.taken, false);
+  for (const Taken& t : known.all) {  // new signals go last
+    const auto same = std::find(now.all.begin(), now.all.end(), t);
+    if (same != now.all.end()) now.all.erase(same);
+  }
+  for (const Taken& n : now.all) {  // a standard signal is pending at most once
+    const auto same = [&](const Taken& k) {
+      return k.process == n.process && k.info.si_signo == n.info.si_signo;
+    };
+    constexpr int kFirstRealTime = 32;
+    if (n.info.si_signo >= kFirstRealTime || std::none_of(known.all.begin(), known.all.end(), same))
+      known.all.push_back(n);
+  }
+  now.all.clear();
 }
 
 // Signals from kill, tgkill, sigqueue and the like name their sender (man 2 sigaction).
@@ -98,37 +123,24 @@ uint64_t pending_for_thread(int32_t tid) {
   return status_bits(kernel_text(formatted("/proc/{}/status", thread)), "SigPnd");
 }
 
-Result<std::vector<PendingSignal>> pending_signals(uint64_t blocked) {
-  if (Status room = have_memory_for_signals(); !room) return room.error();
+std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   const uint64_t set = ~seam::kReservedSignals;
   // A signal's siginfo can only be read by taking the signal, so all are queued again at once. A signal that
   // arrives in between is then ahead of them, out of order; so the loop takes and queues all again.
-  std::vector<Taken> known = take(set);
   constexpr int kRounds = 100;  // with an endless sender the order is not kept
   int rounds = 0, tries = 2000;
-  for (bool again = !known.empty(); again;) {
-    for (const Taken& t : known) queue_surely(t, &tries);
-    std::vector<Taken> now = take(set);
-    again = !(now == known) && ++rounds < kRounds && tries > 0;
-    for (const Taken& t : known)  // new signals go last
-      for (size_t i = 0; i < now.size(); ++i)
-        if (now[i] == t) {
-          now.erase(now.begin() + static_cast<long>(i));
-          break;
-        }
-    for (const Taken& n : now) {  // a standard signal is pending at most once
-      const auto same = [&](const Taken& k) {
-        return k.process == n.process && k.info.si_signo == n.info.si_signo;
-      };
-      constexpr int kFirstRealTime = 32;
-      if (n.info.si_signo >= kFirstRealTime || std::none_of(known.begin(), known.end(), same))
-        known.push_back(n);
-    }
+  Signals known(&tries), now(&tries);
+  known.take(set);
+  for (bool again = !known.all.empty(); again;) {
+    known.queue_all();
+    now.take(set);
+    again = now.all != known.all && ++rounds < kRounds && tries > 0;
+    merge(known, now);
   }
-  for (const Taken& t : known) queue_surely(t, &tries);
+  known.queue_all();
   const auto* state = seam::state();
   std::vector<PendingSignal> result;
-  for (Taken t : known) {
+  for (Taken t : known.all) {
     // sigqueue()'s caller writes si_pid itself: the program writes its virtual pid.
     const bool own = t.info.si_pid == state->kernel_pid ||
                      (t.info.si_code == SI_QUEUE && t.info.si_pid == state->virtual_pid);

@@ -22,8 +22,8 @@ void from_json(const nlohmann::json& j, PendingSignal& s);  // throws json::exce
 // Returns the pending signals to save: all that the program blocks (`blocked`, as in rt_sigprocmask), and of
 // the others, which arrived during the stop, those that the kernel or the program itself sent. Signals that
 // others sent during the stop, such as a scheduler's SIGTERM, count as after the cut. All signals stay
-// pending. Fails, before it takes any of them, if there is no memory for them.
-Result<std::vector<PendingSignal>> pending_signals(uint64_t blocked);
+// pending.
+std::vector<PendingSignal> pending_signals(uint64_t blocked);
 
 // Returns the mask of signals pending for one thread of this process, not for the process; tid 0: the calling
 // thread.

@@ -33,7 +33,7 @@ void ask_to_stop(seam::ThreadRecord& t);
 // Removes pending suspend signals: if a library unblocked the signal, a second one would overwrite the frame
 // of the first. Returns false if the program has a pending signal of that number, which stays. MAIN, in its
 // suspend handler, or a parked thread.
-bool forget_suspend_signals();
+bool forget_suspend_signals() noexcept;
 
 // --- While all are stopped. MAIN.
 

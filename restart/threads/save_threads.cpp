@@ -124,14 +124,12 @@ Status read_pending_signals(std::vector<SavedThread>& threads) {
   for (SavedThread& saved : threads) {
     ThreadRecord& t = seam::state()->threads[saved.record];
     if (pending_for_thread(t.tid) == 0) continue;
-    Status read = run_on(t, [&]() -> Status {
+    Status read = run_on(t, [&] {
       if (!forget_suspend_signals()) told = false;
       const auto* context = reinterpret_cast<const ucontext_t*>(t.context);
-      auto pending = pending_signals(context->uc_sigmask.__val[0]);
-      if (!pending) return pending.error();
-      for (PendingSignal& p : *pending)
+      for (PendingSignal& p : pending_signals(context->uc_sigmask.__val[0]))
         if (!p.process) saved.pending.push_back(std::move(p));
-      return {};
+      return Status();
     });
     if (!read) return read;
   }

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
-#include <iterator>
 
 #include "base/format.h"
 #include "base/procfs.h"
@@ -99,23 +98,27 @@ void ask_to_stop(ThreadRecord& t) {
   if (!queue_suspend_signal(t.tid)) t.asked = 0;  // the queue is full (RLIMIT_SIGPENDING)
 }
 
-bool forget_suspend_signals() {
+// Allocates nothing: what it has taken may not be lost. The program's come one at a time (see
+// read_pending_signals); of more than kMost, the rest and what is behind them stays pending.
+bool forget_suspend_signals() noexcept {
   constexpr uint64_t kOnly = 1ull << (seam::kSuspendSignal - 1);
+  constexpr size_t kMost = 32;
   const timespec now{};
-  siginfo_t programs[64];  // more of them wait for their turn in the queue
-  size_t count = 0;
-  while (count < std::size(programs)) {
-    siginfo_t& info = programs[count];
+  siginfo_t programs[kMost];
+  size_t taken = 0;
+  while (taken < kMost) {
+    siginfo_t& info = programs[taken];
+    info = {};
     if (upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&kOnly), reinterpret_cast<long>(&info),
                    reinterpret_cast<long>(&now), 8) <= 0)
       break;
     const bool ours = info.si_code == SI_QUEUE &&
                       reinterpret_cast<uint64_t>(info.si_value.sival_ptr) == seam::kSuspendMagic;
-    if (!ours) ++count;
+    if (!ours) ++taken;
   }
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < taken; ++i)
     syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), seam::kSuspendSignal, &programs[i]);
-  return count == 0;
+  return taken == 0;
 }
 
 void release_threads() {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/caught.h"
 #include "base/format.h"
 #include "interpose/mpi/lower/early_drain.h"
 #include "interpose/mpi/lower/lifecycle.h"
@@ -167,8 +168,12 @@ class Runtime final : public libraries::Library {
   }
 
   void resume() override {
-    if (const int code = post_parked(); code != MPI_SUCCESS)
+    const int code = post_parked();
+    if (code == MPI_SUCCESS) return;
+    [[maybe_unused]] const Status said = caught([code] {
       say_of_rank("a pending receive cannot be posted again, and ends with the error: " + mpi_error(code));
+      return Status();
+    });
   }
 
   void announce_end() override { leave_hydra(); }
@@ -279,7 +284,7 @@ class Runtime final : public libraries::Library {
     code = remake_persistent_requests();
     if (code != MPI_SUCCESS)
       return Error{"cannot restart: a persistent request cannot be made again: " + mpi_error(code)};
-    code = post_parked();
+    code = post_parked_in_image();
     if (code != MPI_SUCCESS) return Error{"a pending receive cannot be posted again: " + mpi_error(code)};
     return {};
   }

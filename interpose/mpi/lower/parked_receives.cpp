@@ -3,23 +3,25 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/caught.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
 namespace {
 
+// The receives that may be parked, in the order in which they were posted, each with its serial number. Kept
+// from park_receives() to post_parked(), which follows a write that perhaps failed for lack of memory, and
+// therefore must not allocate.
+std::vector<std::pair<uint64_t, Vid>> receives_at_cut;
+
 template <class F>
-std::vector<Vid> in_posting_order(F chosen) {
-  std::vector<std::pair<uint64_t, Vid>> found;
+void list_receives(F chosen) {
+  receives_at_cut.clear();
   for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
     if (const RequestRecord* r = request_record(i); chosen(r))
-      found.emplace_back(r->serial, seam::make_vid(Kind::kRequest, i));
+      receives_at_cut.emplace_back(r->serial, seam::make_vid(Kind::kRequest, i));
   }
-  std::sort(found.begin(), found.end());
-  std::vector<Vid> all;
-  all.reserve(found.size());
-  for (const auto& [serial, v] : found) all.push_back(v);
-  return all;
+  std::sort(receives_at_cut.begin(), receives_at_cut.end());
 }
 
 int park(Vid v) {
@@ -51,10 +53,14 @@ int post_again(Vid v) {
     r->state = kRequestActive;
     return code;
   }
-  seam::Status failed = empty_status();
-  failed.error = error_out(code);
-  finish_request_with(r, failed);
-  if (r->orphan) release_request(v);
+  // A receive whose end cannot be recorded in full must not keep the others parked.
+  [[maybe_unused]] const Status ended = caught([&] {
+    seam::Status failed = empty_status();
+    failed.error = error_out(code);
+    finish_request_with(r, failed);
+    if (r->orphan) release_request(v);
+    return Status();
+  });
   return code;
 }
 
@@ -64,21 +70,31 @@ int post_again(Vid v) {
 // ones are posted again after it. (MPICH searches its list of all receives for each, as for each arriving
 // message.)
 int park_receives(uint32_t* maker) {
-  const std::vector<Vid> pending =
-      in_posting_order([](const RequestRecord* r) { return r->state == kRequestActive && receives(r); });
-  for (auto v = pending.rbegin(); v != pending.rend(); ++v) {
-    *maker = request_record(*v)->maker;
-    if (const int code = park(*v); code != MPI_SUCCESS) return code;
+  list_receives([](const RequestRecord* r) {
+    return (r->state == kRequestActive && receives(r)) || r->state == kRequestParked;
+  });
+  for (auto r = receives_at_cut.rbegin(); r != receives_at_cut.rend(); ++r) {
+    const RequestRecord* record = request_record(r->second);
+    if (record->state == kRequestParked) continue;  // in an earlier attempt that failed in the middle
+    *maker = record->maker;
+    if (const int code = park(r->second); code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;
 }
 
 int post_parked() {
   int result = MPI_SUCCESS;
-  for (Vid v : in_posting_order([](const RequestRecord* r) { return r->state == kRequestParked; })) {
+  for (const auto& [serial, v] : receives_at_cut) {
+    if (request_record(v)->state != kRequestParked) continue;
     if (const int code = post_again(v); code != MPI_SUCCESS && result == MPI_SUCCESS) result = code;
   }
+  receives_at_cut.clear();
   return result;
+}
+
+int post_parked_in_image() {
+  list_receives([](const RequestRecord* r) { return r->state == kRequestParked; });
+  return post_parked();
 }
 
 }  // namespace cropdl::mpi

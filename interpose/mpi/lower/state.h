@@ -324,8 +324,10 @@ std::string request_trouble();
 // code of the MPI. On an error, the failing receive, begun by `maker`, is pending or complete with the error;
 // others may be parked.
 int park_receives(uint32_t* maker);
-// Posts the parked receives; one that cannot be posted completes with the error. Returns the first error.
+// Posts the receives that park_receives() has parked; one that cannot be posted completes with the error.
+// Returns the first error. Throws nothing and allocates nothing.
 int post_parked();
+int post_parked_in_image();  // at a restart: those that the image has
 
 // --- operations.cpp
 // An incomplete request uses the operation, so it outlives the program's free. Drops that use.
