@@ -80,8 +80,6 @@ TEST(PendingSignals, StayPendingIfMemoryRunsOut) {
     ASSERT_EQ(pending(), before) << "after " << failed << " allocations";
   }
   EXPECT_GT(failed, 10);
-})
-      .join();
 }
 
 TEST(PendingSignals, OfTheStopsSignalTheProgramsStayPendingWithoutMemory) {
