@@ -977,6 +977,13 @@ TEST_F(AgentJob, AStoreWithoutMemoryFailsTheCheckpointAndTheNextSucceeds) {
   EXPECT_EQ(checkpoint_error(), "(published)");
 }
 
+TEST_F(AgentJob, RanksWithoutMemoryToFollowIterationsAreSavedAllTheSame) {
+  fakes_[0].no_memory_in = fakes_[1].no_memory_in = "observe";
+  start(2);
+  EXPECT_EQ(checkpoint_error(), "(published)");
+  EXPECT_EQ(checkpoint_error(), "(published)");
+}
+
 TEST_F(AgentJob, AnAgentThatCannotGoOnForLackOfMemoryLeavesItsProgramRunning) {
   for (const uint32_t without : {1u, 0u}) {
     agents_.clear();
