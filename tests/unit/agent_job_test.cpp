@@ -978,8 +978,11 @@ TEST_F(AgentJob, AStoreWithoutMemoryFailsTheCheckpointAndTheNextSucceeds) {
 }
 
 TEST_F(AgentJob, RanksWithoutMemoryToFollowIterationsAreSavedAllTheSame) {
-  fakes_[0].no_memory_in = fakes_[1].no_memory_in = "observe";
-  start(2);
+  fakes_ = std::vector<FakeRank>(2);
+  for (uint32_t r = 0; r < 2; ++r) {
+    fakes_[r].no_memory_in = "observe";
+    add(config(r, 2), fakes_[r]);
+  }
   EXPECT_EQ(checkpoint_error(), "(published)");
   EXPECT_EQ(checkpoint_error(), "(published)");
 }
