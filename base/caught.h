@@ -30,4 +30,12 @@ auto caught(Work work) noexcept -> decltype(work()) {
   }
 }
 
+// Streams of the C++ library catch what is thrown while they read or write, and look as if they had come to
+// their end: a lack of memory would pass for a short text. Makes this one throw it on. Not for a file whose
+// reading may fail.
+template <class Stream>
+void let_exceptions_through(Stream& stream) {
+  stream.exceptions(Stream::badbit);
+}
+
 }  // namespace cropdl

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <memory>
+#include <new>
 
 #include "base/format.h"
 
@@ -73,14 +75,14 @@ bool is_own_descriptor(int fd) {
 
 std::vector<int> open_descriptors() {
   std::vector<int> found;
-  DIR* stream = opendir("/proc/thread-self/fd");
-  if (stream == nullptr) return found;
-  while (dirent* entry = readdir(stream))
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir("/proc/thread-self/fd"), closedir);
+  if (!stream && errno == ENOMEM) throw std::bad_alloc();  // not the same as no descriptor
+  if (!stream) return found;
+  while (dirent* entry = readdir(stream.get()))
     if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9') {
       const int fd = atoi(entry->d_name);
-      if (fd != dirfd(stream)) found.push_back(fd);
+      if (fd != dirfd(stream.get())) found.push_back(fd);
     }
-  closedir(stream);
   std::sort(found.begin(), found.end());
   return found;
 }

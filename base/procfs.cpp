@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/caught.h"
 #include "base/file.h"
 #include "base/format.h"
 
@@ -14,6 +15,7 @@ std::vector<std::string> process_stat(const std::string& process) {
   const size_t end = text.rfind(')');  // the name in parentheses may contain anything
   if (end == std::string::npos) return {};
   std::istringstream words(text.substr(end + 1));
+  let_exceptions_through(words);
   std::vector<std::string> fields(3);
   for (std::string word; words >> word;) fields.push_back(std::move(word));
   return fields;
@@ -33,6 +35,7 @@ std::vector<std::string> process_words(const std::string& process) {
 
 std::string status_field(const std::string& status, const std::string& name) {
   std::istringstream in(status);
+  let_exceptions_through(in);
   for (std::string line; std::getline(in, line);)
     if (line.starts_with(name + ":"))
       return line.substr(std::min(line.find_first_not_of(" \t", name.size() + 1), line.size()));

@@ -87,6 +87,7 @@ std::vector<Key> launchers_files() {
     struct stat st {};
     if (stat(at->path().c_str(), &st) == 0) keys.push_back(key_of(st));
   }
+  if (failure == std::errc::not_enough_memory) throw std::bad_alloc();  // known another time
   return keys;
 }
 

@@ -17,9 +17,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <new>
 #include <sstream>
 #include <vector>
 
+#include "base/caught.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/procfs.h"
@@ -73,6 +75,7 @@ std::string list(const Words& mask) {  // "0-3,8", as the kernel writes it
 Words mask_of(const std::string& text, size_t size) {
   Words mask(size);
   std::istringstream in(text);
+  let_exceptions_through(in);
   for (std::string range; std::getline(in, range, ',');) {
     char* end = nullptr;
     const size_t first = strtoull(range.c_str(), &end, 10);
@@ -100,6 +103,7 @@ std::string read_file(int which) {
   std::string text;
   errno = 0;
   std::getline(in, text, '\0');
+  if (in.bad() && errno == ENOMEM) throw std::bad_alloc();
   if (which >= kSecurity && text.empty() && errno == EINVAL) unknown |= 1u << which;
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   if (which == kAutogroup) {  // "/autogroup-123 nice 0": the group belongs to the session
@@ -224,6 +228,7 @@ std::string read_scheduling(int) {
   SchedulingAttributes a;
   if (!get_scheduling(a)) return "";
   std::ostringstream out;
+  let_exceptions_through(out);
   out << a.policy << ' ' << (a.flags & (kResetOnFork | kReclaim | kOverrun)) << ' ' << a.priority;
   if (a.policy == SCHED_DEADLINE) out << ' ' << a.runtime << ' ' << a.deadline << ' ' << a.period;
   return out.str();

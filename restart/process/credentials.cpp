@@ -12,6 +12,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/caught.h"
 #include "base/format.h"
 
 namespace cropdl::process {
@@ -70,6 +71,7 @@ template <class T>
 std::vector<T> words(const std::string& text, int base = 10) {
   std::vector<T> out;
   std::istringstream in(text);
+  let_exceptions_through(in);
   for (std::string word; in >> word;) out.push_back(static_cast<T>(strtoull(word.c_str(), nullptr, base)));
   return out;
 }
@@ -79,6 +81,7 @@ std::string ids(long call, long file_system_call) {
   if (syscall(call, &id[0], &id[1], &id[2]) != 0) return "";
   const auto own = static_cast<unsigned>(syscall(file_system_call, -1L));  // changes nothing; returns the id
   std::ostringstream out;
+  let_exceptions_through(out);
   out << id[0] << ' ' << id[1] << ' ' << id[2] << ' ' << own;
   return out.str();
 }

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/caught.h"
+
 namespace cropdl::process {
 namespace {
 
@@ -76,10 +78,12 @@ constexpr const char* kUserFeatures[] = {"sse3",
 namespace {
 std::vector<std::string> read_cpu_features() {
   std::ifstream in("/proc/cpuinfo");
+  let_exceptions_through(in);
   std::vector<std::string> found;
   for (std::string line; std::getline(in, line);) {
     if (line.rfind("flags", 0) != 0) continue;
     std::istringstream words(line.substr(line.find(':') + 1));
+    let_exceptions_through(words);
     for (std::string word; words >> word;)
       if (std::find(std::begin(kUserFeatures), std::end(kUserFeatures), word) != std::end(kUserFeatures))
         found.push_back(word);

@@ -1,6 +1,7 @@
 // What the kernel shows of a process outside the table of attributes, with the reason.
 #include <sstream>
 
+#include "base/caught.h"
 #include "restart/process/attributes.h"
 
 namespace cropdl::process {
@@ -10,6 +11,7 @@ const std::map<std::string, std::string>& other_attributes() {
     std::map<std::string, std::string> all;
     const auto because = [&all](const char* reason, const char* words) {
       std::istringstream in(words);
+      let_exceptions_through(in);
       for (std::string word; in >> word;) all[word] = reason;
     };
     because("saved with the image",

@@ -1,13 +1,16 @@
 #include "restart/threads/pending_signals.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,6 +53,27 @@ void queue_surely(const Taken& t, int* tries) {
   while (!queue(t) && errno == EAGAIN && *tries > 0) --*tries, nanosleep(&kPause, nullptr);
 }
 
+constexpr char kOwnStatus[] = "/proc/thread-self/status";
+
+// Reads the mask of signals pending for this thread any number of times, with memory taken beforehand.
+class OwnPending {
+ public:
+  explicit OwnPending(const std::string& status_now)
+      : file_(open_high(kOwnStatus, O_RDONLY)), text_(status_now.size() + kLonger, '\0') {}
+  uint64_t mask() {
+    const ssize_t n = file_ ? pread(file_.fd(), text_.data(), text_.size() - 1, 0) : 0;
+    text_[n > 0 ? static_cast<size_t>(n) : 0] = '\0';
+    constexpr std::string_view kField = "\nSigPnd:";
+    const size_t at = text_.find(kField);
+    return at == std::string::npos ? 0 : strtoull(text_.c_str() + at + kField.size(), nullptr, 16);
+  }
+
+ private:
+  static constexpr size_t kLonger = 4096;  // as numbers in it grow
+  const Descriptor file_;
+  std::string text_;
+};
+
 // Signals that are taken, thus no longer pending. If something is thrown, such as a lack of memory, they are
 // queued again: the program runs on and needs them.
 struct Signals {
@@ -63,14 +87,19 @@ struct Signals {
       for (const Taken& t : all) queue_surely(t, tries);
   }
 
-  // Nothing allocates between taking a signal and keeping it. The kernel delivers the thread's signals before
-  // the process's, the lowest number first, and signals of one number in queue order.
+  // Allocates before it takes the first: queued again one by one, those of one number would change places.
+  // The kernel delivers the thread's signals before the process's, the lowest number first, and signals of
+  // one number in queue order.
   void take(uint64_t set) {
     const timespec now{};
+    const std::string status = kernel_text(kOwnStatus);
+    constexpr size_t kMore = 64;  // those without a place in the queue, and some that come meanwhile
+    all.reserve(strtoull(status_field(status, "SigQ").c_str(), nullptr, 10) + kMore);  // of this user
+    OwnPending pending(status);
     taken = true;
     for (;;) {
-      if (all.size() == all.capacity()) all.reserve(2 * all.size() + 16);
-      const uint64_t own = pending_for_thread();
+      if (all.size() == all.capacity()) all.reserve(2 * all.size());
+      const uint64_t own = pending.mask();
       siginfo_t info{};
       const long sig = upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set),
                                   reinterpret_cast<long>(&info), reinterpret_cast<long>(&now), 8);

@@ -71,6 +71,7 @@ Status have_block() {
   constexpr size_t kStack = 512 << 10;
   void* stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   const int error = stack == MAP_FAILED ? errno : start_thread(lend, nullptr, stack, kStack);
+  if (error != 0 && stack != MAP_FAILED) munmap(stack, kStack);
   if (error != 0) return Error{"cannot start a thread of the lower half: " + errno_text(error)};
   while (__atomic_load_n(&borrowed.fs, __ATOMIC_SEQ_CST) == 0) sched_yield();
   return {};

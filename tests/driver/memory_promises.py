@@ -116,13 +116,19 @@ def too_little_for_a_checkpoint():
     with Place("little") as place:
         job = place.run("plain/little_memory", ["--pace", "25000", "--work", place.root])
         job.wait_for_step(3)
-        status, text, _ = place.checkpoint()
-        expect(status != 0 and "memory" in text.lower() and len(text.splitlines()) == 1, f"{status}: {text}")
-        job.must_run()
-        before = Log(job.log).last_step()
-        job.wait_for_step(before + 3)
-        open(place.path("more"), "w").close()
-        job.wait_for_step(before + 10)
+        # Whatever comes of it, it makes what work on the second thread needs: only then does that thread lack memory itself.
+        place.checkpoint()
+
+        def change(name):
+            open(place.path(name), "w").close()
+            job.wait_for_step(Log(job.log).last_step() + 4)
+
+        for lacks in ("full", "alone"):  # the second thread; then the main one
+            change(lacks)
+            status, text, _ = place.checkpoint()
+            expect(status != 0 and "memory" in text.lower() and len(text.splitlines()) == 1, f"{status}: {text}")
+            job.must_run()
+        change("more")
         take_checkpoint(place, job)
         job.kill_running()
         job = place.restart()

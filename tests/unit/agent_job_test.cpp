@@ -977,6 +977,16 @@ TEST_F(AgentJob, AStoreWithoutMemoryFailsTheCheckpointAndTheNextSucceeds) {
   EXPECT_EQ(checkpoint_error(), "(published)");
 }
 
+TEST_F(AgentJob, RanksWithoutMemoryToFollowIterationsAreSavedAllTheSame) {
+  fakes_ = std::vector<FakeRank>(2);
+  for (uint32_t r = 0; r < 2; ++r) {
+    fakes_[r].no_memory_in = "observe";
+    add(config(r, 2), fakes_[r]);
+  }
+  EXPECT_EQ(checkpoint_error(), "(published)");
+  EXPECT_EQ(checkpoint_error(), "(published)");
+}
+
 TEST_F(AgentJob, AnAgentThatCannotGoOnForLackOfMemoryLeavesItsProgramRunning) {
   for (const uint32_t without : {1u, 0u}) {
     agents_.clear();

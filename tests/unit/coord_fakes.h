@@ -19,6 +19,10 @@ namespace cropdl::coord {
 // Stops at once, drains at once, writes nothing. What is set before or while it runs, it reports.
 class FakeRank : public LocalRank {
  public:
+  int64_t observe(int64_t) override {
+    allocate("observe");
+    return INT64_MAX;
+  }
   void hold() override {
     ++holds;
     allocate("hold");
@@ -85,8 +89,8 @@ class FakeRank : public LocalRank {
   std::string stopped_refusal, stop_failure, drain_failure, write_failure, directory;
   std::vector<CollectiveCount> targets;
   std::vector<PeerCount> sends, expected;
-  std::string
-      no_memory_in;  // what throws std::bad_alloc: hold, stop, drained, written, or each turn: take_sigterm
+  std::string no_memory_in;  // what throws std::bad_alloc: observe, hold, stop, drained, written, or each
+                             // turn: take_sigterm
 
  private:
   void allocate(const char* in) {
