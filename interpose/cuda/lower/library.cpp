@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "base/caught.h"
 #include "base/say.h"
 #include "interpose/cuda/lower/callbacks.h"
 #include "interpose/cuda/lower/code_order.h"
@@ -32,7 +33,7 @@ std::string running_refusal() { return one_abi::family_refusal(libraries()); }
 template <class F>
 Status on_a_thread_of_its_own(F run) {
   Status status;
-  std::thread([&] { status = run(); }).join();
+  std::thread([&] { status = caught(run); }).join();
   return status;
 }
 
