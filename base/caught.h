@@ -5,7 +5,8 @@
 
 #include <exception>
 #include <new>
-#include <string>
+#include <type_traits>
+#include <utility>
 
 #include "base/result.h"
 
@@ -13,13 +14,18 @@ namespace cropdl {
 
 Error no_memory_left();
 
-// Returns the Result or Status that `work` returns. Call it without holding what `work` cannot leave half
-// done.
-template <class Work>
-auto caught(Work work) noexcept -> decltype(work()) {
+// Returns the Result or Status that `work` returns; a good Status if it returns nothing. Call it without
+// holding what `work` cannot leave half done.
+template <class Work, class Returned = decltype(std::declval<Work&>()())>
+auto caught(Work work) noexcept -> std::conditional_t<std::is_void_v<Returned>, Status, Returned> {
   try {
     try {
-      return work();
+      if constexpr (std::is_void_v<Returned>) {
+        work();
+        return {};
+      } else {
+        return work();
+      }
     } catch (const std::bad_alloc&) {
       return no_memory_left();
     } catch (const std::exception& e) {

@@ -67,6 +67,10 @@ int write_new(Descriptor file, const std::string& path, const std::string& text,
   return failure;
 }
 
+Error cannot_be_written(const std::string& path, int failure) {
+  return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
+}
+
 }  // namespace
 
 bool is_own_descriptor(int fd) {
@@ -188,20 +192,20 @@ Status write_durable_file(const std::string& path, const std::string& text) {
   Descriptor file = create_private_file(path, O_WRONLY);
   if (!file) return Error{formatted("{}: cannot be created: {}", path, errno_text(errno))};
   const int failure = write_new(std::move(file), path, text, true);
-  if (failure != 0) return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
-  return {};
+  return failure == 0 ? Status() : cannot_be_written(path, failure);
 }
 
-int replace_file(const std::string& path, const std::string& text, unsigned mode) {
+Status replace_file(const std::string& path, const std::string& text, unsigned mode) {
   const std::string fresh = path + ".new";
   ::unlink(fresh.c_str());  // left by a killed process; of any type
   Descriptor file = create_private_file(fresh, O_WRONLY);
-  if (!file) return errno;
+  if (!file) return cannot_be_written(path, errno);
   int failure = ::fchmod(file.fd(), mode) != 0 ? errno : 0;
   if (failure == 0) failure = write_new(std::move(file), fresh, text, false);
   if (failure == 0 && ::rename(fresh.c_str(), path.c_str()) != 0) failure = errno;
-  if (failure != 0) ::unlink(fresh.c_str());
-  return failure;
+  if (failure == 0) return {};
+  ::unlink(fresh.c_str());
+  return cannot_be_written(path, failure);
 }
 
 std::string file_name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }

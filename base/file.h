@@ -84,8 +84,8 @@ std::string link_text(const std::string& path);
 Status write_durable_file(const std::string& path, const std::string& text);
 
 // Writes a file anew, atomically and without fsync: readers find the former text or this one. Uses the name
-// PATH.new meanwhile, so each file has one writer. Returns 0 or the errno value.
-int replace_file(const std::string& path, const std::string& text, unsigned mode = 0600);
+// PATH.new meanwhile, so each file has one writer. The error is "PATH: cannot be written: …".
+Status replace_file(const std::string& path, const std::string& text, unsigned mode = 0600);
 
 // Returns the last part of a path: "b" for "a/b" and "b".
 std::string file_name_of(const std::string& path);

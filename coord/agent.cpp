@@ -134,7 +134,6 @@ class Agent::Loop {
       std::vector<Message> in;
       while (!stop_ && !ends()) take_turn(&fds, &in);
       end();
-      return Status();
     });
     if (!ended) go_on_without_checkpoints(ended.error());
   }
@@ -178,7 +177,6 @@ class Agent::Loop {
     const Status observed = caught([&] {
       next_look_ = rank_.observe(now);
       if (hub_) hub_->note(rank_.iterations());
-      return Status();
     });
     if (!observed) next_look_ = now + 1'000'000;  // there may be memory again
   }
@@ -200,12 +198,7 @@ class Agent::Loop {
   // The control plane has failed, and the program must not die of it. It runs on; a SIGTERM kills it. The
   // others notice that this rank has left, as they would if it had ended.
   void go_on_without_checkpoints(const Error& why) noexcept {
-    const auto attempt = [](auto step) {
-      return static_cast<bool>(caught([&] {
-        step();
-        return Status();
-      }));
-    };
+    const auto attempt = [](auto step) { return static_cast<bool>(caught(step)); };
     attempt([&] { participant_.abandon(rank_); });
     const bool said = attempt([&] {
       config_.report(

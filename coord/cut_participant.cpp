@@ -7,18 +7,12 @@ namespace cropdl::coord {
 
 // The rank allocates memory in almost each step. If there is none, its attempt fails.
 void Participant::receive(LocalRank& rank, const Order& order, std::vector<Report>* out) {
-  const Status obeyed = caught([&] {
-    obey(rank, order, out);
-    return Status();
-  });
+  const Status obeyed = caught([&] { obey(rank, order, out); });
   if (!obeyed) failed(obeyed, out);
 }
 
 void Participant::poll(LocalRank& rank, std::vector<Report>* out) {
-  const Status looked = caught([&] {
-    look(rank, out);
-    return Status();
-  });
+  const Status looked = caught([&] { look(rank, out); });
   if (!looked) failed(looked, out);
 }
 

@@ -109,10 +109,7 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
     }
   }
   if (fds[first].revents != 0) {
-    const Status accepted = caught([&] {
-      accept_all(now);
-      return Status();
-    });
+    const Status accepted = caught([&] { accept_all(now); });
     if (!accepted) accept_again_ = now + kAcceptAgain;
   }
   if (fds[first + 1].revents != 0) {
@@ -153,7 +150,6 @@ void Hub::serve(Connection& c, short events, int64_t now) {
       }
       messages.push_back(std::move(*m));
     }
-    return Status();
   });
   for (const Message& m : messages) {
     if (c.broken) break;
@@ -166,17 +162,14 @@ void Hub::serve(Connection& c, short events, int64_t now) {
 void Hub::send(Connection& c, const Message& message) {
   const Status sent = caught([&] {
     if (!c.channel.send(message_bytes(message))) c.broken = true;
-    return Status();
   });
   if (!sent) break_off(c);
 }
 
 void Hub::break_off(Connection& c) {
   c.broken = true;
-  [[maybe_unused]] const Status said = caught([&] {
-    c.why_broken = "was left, because rank 0 has no memory left for its messages";
-    return Status();
-  });
+  [[maybe_unused]] const Status said =
+      caught([&] { c.why_broken = "was left, because rank 0 has no memory left for its messages"; });
 }
 
 void Hub::on_message(Connection& c, const Message& message, int64_t now) {

@@ -42,12 +42,6 @@ Result<std::string> read_own_file(const std::string& path, bool* missing) {
   return read_small_file(fd, path, kMostBytes);
 }
 
-Status replaced(const std::string& path, const std::string& text) {
-  const int failure = replace_file(path, text);
-  if (failure != 0) return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
-  return {};
-}
-
 template <class J, class Visit>
 void list_members_of_job(J& job, Visit&& member) {
   member("address", job.address);
@@ -65,8 +59,8 @@ Status write_job_file(const std::string& directory, const JobFile& job) {
   JsonWriter writer;
   writer("format", 1);
   list_members_of_job(job, writer);
-  return replaced(directory + "/job",
-                  writer.object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return replace_file(directory + "/job",
+                      writer.object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
@@ -89,7 +83,7 @@ void remove_job_file(const std::string& directory) { unlink((directory + "/job")
 
 Status leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
                          const std::string& host) {
-  return replaced(remote_rank_path(directory, rank), formatted("{}\n{}\n", run_id, host));
+  return replace_file(remote_rank_path(directory, rank), formatted("{}\n{}\n", run_id, host));
 }
 
 std::string remote_rank_host(const std::string& directory, const std::string& run_id, uint32_t rank) {

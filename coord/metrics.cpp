@@ -80,15 +80,9 @@ std::string metrics_text(const Metrics& m) {
 
 void MetricsFile::write(const Metrics& metrics) {
   constexpr unsigned kForAll = 0644;
-  const int failure = replace_file(path_, metrics_text(metrics), kForAll);
-  if (failure == 0) {
-    failed_ = false;
-    return;
-  }
-  if (!failed_)
-    report_(
-        formatted("--metrics {}: cannot be written: {}; the program runs on", path_, errno_text(failure)));
-  failed_ = true;
+  const Status written = replace_file(path_, metrics_text(metrics), kForAll);
+  if (!written && !failed_) report_(formatted("--metrics {}; the program runs on", written.error().message));
+  failed_ = !written;
 }
 
 }  // namespace cropdl::coord

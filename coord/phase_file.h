@@ -6,16 +6,13 @@
 #include <string>
 
 #include "base/file.h"
-#include "base/format.h"
 #include "coord/agent_config.h"
 
 namespace cropdl::coord {
 
 inline Status write_phase(const AgentConfig& config, const std::string& phase) {
   if (config.rank != 0 || !config.trace_phase) return {};
-  const std::string path = config.directory + "/phase";
-  const int failure = replace_file(path, phase + "\n");
-  return failure == 0 ? Status() : Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
+  return replace_file(config.directory + "/phase", phase + "\n");
 }
 
 }  // namespace cropdl::coord

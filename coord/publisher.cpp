@@ -33,10 +33,7 @@ void Publisher::publish(VersionSink* sink, std::vector<ImageSummary> images, dou
 void Publisher::discard(VersionSink* sink) {
   run([sink]() -> Ended {
     // The store discards what is left of a version when the next one begins.
-    [[maybe_unused]] const Status s = caught([&] {
-      sink->discard();
-      return Status();
-    });
+    [[maybe_unused]] const Status s = caught([&] { sink->discard(); });
     return Discarded{};
   });
 }

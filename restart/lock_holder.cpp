@@ -43,7 +43,6 @@ void LockHolder::hold(int fd, off_t first) {
   [[maybe_unused]] const Status left = caught([&] {
     leave_descriptor_table([fd](int other) { return other == fd; });
     failure = lock_bytes(fd, first, 0);
-    return Status();
   });
   std::unique_lock guard(mutex_);
   failure_ = failure;

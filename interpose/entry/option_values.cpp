@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/digits.h"
 #include "base/format.h"
 #include "restart/retention.h"
 
@@ -89,11 +90,7 @@ CLI::Validator duration_value() {
 CLI::Validator version_value() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
-        const bool digits =
-            !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
-        if (!digits || text.find_first_not_of('0') == std::string::npos)
-          return in_quotes(text) + " is not a version's number";
-        return "";
+        return is_positive_number(text, 18) ? "" : in_quotes(text) + " is not a version's number";
       },
       "");
 }
@@ -102,9 +99,7 @@ CLI::Validator device_count_value() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
         constexpr int kMost = 16;  // gpu_state/software/settings
-        const bool digits =
-            !text.empty() && text.size() < 3 && text.find_first_not_of("0123456789") == std::string::npos;
-        if (text != "true" && (!digits || atoi(text.c_str()) < 1 || atoi(text.c_str()) > kMost))
+        if (text != "true" && (!is_positive_number(text, 2) || atoi(text.c_str()) > kMost))
           return in_quotes(text) + " is not a number of devices from 1 to 16";
         return "";
       },

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/digits.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/procfs.h"
@@ -23,7 +24,7 @@ std::string text_of(const char* variable) {
 
 // Returns -1 if the text is not a number of ranks.
 int64_t number_of(const std::string& text) {
-  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos) return -1;
+  if (!is_number(text, 9)) return -1;
   const unsigned long value = strtoul(text.c_str(), nullptr, 10);
   return value <= kMostRanks ? static_cast<int64_t>(value) : -1;
 }

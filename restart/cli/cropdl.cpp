@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/digits.h"
 #include "base/format.h"
 #ifdef CROPDL_WITH_DOCTOR
 #include "interpose/entry/program.h"
@@ -26,23 +27,15 @@ namespace {
 using namespace cropdl::cli;
 
 std::string not_a_version(const std::string& text) {
-  const bool digits =
-      !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
-  return digits && text.find_first_not_of('0') != std::string::npos ? ""
-                                                                    : text + " is not a version's number";
+  return cropdl::is_positive_number(text, 18) ? "" : text + " is not a version's number";
 }
 
 std::string not_a_rank(const std::string& text) {
-  const bool digits =
-      !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
-  return digits ? "" : text + " is not a rank's number";
+  return cropdl::is_number(text, 9) ? "" : text + " is not a rank's number";
 }
 
 std::string not_a_count(const std::string& text) {
-  const bool digits =
-      !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
-  return digits && text.find_first_not_of('0') != std::string::npos ? ""
-                                                                    : text + " is not a number from 1 on";
+  return cropdl::is_positive_number(text, 9) ? "" : text + " is not a number from 1 on";
 }
 
 std::string not_a_time(const std::string& text) {

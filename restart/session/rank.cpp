@@ -305,20 +305,14 @@ void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
     drain_ = Drain::kBeginning;
     const std::vector<coord::PeerCount> expected = std::exchange(expected_, {});
     lock.unlock();
-    Status begun = caught([&] {
-      libraries_.begin_drain(expected);
-      return Status();
-    });
+    Status begun = caught([&] { libraries_.begin_drain(expected); });
     lock.lock();
     if (drain_ != Drain::kBeginning) return;  // asked again meanwhile
     if (!begun) return fail_drain(std::move(begun));
   }
   lock.unlock();
   bool done = false;
-  Status stepped = caught([&] {
-    done = libraries_.drain_step();
-    return Status();
-  });
+  Status stepped = caught([&] { done = libraries_.drain_step(); });
   lock.lock();
   if (!stepped) return fail_drain(std::move(stepped));
   if (drain_ == Drain::kBeginning) drain_ = Drain::kRunning;  // trouble that one step resolves does not count

@@ -172,7 +172,6 @@ class Runtime final : public libraries::Library {
     if (code == MPI_SUCCESS) return;
     [[maybe_unused]] const Status said = caught([code] {
       say_of_rank("a pending receive cannot be posted again, and ends with the error: " + mpi_error(code));
-      return Status();
     });
   }
 

@@ -86,7 +86,6 @@ int make_self() {
 bool has_room_in_flight() {
   const Status reserved = caught([] {
     if (in_flight.size() == in_flight.capacity()) in_flight.reserve(2 * in_flight.size() + 16);
-    return Status();
   });
   return static_cast<bool>(reserved);
 }

@@ -59,7 +59,6 @@ int post_again(Vid v) {
     failed.error = error_out(code);
     finish_request_with(r, failed);
     if (r->orphan) release_request(v);
-    return Status();
   });
   return code;
 }

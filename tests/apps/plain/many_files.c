@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
     const int next = open("/dev/null", O_RDONLY);  // the lowest that is free, as natively
     STEPLOG_CHECK(next == fds[files - 1] + 1);
     close(next);
-    if (high2 && steplog_done > 10 && steplog_done % 10 == 9) {
+    if (high1 && steplog_done > 10 && steplog_done % 10 == 9) {
       const pid_t child = fork();
       if (child == 0)
         _exit(descriptors_between(fds[files - 1], kHigh1) + descriptors_between(kHigh1, kHigh2));
