@@ -192,6 +192,7 @@ inline const char* function_name(uint32_t index) {
 
 // Writes a line with the rank to stderr: why a call fails.
 void say_of_rank(const std::string& line);
+void say_heap_is_full(uint32_t function);
 
 // --- objects.cpp
 void fill_predefined();  // real_handles of null and predefined objects
