@@ -54,7 +54,10 @@ int list_comm(MPI_Comm made, uint32_t maker, uint64_t gid, const std::vector<uin
              : kNullComm;
   if (!seam::vid_index(*vid)) {
     drop_record(c);
-    return seam::kErrIntern;
+    // The other members have it, and will go on with it.
+    say_heap_is_full(maker);
+    mark_unsaved(maker, "the persistent heap is full");
+    return seam::kErrNoMem;
   }
   c->gid = gid;
   c->count.identity = ranks.size() > 1 ? gid : 0;

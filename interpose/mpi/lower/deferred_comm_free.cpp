@@ -6,7 +6,9 @@
 // helps to make the communicator again, and leaves it immediately. LH, LH FS base, threads of the program.
 //
 // Messages that the program left on a freed communicator are received and dropped, because a drain waits for
-// every message that was sent.
+// every message that was sent. The barrier tells that all were sent, not that all have arrived: only
+// neighbours in it exchange messages, and another member's may still be behind others on its way. So the
+// communicator is freed some calls later, or when a drain has received all messages.
 #include <time.h>
 
 #include <algorithm>
@@ -15,6 +17,7 @@
 #include <new>
 #include <numeric>
 
+#include "base/caught.h"
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/messages.h"
 
@@ -32,6 +35,22 @@ struct Leaving {
   MPI_Request left = MPI_REQUEST_NULL;
   int source = 0, tag = 0;
   std::unique_ptr<char[]> bytes = nullptr;
+  bool counted = true;       // in the agreement's list
+  bool receivable = true;    // false once no persistent receive is left for it
+  uint64_t quiet_until = 0;  // the turn in which it is freed if no message comes before; 0: not yet known
+};
+
+// A communicator is tested because another one was freed, in a drain, in a drain that has received all
+// messages, or in MPI_Finalize.
+enum class When { kFree, kDrain, kDrained, kEnd };
+
+// What is left on a communicator: nothing, a message that is being received, or one that stays for now.
+enum class Left { kNone, kBusy, kKept };
+
+// Removed from the agreement's list; pending requests and matched messages may still name them.
+struct Unlisted {
+  CommRecord* record;
+  bool named;
 };
 
 // A duplicate of MPI_COMM_WORLD. The program may have begun more nonblocking collectives on MPI_COMM_WORLD on
@@ -42,12 +61,16 @@ MPI_Comm all_ranks = MPI_COMM_NULL;
 handles::SpinLock freed_lock;
 std::vector<Leaving> leaving;
 size_t next_to_test;
-// Removed from the agreement's list; pending requests and matched messages may still name them.
-std::vector<CommRecord*> unlisted;
+std::vector<Unlisted> unlisted;
+size_t freeing;  // calls of MPI_Comm_free that have room in both lists
+uint64_t turns;  // calls of test_leaving
 
-// Barriers tested per freed communicator: more than one, so that the list shrinks after a peer was late; few,
-// so that a late peer costs no time.
+// Communicators tested per freed one: more than two, the tests that each needs, so that the list shrinks
+// after a peer was late; few, so that a late peer costs no time.
 constexpr size_t kTestedPerFree = 4;
+// Turns from the end of a barrier, or the last message, to the free. Each takes what has arrived several
+// times.
+constexpr uint64_t kQuietTurns = 16;
 // Minimum number of records for one search through all requests; also at least the number of requests, so
 // that the search costs each record a few steps.
 constexpr size_t kSearchedAtOnce = 256;
@@ -70,35 +93,78 @@ void give_back(CommRecord* c) {
   handles::heap_free(c);
 }
 
+void mark_named(const CommRecord* c) {
+  const auto u = std::ranges::lower_bound(unlisted, c, {}, &Unlisted::record);
+  if (u != unlisted.end() && u->record == c) u->named = true;
+}
+
 void give_back_unnamed() {
-  std::sort(unlisted.begin(), unlisted.end());
-  std::vector<CommRecord*> named;
+  std::ranges::sort(unlisted, {}, &Unlisted::record);
+  for (Unlisted& u : unlisted) u.named = false;
   for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
     const RequestRecord* r = request_record(seam::make_vid(Kind::kRequest, i));
-    auto* c = reinterpret_cast<CommRecord*>(r->record);
-    if (needs_record(r) && std::binary_search(unlisted.begin(), unlisted.end(), c)) named.push_back(c);
+    if (needs_record(r)) mark_named(reinterpret_cast<const CommRecord*>(r->record));
   }
   {
     const handles::SpinGuard guard(structure_lock, multiple);
-    for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
-      auto* c = reinterpret_cast<CommRecord*>(tables->slot(h)->owner[2]);
-      if (std::binary_search(unlisted.begin(), unlisted.end(), c)) named.push_back(c);
-    }
+    for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage)))
+      mark_named(reinterpret_cast<const CommRecord*>(tables->slot(h)->owner[2]));
   }
-  std::sort(named.begin(), named.end());
-  for (CommRecord* c : unlisted) {
-    if (!std::binary_search(named.begin(), named.end(), c)) give_back(c);
+  std::erase_if(unlisted, [](const Unlisted& u) {
+    if (!u.named) give_back(u.record);
+    return !u.named;
+  });
+}
+
+template <class T>
+void grow_to(size_t n, std::vector<T>* list) {
+  if (n > list->capacity()) list->reserve(std::max(n, 2 * list->capacity()));
+}
+
+// Makes room in both lists for `more` communicators: once one is freed, nothing may fail. Under freed_lock.
+bool make_room(size_t more) {
+  const Status made = caught([more] {
+    grow_to(leaving.size() + more, &leaving);
+    grow_to(unlisted.size() + leaving.size() + more, &unlisted);
+    return Status();
+  });
+  return static_cast<bool>(made);
+}
+
+class Room {
+ public:
+  Room() {
+    const handles::SpinGuard guard(freed_lock);
+    made_ = make_room(freeing + 1);
+    if (made_) ++freeing;
   }
-  named.erase(std::unique(named.begin(), named.end()), named.end());
-  unlisted = std::move(named);
+  ~Room() {
+    const handles::SpinGuard guard(freed_lock);
+    if (made_) --freeing;
+  }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  explicit operator bool() const { return made_; }
+
+ private:
+  bool made_;
+};
+
+// Takes a record that the agreement's list no longer has.
+void give_back_later(CommRecord* c) {
+  unlisted.push_back({c, false});
+  if (unlisted.size() < std::max<size_t>(kSearchedAtOnce, state->request_top - seam::kFirstDynamic)) return;
+  // Without memory for the search they stay for the next one.
+  const Status searched = caught([] {
+    give_back_unnamed();
+    return Status();
+  });
+  static_cast<void>(searched);
 }
 
 void unlist(CommRecord* c) {
   unlist_record(c);
-  unlisted.push_back(c);
-  if (unlisted.size() >= std::max<size_t>(kSearchedAtOnce, state->request_top - seam::kFirstDynamic)) {
-    give_back_unnamed();
-  }
+  give_back_later(c);
 }
 
 int begin_leaving(Leaving& l) {
@@ -117,54 +183,86 @@ bool may_be_received(const CommRecord* c) {
   return false;
 }
 
-// Begins to receive a left message. Returns false if there is none, or no memory for it.
-bool begin_to_drop(Leaving& l) {
+// Returns whether it has begun to receive a left message (kBusy).
+Left begin_to_drop(Leaving& l, bool draining) {
   int flag = 0;
   MPI_Status s = no_message();
-  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, l.comm, &flag, &s) != MPI_SUCCESS || !flag) return false;
-  if (may_be_received(l.record)) return false;
+  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, l.comm, &flag, &s) != MPI_SUCCESS) return Left::kKept;
+  if (!flag) return Left::kNone;
+  l.quiet_until = 0;
+  // Nobody can make another one for a communicator that is freed.
+  l.receivable = l.receivable && may_be_received(l.record);
+  if (l.receivable) return Left::kKept;
   seam::Status status;
   status_out(s, &status);
   l.bytes.reset(new (std::nothrow) char[static_cast<size_t>(status.bytes) + 1]);
+  if (!l.bytes) {
+    if (draining) set_drain_trouble(kNoMemoryToDrain);
+    return Left::kKept;
+  }
   MPI_Message real = MPI_MESSAGE_NULL;
-  if (!l.bytes || MPI_Improbe(s.MPI_SOURCE, s.MPI_TAG, l.comm, &flag, &real, &s) != MPI_SUCCESS || !flag)
-    return false;
+  if (MPI_Improbe(s.MPI_SOURCE, s.MPI_TAG, l.comm, &flag, &real, &s) != MPI_SUCCESS || !flag)
+    return Left::kKept;
   l.source = s.MPI_SOURCE;
   l.tag = s.MPI_TAG;
-  return receive_bytes(&real, l.bytes.get(), status.bytes, &l.left) == MPI_SUCCESS;
+  if (receive_bytes(&real, l.bytes.get(), status.bytes, &l.left) == MPI_SUCCESS) return Left::kBusy;
+  // Nobody can receive it any more, so the counts of this job will never agree.
+  l.left = MPI_REQUEST_NULL;
+  mark_unsaved(seam::kFn_MPI_Comm_free, kFailedToDrain);
+  if (draining) set_drain_trouble(kFailedToDrain);
+  return Left::kKept;
 }
 
-// Drops the messages that have arrived. Never blocks; returns false while one of them is still being
-// received.
-bool drop_left_messages(Leaving& l) {
-  do {
-    int over = 1;
-    if (l.left == MPI_REQUEST_NULL) continue;
-    if (MPI_Test(&l.left, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && !over) return false;
-    l.left = MPI_REQUEST_NULL;
-    l.bytes = nullptr;
-    message_came({l.record, l.source, l.tag});
-  } while (begin_to_drop(l));
+// Drops the messages that have arrived. Never blocks.
+Left drop_left_messages(Leaving& l, bool draining) {
+  for (;;) {
+    if (l.left != MPI_REQUEST_NULL) {
+      int over = 1;
+      if (MPI_Test(&l.left, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && !over) return Left::kBusy;
+      l.left = MPI_REQUEST_NULL;
+      l.bytes = nullptr;
+      message_came({l.record, l.source, l.tag});
+    }
+    if (const Left left = begin_to_drop(l, draining); left != Left::kBusy) return left;
+  }
+}
+
+// Whether each member has begun its free. Then the agreement no longer needs the count.
+bool have_all_come(Leaving& l) {
+  int over = 0;
+  if (!l.begun && begin_leaving(l) != MPI_SUCCESS) l.all_came = MPI_REQUEST_NULL;
+  if (MPI_Test(&l.all_came, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS || !over) return false;
+  if (l.counted) unlist_record(l.record);
+  l.counted = false;
   return true;
 }
 
-// Tests at most `n` barriers. While messages are drained, also drops those on communicators that other
+// Whether no message can come any more; or no drain, in MPI_Finalize.
+bool may_free(Leaving& l, Left left, When when) {
+  if (when == When::kEnd) return left != Left::kBusy;
+  if (left != Left::kNone || when == When::kDrain) return false;
+  if (when == When::kDrained) return true;
+  if (l.quiet_until == 0) l.quiet_until = turns + kQuietTurns;
+  return turns >= l.quiet_until;
+}
+
+// Tests at most `n` communicators. While messages are drained, also drops those on communicators that other
 // members still have. Under freed_lock.
-void test_leaving(size_t n, bool draining) {
+void test_leaving(size_t n, When when) {
   if (!may_drive()) return;
+  const bool draining = when == When::kDrain || when == When::kDrained;
+  ++turns;
   for (n = std::min(n, leaving.size()); n > 0; --n) {
     if (next_to_test >= leaving.size()) next_to_test = 0;
     Leaving& l = leaving[next_to_test];
-    int over = 0;
-    if (!l.begun && begin_leaving(l) != MPI_SUCCESS) l.all_came = MPI_REQUEST_NULL;
-    const bool all_came = MPI_Test(&l.all_came, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && over;
-    const bool none_left = !(all_came || draining) || drop_left_messages(l);
-    if (!all_came || !none_left) {
+    const bool all_came = have_all_come(l);
+    const Left left = all_came || draining ? drop_left_messages(l, draining) : Left::kNone;
+    if (!all_came || !may_free(l, left, when)) {
       ++next_to_test;
       continue;
     }
     MPI_Comm_free(&l.comm);
-    unlist(l.record);
+    give_back_later(l.record);
     std::swap(l, leaving.back());
     leaving.pop_back();
   }
@@ -201,6 +299,8 @@ int free_comm(Vid vid) {
   MPI_Comm real = comm(vid);
   CommRecord* c = comm_record(vid);
   if (!c || !c->gid || is_predefined(vid)) return MPI_Comm_free(&real);
+  const Room room;
+  if (!room) return MPI_ERR_NO_MEM;
   Leaving left{c, real, MPI_REQUEST_NULL, false};
   bool over = false;
   if (c->count.identity) {
@@ -209,7 +309,7 @@ int free_comm(Vid vid) {
       if (const int code = begin_leaving(left); code != MPI_SUCCESS) return code;
   } else {
     left.begun = true;  // one member: there is no barrier
-    over = may_drive() && drop_left_messages(left);
+    over = may_drive() && drop_left_messages(left, false) == Left::kNone;
     if (over)
       if (const int code = MPI_Comm_free(&left.comm); code != MPI_SUCCESS) return code;
   }
@@ -225,12 +325,12 @@ int free_comm(Vid vid) {
       leaving.push_back(std::move(left));
     }
   }
-  if (const Turn turn; turn) test_leaving(kTestedPerFree, false);
+  if (const Turn turn; turn) test_leaving(kTestedPerFree, When::kFree);
   return MPI_SUCCESS;
 }
 
-void test_freed_comms() {
-  if (const Turn turn; turn) test_leaving(leaving.size(), true);
+void test_freed_comms(bool all_received) {
+  if (const Turn turn; turn) test_leaving(leaving.size(), all_received ? When::kDrained : When::kDrain);
 }
 
 int freed_comms_to_remake(std::span<const uint64_t> alive, std::vector<CommRecord*>* freed) {
@@ -270,6 +370,7 @@ int freed_comms_to_remake(std::span<const uint64_t> alive, std::vector<CommRecor
 }
 
 int leave_again(CommRecord* c, MPI_Comm made) {
+  if (!make_room(1)) return MPI_ERR_NO_MEM;
   leaving.push_back({c, made, MPI_REQUEST_NULL, false});
   return begin_leaving(leaving.back());
 }
@@ -285,7 +386,9 @@ void finish_freed_comms() {
     if (!over && MPI_Wtime() - began > kSpinAtTheEnd) nanosleep(&kNapAtTheEnd, nullptr);
   }
   const double until = MPI_Wtime() + kPatienceAtTheEnd;
-  for (Spin spin; !leaving.empty() && MPI_Wtime() < until; spin.turn()) test_freed_comms();
+  for (Spin spin; !leaving.empty() && MPI_Wtime() < until; spin.turn()) {
+    if (const Turn turn; turn) test_leaving(leaving.size(), When::kEnd);
+  }
   MPI_Comm_free(&all_ranks);
 }
 

@@ -93,7 +93,7 @@ int init(int required, int* provided) {
       state->initialized = 1;
       *provided = state->provided;
     } else {
-      say_of_rank("MPI_Init: the persistent heap is too small");
+      say_heap_is_full(seam::kFn_MPI_Init);
       result = seam::kErrNoMem;
     }
   }

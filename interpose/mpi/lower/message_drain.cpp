@@ -92,7 +92,7 @@ bool has_room_in_flight() {
 
 DrainedMessage* place_for(Vid comm, const seam::Status& status) {
   if (!has_room_in_flight()) {
-    trouble = "this rank has no memory left to receive the messages under way";
+    trouble = kNoMemoryToDrain;
     return nullptr;
   }
   auto* m = static_cast<DrainedMessage*>(
@@ -114,7 +114,7 @@ bool start_taking(MPI_Message* real, DrainedMessage* m, CommRecord* comm) {
   int code = make_self();
   if (code == MPI_SUCCESS) code = receive_bytes(real, m->data(), m->bytes, &request);
   if (code != MPI_SUCCESS) {
-    trouble = "a message under way could not be received: the MPI reports an error";
+    trouble = kFailedToDrain;
     handles::heap_free(m);
     return false;
   }
@@ -296,14 +296,17 @@ void drain_begin(std::span<const uint64_t> expected_by_rank) {
 
 bool drain_step() {
   take_matched();
-  bool done = test_own_requests();
+  const bool done = test_own_requests();
   early_drain_step();
+  bool all_received = true;
   const auto* received = reinterpret_cast<const uint64_t*>(state->received);
-  for (size_t rank = 0; rank < expected.size(); ++rank) done = done && received[rank] >= expected[rank];
-  test_freed_comms();
-  return done && in_flight.empty() && !trouble;
+  for (size_t rank = 0; rank < expected.size(); ++rank)
+    all_received = all_received && received[rank] >= expected[rank];
+  test_freed_comms(all_received);
+  return done && all_received && in_flight.empty() && !trouble;
 }
 
+void set_drain_trouble(const char* why) { trouble = why; }
 const char* drain_trouble() { return trouble; }
 bool ready_to_deliver() { return make_self() == MPI_SUCCESS; }
 

@@ -192,6 +192,7 @@ inline const char* function_name(uint32_t index) {
 
 // Writes a line with the rank to stderr: why a call fails.
 void say_of_rank(const std::string& line);
+void say_heap_is_full(uint32_t function);
 
 // --- objects.cpp
 void fill_predefined();  // real_handles of null and predefined objects
@@ -222,9 +223,10 @@ bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
 // --- deferred_comm_free.cpp
 // MPI_Comm_free, without blocking. The caller forgets the handle. Returns a code of the MPI.
 int free_comm(Vid comm);
-// Drops the freed communicators that all members have freed. The others stay listed, also in images: a
-// restart must make them again.
-void test_freed_comms();
+// In a drain: drops the messages left on freed communicators; and those that all members have freed, once all
+// messages that were sent have been received. The others stay listed, also in images: a restart must make
+// them again.
+void test_freed_comms(bool all_received);
 void give_back_freed_comms();  // frees the records of dropped communicators
 // At a restart: returns the records of freed communicators that some rank still has, and drops the others;
 // collective over all ranks. leave_again then takes the communicator made again for such a record.
@@ -344,6 +346,11 @@ int deliver_drained(DrainedMessage* message, void* buffer, int count, Vid dataty
 seam::Status status_of(const DrainedMessage* message);
 // Begins to receive all bytes of a matched message. Returns a code of the MPI.
 int receive_bytes(MPI_Message* message, void* to, int64_t bytes, MPI_Request* request);
+inline constexpr const char* kNoMemoryToDrain =
+    "this rank has no memory left to receive the messages under way";
+inline constexpr const char* kFailedToDrain =
+    "a message under way could not be received: the MPI reports an error";
+void set_drain_trouble(const char* why);                  // `why` stays
 std::vector<DrainedMessage*> take_all_drained(Vid comm);  // also of a communicator being freed
 void drop_drained(std::span<DrainedMessage* const> messages);
 void drain_begin(std::span<const uint64_t> expected_by_rank);

@@ -37,4 +37,10 @@ void say_of_rank(const std::string& line) {
   cropdl::say(formatted("cropdl: rank {}: {}", state ? state->rank : -1, line));
 }
 
+void say_heap_is_full(uint32_t function) {
+  say_of_rank(
+      formatted("{}: the persistent heap is full; raise the limit of memory (ulimit -v, or the job's)",
+                function_name(function)));
+}
+
 }  // namespace cropdl::mpi

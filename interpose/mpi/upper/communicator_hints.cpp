@@ -36,6 +36,21 @@ void add_asked_hints(Vid comm, Vid* info) {
   *info = kNoInfo;
 }
 
+// What MPI_Comm_idup_with_info asked for is below what MPI_Comm_set_info has `set`. Returns false if there is
+// no memory. Under the lock.
+bool keep_asked_hints(const Object* o, InfoList* set, InfoList* hints) {
+  InfoList* asked = o->asked_hints ? info_list(o->asked_hints) : nullptr;
+  if (!asked) return true;
+  for (InfoEntry** at = &asked->first; *at;) {
+    if (set && *set->find((*at)->key)) {
+      InfoList::erase(at);
+    } else {
+      at = &(*at)->next;
+    }
+  }
+  return hints->put_all(*asked);
+}
+
 }  // namespace
 
 // The hints that a communicator has are those that its MPI knows.
@@ -76,12 +91,14 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
   Vid hints = handle_in<Kind::kInfo>(info_from_lower(known));
   if (hints == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_set_info);
   Object* o = object(vid, true);
+  bool kept = false;
   {
     Locked locked(info_lock);
-    std::swap(o->hints, hints);
+    kept = keep_asked_hints(o, info_list(handle_in<Kind::kInfo>(info)), info_list(hints));
+    if (kept) std::swap(o->hints, hints);
   }
   drop_info(hints);
-  return MPI_SUCCESS;
+  return kept ? MPI_SUCCESS : fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_set_info);
 }
 MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
   const Vid vid = handle_in<Kind::kComm>(comm);

@@ -239,6 +239,7 @@ EXPORTED int ompi_fortran_multiple_argvs_f2c(int commands, char* array, int leng
   if (result == MPI_SUCCESS) return result;
   for (char*** words = *argvs; *words; ++words) free_words(*words);
   free(*argvs);
+  *argvs = nullptr;
   return result;
 }
 

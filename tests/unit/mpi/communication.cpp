@@ -819,6 +819,30 @@ TEST_F(Communication, APersistentReceiveTakesTheMessageThatACutTookBeforeItsComm
   cut();
 }
 
+TEST_F(Communication, AMessageThatOnlyAPersistentReceiveCouldTakeIsDroppedWhenTheRequestIsGone) {
+  Vid other = 0, request = 0;
+  int value = -1;
+  EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &other), kSuccess);
+  if (rank == 0) send(33, 1, 4, other);
+  if (rank == 1) {
+    EXPECT_EQ(lower_MPI_Recv_init(&value, 1, kInt, 0, 4, other, &request), kSuccess);
+  }
+  EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
+  everyone();
+  // A cut that is given up for the sake of the request, and does not take its message.
+  runtime->begin_drain(exchange_counts());
+  for (int i = 0; i < 100; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(!runtime->drain_step() || rank == 0);
+  }
+  everyone();
+  if (rank == 1) {
+    EXPECT_NE(runtime->drain_trouble(), "");
+    EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
+  }
+  cut();
+}
+
 TEST_F(Communication, ANonblockingCollectiveCompletesInTheDrain) {
   constexpr int kCount = 100'000;  // not all of it is on its way at once
   Vid requests[2] = {};
