@@ -104,7 +104,8 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
   if (auto line = why_not_here(p, metadata); !line.empty()) return kRefused + line;
   const files::SavedFiles saved{metadata.files, metadata.contents, *folder, policy, put_back.whole};
   // A file that is gone may not have been open when an older version was taken.
-  files::FileVerdict v = files::check_current_directory(metadata.cwd, metadata.cwd_identity, policy);
+  files::FileVerdict v =
+      files::check_current_directory(metadata.cwd, metadata.cwd_identity, metadata.cwd_is_mount_root, policy);
   if (v.kind == files::FileVerdict::kFine) v = files::check_files(saved);
   if (v.kind != files::FileVerdict::kFine)
     return (v.kind == files::FileVerdict::kRefused ||

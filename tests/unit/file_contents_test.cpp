@@ -18,6 +18,7 @@
 
 #include "restart/content.h"
 #include "restart/files/closed_mode.h"
+#include "restart/files/directories.h"
 
 namespace cropdl::files {
 namespace {
@@ -142,6 +143,24 @@ TEST_F(FileContents, AClosedModeIsNotChangedWhereUsersMayHaveNamespaces) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoNamespaces) GTEST_SKIP() << "no user namespaces here";
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kGood) << status;
+}
+
+// At /proc a file system is mounted everywhere: it is as a node's own disk that another node has, too.
+TEST(Directories, OnlyAFileSystemMountedWhereNoneWasRefusesTheCurrentDirectory) {
+  ASSERT_EQ(is_mount_root("/proc"), true);
+  ASSERT_EQ(is_mount_root("/proc/self"), false);
+  FileIdentity then = *identify_file(-1, "/proc");
+  const auto verdict = [&](std::optional<bool> was, FilesPolicy policy = FilesPolicy::kTruncate) {
+    return check_current_directory("/proc", then, was, policy);
+  };
+  EXPECT_EQ(verdict(false).kind, FileVerdict::kFine);
+  then.inode++;  // that of another one
+  EXPECT_EQ(verdict(false).kind, FileVerdict::kRefused);
+  EXPECT_NE(verdict(false).line.find("another file system is mounted there"), std::string::npos);
+  EXPECT_EQ(verdict(true).kind, FileVerdict::kFine);
+  EXPECT_EQ(verdict(std::nullopt).kind, FileVerdict::kFine);  // of an older image
+  EXPECT_EQ(verdict(true, FilesPolicy::kFail).kind, FileVerdict::kRefused);
+  EXPECT_EQ(verdict(false, FilesPolicy::kKeep).kind, FileVerdict::kFine);
 }
 
 }  // namespace
