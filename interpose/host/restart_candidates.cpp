@@ -5,7 +5,6 @@
 #include "base/format.h"
 #include "interpose/host/restart_ranks.h"
 #include "restart/files/directories.h"
-#include "restart/files/reopen_files.h"
 #include "restart/memory/restore_memory.h"
 #include "restart/process/machine.h"
 #include "restart/session/restore_process.h"

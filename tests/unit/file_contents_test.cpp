@@ -19,6 +19,7 @@
 #include "restart/content.h"
 #include "restart/files/closed_mode.h"
 #include "restart/files/directories.h"
+#include "restart/files/reopen_files.h"
 
 namespace cropdl::files {
 namespace {
@@ -105,6 +106,34 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
   replace("of somebody else");
   EXPECT_FALSE(apply(content));
   EXPECT_EQ(read("log"), "of somebody else");
+}
+
+// This rank appends to `log`; another one has the same file, a hard link, as `other`, and puts that back.
+TEST_F(FileContents, AFileThatAnotherRankPutsBackByAnotherNameMustBeTheSameOne) {
+  write("log", "then");
+  std::filesystem::create_hard_link(path("log"), path("other"));
+  const std::vector<FileContent> contents{saved("")};
+  const FileIdentity& identity = contents[0].identity;
+  OpenFile file;
+  file.fd = 5, file.path = path("log"), file.content = 0;
+  const std::vector<OpenFile> files{file};
+  const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
+  ASSERT_TRUE(version);
+  const auto verdict = [&](const std::string& name) {
+    return check_files({files,
+                        contents,
+                        *version,
+                        FilesPolicy::kTruncate,
+                        {{{identity.device, identity.inode}, {path(name)}}}});
+  };
+  EXPECT_EQ(verdict("other").kind, FileVerdict::kFine);
+  replace("of somebody else");
+  EXPECT_EQ(verdict("other").kind, FileVerdict::kRefused);
+  std::filesystem::remove(path("log"));
+  EXPECT_EQ(verdict("other").kind, FileVerdict::kMissing);
+  EXPECT_EQ(verdict("log").kind, FileVerdict::kFine);  // that rank makes it again by this name
+  std::filesystem::remove(path("other"));
+  EXPECT_EQ(verdict("other").kind, FileVerdict::kMissing);
 }
 
 // Whether this process, in a user namespace of its own, may write to a file of its user that its mode
