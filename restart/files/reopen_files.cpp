@@ -42,6 +42,13 @@ Error no_room_above(int highest) {
       highest)};
 }
 
+Error no_room_for(int given, int highest) {
+  return {
+      formatted("descriptor {} was open when the restart was started, and there is no room for it above the "
+                "program's, which go up to {}; raise the limit (ulimit -n), or start the restart with {}>&-",
+                given, highest, given)};
+}
+
 // Moves a descriptor that was given to the process and is no longer the program's, for the rest of this
 // process's life. Returns its new number; -1: there is no room for it.
 int move_away(int fd) {
@@ -144,7 +151,7 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
   for (const int fd : inherited) {
     if (fd < 3) continue;
     const int high = move_away(fd);
-    if (high < 0) return no_room_above(highest);
+    if (high < 0) return no_room_for(fd, highest);
     // Hydra gives each rank an open connection, and passes its number in PMI_FD.
     if (connection != nullptr && atoi(connection) == fd) setenv("PMI_FD", std::to_string(high).c_str(), 1);
   }
