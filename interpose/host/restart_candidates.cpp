@@ -5,7 +5,6 @@
 #include "base/format.h"
 #include "interpose/host/restart_ranks.h"
 #include "restart/files/directories.h"
-#include "restart/files/reopen_files.h"
 #include "restart/memory/restore_memory.h"
 #include "restart/process/machine.h"
 #include "restart/session/restore_process.h"
@@ -105,7 +104,7 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
   const files::SavedFiles saved{metadata.files, metadata.contents, *folder, policy, put_back.whole};
   // A file that is gone may not have been open when an older version was taken.
   files::FileVerdict v =
-      files::check_current_directory(metadata.cwd, metadata.cwd_identity, metadata.cwd_is_mounted, policy);
+      files::check_current_directory(metadata.cwd, metadata.cwd_identity, metadata.cwd_is_mount_root, policy);
   if (v.kind == files::FileVerdict::kFine) v = files::check_files(saved);
   if (v.kind != files::FileVerdict::kFine)
     return (v.kind == files::FileVerdict::kRefused ||

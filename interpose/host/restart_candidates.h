@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "interpose/host/process.h"
-#include "restart/files/file_contents.h"
+#include "restart/files/reopen_files.h"
 #include "restart/image.h"
 #include "restart/memory/mapped_files.h"
 #include "restart/session/metadata.h"
@@ -29,9 +29,10 @@ std::vector<Candidate> read_candidates(const Process& p, std::vector<restart::Ve
 // The highest descriptor that the program has in any of the versions, at least 2.
 int highest_descriptor(const std::vector<Candidate>& candidates);
 
-// Device and inode of the files that ranks of the job put back; of those, the ones saved whole.
+// The files that ranks of the job put back; of those, the ones saved whole.
 struct FilesPutBack {
-  host_memory::FileKeys all, whole;
+  host_memory::FileKeys all;
+  files::WholeFiles whole;
 };
 
 // Checks that this process can continue the candidate, and loads its memory. `put_back`: by any rank.

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "base/say.h"
 #include "coord/link.h"
@@ -66,9 +68,14 @@ void agree_or_die(Process& p, const Status& step) {
 std::string gather(Process& p, const std::string& mine) {
   const std::vector<std::string> all = all_gather(p, mine);
   std::string line;
-  for (size_t r = 0; r < all.size(); ++r)
-    if (!all[r].empty())
-      line += (line.empty() ? "" : "; ") + (all.size() > 1 ? formatted("rank {}: ", r) : "") + all[r];
+  for (auto it = all.begin(); it != all.end(); ++it) {
+    if (it->empty() || std::find(all.begin(), it, *it) != it) continue;  // said with an earlier rank
+    const auto others = std::count(it + 1, all.end(), *it);
+    line += line.empty() ? "" : "; ";
+    if (all.size() > 1) line += formatted("rank {}", it - all.begin());
+    if (others > 0) line += formatted(" and {} more", others);
+    line += (all.size() > 1 ? ": " : "") + *it;
+  }
   return line;
 }
 

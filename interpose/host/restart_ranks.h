@@ -27,7 +27,8 @@ std::string agree(Process& p, const std::string& mine);
 // Returns when the step has succeeded on all ranks; ends all of them with the first failure otherwise.
 void agree_or_die(Process& p, const Status& step);
 
-// What the ranks have to say, as one line with their numbers; "" if none says anything.
+// What the ranks have to say, as one line, each text once ("rank 0 and 127 more: ..."); "" if none says
+// anything.
 std::string gather(Process& p, const std::string& mine);
 
 // `mine` of every rank, by rank. Ends the process when a rank is lost.

@@ -189,13 +189,16 @@ FilesPutBack RestoreSession::files_put_back(const Candidate& candidate) {
   std::string mine;
   if (!keeps_files())
     for (const files::FileContent& c : candidate.metadata.contents)
-      mine += formatted("{} {} {} ", c.identity.device, c.identity.inode, c.stored.empty() ? 0 : 1);
+      mine += formatted("{} {} {} {}", c.identity.device, c.identity.inode,
+                        c.stored.empty() ? 0 : c.path.size(), c.stored.empty() ? "" : c.path);
   FilesPutBack files;
   for (const std::string& ranks : all_gather(p_, mine)) {
     std::istringstream words(ranks);
-    for (uint64_t device, inode, whole; words >> device >> inode >> whole;) {
+    for (uint64_t device, inode, length; words >> device >> inode >> length;) {
       files.all.insert({device, inode});
-      if (whole != 0) files.whole.insert({device, inode});
+      std::string path(length, 0);  // "": this rank only appends to the file
+      words.ignore().read(path.data(), static_cast<std::streamsize>(length));
+      if (length != 0) files.whole[{device, inode}].insert(path);
     }
   }
   return files;

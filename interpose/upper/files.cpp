@@ -76,14 +76,18 @@ void own_received(const Message& m) {
 __attribute__((noinline)) bool is_link_to_own_exe(long directory, const char* path) {
   constexpr long kNoFollow = 0x100, kEmptyPath = 0x1000;  // AT_*
   constexpr unsigned kKind = 0170000, kLink = 0120000;    // S_IFMT, S_IFLNK
-  constexpr const char* kOwn = "/proc/self/exe";
-  struct stat link, own;
-  return !failed(raw(__NR_newfstatat, directory, reinterpret_cast<long>(path), reinterpret_cast<long>(&link),
-                     *path == 0 ? kNoFollow | kEmptyPath : kNoFollow)) &&
-         (link.st_mode & kKind) == kLink &&
-         !failed(raw(__NR_newfstatat, kAtFdcwd, reinterpret_cast<long>(kOwn), reinterpret_cast<long>(&own),
-                     kNoFollow)) &&
-         link.st_dev == own.st_dev && link.st_ino == own.st_ino;
+  struct stat link;
+  if (failed(raw(__NR_newfstatat, directory, reinterpret_cast<long>(path), reinterpret_cast<long>(&link),
+                 *path == 0 ? kNoFollow | kEmptyPath : kNoFollow)) ||
+      (link.st_mode & kKind) != kLink)
+    return false;
+  const auto is = [&link](const char* name) {
+    struct stat own;
+    return !failed(raw(__NR_newfstatat, kAtFdcwd, reinterpret_cast<long>(name), reinterpret_cast<long>(&own),
+                       kNoFollow)) &&
+           link.st_dev == own.st_dev && link.st_ino == own.st_ino;
+  };
+  return is("/proc/self/exe") || is("/proc/thread-self/exe");  // of the process, of the thread
 }
 
 // Whether the path names the program's executable. Natively such a path leads to the program; here the kernel

@@ -18,13 +18,6 @@ bool is_comparable(const std::string& path, const FileIdentity& then) {
   return S_ISDIR(then.mode) && !path.starts_with("/proc/") && !path.starts_with("/sys/");
 }
 
-// "": the current directory.
-bool is_mount_point(const std::string& path) {
-  struct statx x {};
-  return statx(AT_FDCWD, path.c_str(), path.empty() ? AT_EMPTY_PATH : 0, STATX_TYPE, &x) == 0 &&
-         (x.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-}
-
 // Whether an offset means the same names however the directory was changed since: of file systems that NFS
 // can export it must. On a tmpfs or an overlay it counts names.
 bool keeps_offsets(int fd) {
@@ -62,15 +55,22 @@ FileVerdict another(const std::string& path, FilesPolicy policy) {
 
 }  // namespace
 
-bool current_directory_is_mounted() { return is_mount_point(""); }
+std::optional<bool> is_mount_root(const std::string& path) {
+  struct statx x {};
+  if (statx(AT_FDCWD, path.c_str(), path.empty() ? AT_EMPTY_PATH : 0, STATX_TYPE, &x) != 0 ||
+      (x.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0)
+    return std::nullopt;
+  return (x.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
 
-FileVerdict check_current_directory(const std::string& path, const FileIdentity& then, bool was_mounted,
-                                    FilesPolicy policy) {
+FileVerdict check_current_directory(const std::string& path, const FileIdentity& then,
+                                    std::optional<bool> was_mount_root, FilesPolicy policy) {
   const auto now = identify_file(-1, path);
   // Without it the restart is refused when it goes there.
   if (!now || !is_comparable(path, then) || policy == FilesPolicy::kKeep || !is_another_file(then, *now))
     return {};
-  if (!was_mounted && is_mount_point(path))
+  // Another disk or container has another root: only a mount where none was hides the former directory.
+  if (was_mount_root == false && is_mount_root(path) == true)
     return refused(
         formatted("the program's directory {} is not that of the checkpoint: another file system is mounted "
                   "there; unmount it and try again (or go on in this one: cropdl-restart --files=keep)",

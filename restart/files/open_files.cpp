@@ -92,9 +92,8 @@ std::string shared_place(const OpenFile& f, const struct stat& st) {
                          (f.flags & (O_ACCMODE | O_APPEND)) != (O_WRONLY | O_APPEND);
   if (f.same_as >= 0 || !has_place || !file_was_given(st) || !is_shared_by_ranks(f.fd, st)) return "";
   return formatted(
-      "{} (descriptor {}) was open when the ranks were started, and the place in it that they share cannot "
-      "be "
-      "saved yet; let each rank open it, or start them with {}>&-",
+      "{} (descriptor {}) was open when the ranks were started, and the place in it that they share "
+      "cannot be saved yet; let each rank open it, or start them with {}>&-",
       f.path, f.fd, f.fd);
 }
 

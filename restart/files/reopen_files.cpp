@@ -42,6 +42,13 @@ Error no_room_above(int highest) {
       highest)};
 }
 
+Error no_room_for(int given, int highest) {
+  return {
+      formatted("descriptor {} was open when the restart was started, and there is no room for it above the "
+                "program's, which go up to {}; raise the limit (ulimit -n), or start the restart with {}>&-",
+                given, highest, given)};
+}
+
 // Moves a descriptor that was given to the process and is no longer the program's, for the rest of this
 // process's life. Returns its new number; -1: there is no room for it.
 int move_away(int fd) {
@@ -82,28 +89,35 @@ std::string sizes(const FileIdentity& now, const FileIdentity& then) {
   return formatted("({} bytes, then {} bytes)", now.size, then.size);
 }
 
-// check_content() uses one of the names by which the program opened the file. This checks another name.
-FileVerdict check_other_name(const OpenFile& f, const FileContent& content, FilesPolicy policy) {
-  if (f.path == content.path) return {};
-  const auto first = identify_file(-1, content.path), now = identify_file(-1, f.path);
-  for (const auto& [name, found] : {std::pair{&content.path, &first}, {&f.path, &now}})
+// check_content() has checked the name by which the file is put back (`checked`), perhaps on another rank.
+// This checks another name.
+FileVerdict check_other_name(const OpenFile& f, const std::string& checked, FilesPolicy policy) {
+  if (f.path == checked) return {};
+  const auto first = identify_file(-1, checked), now = identify_file(-1, f.path);
+  for (const auto& [name, found] : {std::pair{&checked, &first}, {&f.path, &now}})
     if (!*found)
       return {FileVerdict::kMissing,
               refuse(f, formatted("was the same file as {} when the checkpoint was taken, and {} is gone; "
                                   "put it back (ln) and try again",
-                                  content.path, *name))
+                                  checked, *name))
                   .message};
   if (policy == FilesPolicy::kKeep || (first->device == now->device && first->inode == now->inode)) return {};
   return {FileVerdict::kRefused,
           refuse(f, formatted("was the same file as {} when the checkpoint was taken (a hard link), and is "
                               "another one now; put it back (ln) and try again",
-                              content.path))
+                              checked))
               .message};
 }
 
 // Whether another rank puts this file back, which this one only appends to.
 bool is_left_to_another_rank(const FileContent& c, const SavedFiles& saved) {
   return c.stored.empty() && saved.whole.count({c.identity.device, c.identity.inode}) != 0;
+}
+
+// A path by which the file is put back, the same one on all ranks that have it open for writing.
+const std::string& path_put_back(const FileContent& c, const SavedFiles& saved) {
+  const auto it = saved.whole.find({c.identity.device, c.identity.inode});
+  return it == saved.whole.end() || it->second.empty() ? c.path : *it->second.begin();
 }
 
 FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
@@ -137,7 +151,7 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
   for (const int fd : inherited) {
     if (fd < 3) continue;
     const int high = move_away(fd);
-    if (high < 0) return no_room_above(highest);
+    if (high < 0) return no_room_for(fd, highest);
     // Hydra gives each rank an open connection, and passes its number in PMI_FD.
     if (connection != nullptr && atoi(connection) == fd) setenv("PMI_FD", std::to_string(high).c_str(), 1);
   }
@@ -155,7 +169,9 @@ FileVerdict check_files(const SavedFiles& saved) {
     if (f.standard >= 0 || f.same_as >= 0) continue;
     if (f.content >= 0) {
       const auto& content = saved.contents[static_cast<size_t>(f.content)];
-      if (FileVerdict v = check_other_name(f, content, saved.policy); v.kind != FileVerdict::kFine) return v;
+      if (FileVerdict v = check_other_name(f, path_put_back(content, saved), saved.policy);
+          v.kind != FileVerdict::kFine)
+        return v;
       continue;
     }
     const auto now = identify_file(-1, f.path);

@@ -3,6 +3,7 @@
 // that were made again). The ranks agree between the steps. LH, START of a restart.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,15 +17,16 @@ namespace cropdl::files {
 // shell left open (`inherited`), out of the way.
 Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours);
 
+// Files that some rank saved whole: device and inode, and the paths by which such ranks put them back.
+using WholeFiles = std::map<std::pair<uint64_t, uint64_t>, std::set<std::string>>;
+
 // Input of the four steps.
 struct SavedFiles {
   const std::vector<OpenFile>& files;
   const std::vector<FileContent>& contents;
   const Folder& version;
   FilesPolicy policy = FilesPolicy::kTruncate;
-  // Device and inode of the files that some rank saved whole. A rank that only appends to one of them leaves
-  // it to that rank.
-  std::set<std::pair<uint64_t, uint64_t>> whole;
+  WholeFiles whole;  // a rank that only appends to one of them leaves it to that rank
 };
 
 // Whether all files can be opened again and restored.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <set>
 
 #include "interpose/boundaries/token_ring.h"
@@ -26,6 +27,7 @@ namespace {
 struct LookedAt {
   std::string directory;
   files::FileIdentity directory_identity;
+  std::optional<bool> directory_is_mount_root;
   process::AttributeValues attributes;
   std::vector<files::OpenFile> files;
 };
@@ -39,6 +41,7 @@ Result<LookedAt> look_at(const libraries::Libraries& libraries) {
   auto identity = files::identify_file(-1, "");
   if (!identity) return Error{formatted("the program's directory {}: {}", cwd, identity.error().message)};
   seen.directory_identity = std::move(*identity);
+  seen.directory_is_mount_root = files::is_mount_root("");
   auto attributes = process::changed_attributes();
   if (!attributes) return attributes.error();
   seen.attributes = std::move(*attributes);
@@ -92,7 +95,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   m.arguments = job_.arguments;
   m.cwd = seen->directory;
   m.cwd_identity = seen->directory_identity;
-  m.cwd_is_mounted = files::current_directory_is_mounted();
+  m.cwd_is_mount_root = seen->directory_is_mount_root;
   char name[17] = {};
   prctl(PR_GET_NAME, name);
   m.name = name;

@@ -91,7 +91,7 @@ std::string metadata_text(const Metadata& m) {
               {"program", json_bytes(m.program)},
               {"cwd", json_bytes(m.cwd)},
               {"cwd_identity", files::to_json(m.cwd_identity)},
-              {"cwd_is_mounted", m.cwd_is_mounted},
+              {"cwd_is_mount_root", m.cwd_is_mount_root ? json(*m.cwd_is_mount_root) : json()},
               {"name", json_bytes(m.name)},
               {"arguments", json_bytes(m.arguments)},
               {"umask", m.umask},
@@ -130,7 +130,8 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     m.program = bytes_from_json(j.at("program"));
     m.cwd = bytes_from_json(j.at("cwd"));
     if (j.contains("cwd_identity")) m.cwd_identity = files::file_identity_from(j.at("cwd_identity"));
-    if (j.contains("cwd_is_mounted")) j.at("cwd_is_mounted").get_to(m.cwd_is_mounted);
+    if (const json root = j.value("cwd_is_mount_root", json()); !root.is_null())
+      m.cwd_is_mount_root = root.get<bool>();
     m.name = bytes_from_json(j.at("name"));
     m.arguments = list_from_json(j.at("arguments"));
     m.umask = integer_from_json<uint32_t>(j.at("umask"));

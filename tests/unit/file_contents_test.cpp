@@ -18,6 +18,8 @@
 
 #include "restart/content.h"
 #include "restart/files/closed_mode.h"
+#include "restart/files/directories.h"
+#include "restart/files/reopen_files.h"
 
 namespace cropdl::files {
 namespace {
@@ -106,6 +108,34 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
   EXPECT_EQ(read("log"), "of somebody else");
 }
 
+// This rank appends to `log`; another one has the same file, a hard link, as `other`, and puts that back.
+TEST_F(FileContents, AFileThatAnotherRankPutsBackByAnotherNameMustBeTheSameOne) {
+  write("log", "then");
+  std::filesystem::create_hard_link(path("log"), path("other"));
+  const std::vector<FileContent> contents{saved("")};
+  const FileIdentity& identity = contents[0].identity;
+  OpenFile file;
+  file.fd = 5, file.path = path("log"), file.content = 0;
+  const std::vector<OpenFile> files{file};
+  const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
+  ASSERT_TRUE(version);
+  const auto verdict = [&](const std::string& name) {
+    return check_files({files,
+                        contents,
+                        *version,
+                        FilesPolicy::kTruncate,
+                        {{{identity.device, identity.inode}, {path(name)}}}});
+  };
+  EXPECT_EQ(verdict("other").kind, FileVerdict::kFine);
+  replace("of somebody else");
+  EXPECT_EQ(verdict("other").kind, FileVerdict::kRefused);
+  std::filesystem::remove(path("log"));
+  EXPECT_EQ(verdict("other").kind, FileVerdict::kMissing);
+  EXPECT_EQ(verdict("log").kind, FileVerdict::kFine);  // that rank makes it again by this name
+  std::filesystem::remove(path("other"));
+  EXPECT_EQ(verdict("other").kind, FileVerdict::kMissing);
+}
+
 // Whether this process, in a user namespace of its own, may write to a file of its user that its mode
 // forbids.
 bool namespaces_help(const std::string& path) {
@@ -142,6 +172,24 @@ TEST_F(FileContents, AClosedModeIsNotChangedWhereUsersMayHaveNamespaces) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoNamespaces) GTEST_SKIP() << "no user namespaces here";
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kGood) << status;
+}
+
+// At /proc a file system is mounted everywhere: it is as a node's own disk that another node has, too.
+TEST(Directories, OnlyAFileSystemMountedWhereNoneWasRefusesTheCurrentDirectory) {
+  ASSERT_EQ(is_mount_root("/proc"), true);
+  ASSERT_EQ(is_mount_root("/proc/self"), false);
+  FileIdentity then = *identify_file(-1, "/proc");
+  const auto verdict = [&](std::optional<bool> was, FilesPolicy policy = FilesPolicy::kTruncate) {
+    return check_current_directory("/proc", then, was, policy);
+  };
+  EXPECT_EQ(verdict(false).kind, FileVerdict::kFine);
+  then.inode++;  // that of another one
+  EXPECT_EQ(verdict(false).kind, FileVerdict::kRefused);
+  EXPECT_NE(verdict(false).line.find("another file system is mounted there"), std::string::npos);
+  EXPECT_EQ(verdict(true).kind, FileVerdict::kFine);
+  EXPECT_EQ(verdict(std::nullopt).kind, FileVerdict::kFine);  // of an older image
+  EXPECT_EQ(verdict(true, FilesPolicy::kFail).kind, FileVerdict::kRefused);
+  EXPECT_EQ(verdict(false, FilesPolicy::kKeep).kind, FileVerdict::kFine);
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ static void check_by_other_words(const char* exe) {
 }
 
 // Below descriptors, which would refuse a checkpoint: before the first step.
-static void check_by_descriptors(const char* exe) {
+static void check_by_descriptors(const char* directory, const char* exe) {
   char found[4096] = {0}, name[64];
-  const int self = open("/proc/self", O_RDONLY | O_DIRECTORY);
+  const int self = open(directory, O_RDONLY | O_DIRECTORY);
   STEPLOG_CHECK(self >= 0 && readlinkat(self, "exe", found, sizeof found - 1) > 0 && !strcmp(found, exe));
   const int link = openat(self, "exe", O_PATH | O_NOFOLLOW), file = openat(self, "exe", O_RDONLY);
   memset(found, 0, sizeof found);
@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
   const char* exe_name = strrchr(exe, '/');
   STEPLOG_CHECK(exe_name && !strcmp(exe_name + 1, name ? name + 1 : argv[0]));
   STEPLOG_CHECK(getcwd(directory, sizeof directory));
-  check_by_descriptors(exe);
+  check_by_descriptors("/proc/self", exe);
+  check_by_descriptors("/proc/thread-self", exe);
   umask(027);
   setenv("STEPLOG_TEST", "value", 1);
   const char* preload = getenv("LD_LIBRARY_PATH");
