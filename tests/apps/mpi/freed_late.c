@@ -1,7 +1,7 @@
-// Every 12 steps the ranks make communicators, a duplicate and a grid, of which the first rank frees its own
-// at once, the others some steps later, in another order, and the last rank its first ones never. Those who
-// still have one ask it for its members and its shape. A message that was sent on each duplicate, behind many
-// others, is never received. With four ranks its two ranks are no neighbours in a barrier.
+// Every 12 steps the ranks make two communicators, a duplicate and a grid. The first rank frees its own at
+// once, the others some steps later in another order; the last rank never frees its first ones. Ranks that
+// still have one query its members and shape. On each duplicate, one message behind many others is never
+// received. With four ranks, the two ranks that exchange it are not neighbours in a barrier.
 #include <mpi.h>
 
 #include "steplog.h"
