@@ -88,7 +88,7 @@ static void check_all(long rounds) {
     for (int i = 0; i < kKeys; i++) {
       void* got;
       int flag;
-      // the last round in which this key was used; it was set in every other round
+      // The last use of this key; it was set in every other use.
       const long last = (rounds - 1 - i) / kKeys;
       MPI_Comm_get_attr(comm, keys[t][i], &got, &flag);
       STEPLOG_CHECK(flag == (last % 2 == 0));

@@ -127,8 +127,7 @@ static void set(void) {
   write_file("/proc/self/coredump_filter", "0x7b");
   if (getpgrp() != getpid() && getsid(0) != getpid()) STEPLOG_CHECK(!setpgid(0, 0));
   if (geteuid() == 0)
-    STEPLOG_CHECK(
-        !prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));  // a non-dumpable process would be hidden from the driver
+    STEPLOG_CHECK(!prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));  // otherwise it hides from the driver
 }
 
 int main(int argc, char** argv) {
