@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 
-from command_promises import one_line, refused_here
+from command_promises import refused_here
 from cuda_promises import LEFT_OUT, ON_SOFTWARE, built_ways
 from driver import (BUILD, Failure, Log, Place, SOURCE, Skipped, TooLate, check_refused, check_whole, expect, launcher, logs_of, native,
                     promise_main, recipes_of, take_checkpoint, too_late, tool)

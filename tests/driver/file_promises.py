@@ -6,10 +6,8 @@ import ctypes
 import errno
 import os
 import pty
-import re
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 import time

@@ -34,7 +34,7 @@ def goes_on(place, before, bounds):
     return job
 
 
-def refused(place, words, version=None):
+def refused(place, words):
     """The restart and `cropdl verify` both refuse the version."""
     for command, prefix in (([tool("cropdl-restart"), place.store], "cropdl-restart: "), ([tool("cropdl"), "verify", place.store], "")):
         status, text, _ = place.ask(command)
