@@ -31,7 +31,7 @@ MIDDLE = ("--steps", "120", "--pace", "20000")
 def one_line(text):
     lines = [line for line in text.splitlines() if line.strip()]
     expect(len(lines) == 1, f"not one line: {text!r}")
-    expect(not re.search(r"\berrno\b|terminate called|Segmentation|Aborted|Assertion", text), f"not for people: {text!r}")
+    expect(not re.search(r"\berrno\b|terminate called|Segmentation|Aborted|Assertion", text), f"not a readable line: {text!r}")
     return lines[0]
 
 
@@ -229,7 +229,7 @@ def own_handler():
         job.wait_for_step(3)
         job.finish()
         check_whole(Log(job.log))
-        expect(not place.versions(), "the program's own SIGUSR1 was taken for a request")
+        expect(not place.versions(), "the program's own SIGUSR1 was taken for a checkpoint request")
 
 
 @promise("trigger.interval_makes_versions_by_itself")
@@ -290,7 +290,7 @@ def unasked():
     with Place("unasked") as place:
         job = sleeper(place, 14, ("--interval", "0"))
         job.finish()
-        expect(not place.versions(), f"versions {place.versions()} nobody asked for")
+        expect(not place.versions(), f"versions {place.versions()} that nobody requested")
         expect(job.output() == "done\n", job.output())
 
 
@@ -375,7 +375,7 @@ def says_what_it_waits_for(mpi):
         job = place.run(f"{mpi}/begun_early", (place.path("now"), "--steps", "8", "--pace", "1000"), mpi, 2)
         end = time.monotonic() + PATIENCE
         while [log.at for log in logs_of(job.log, 2)] != ["begun", "waits"]:
-            expect(job.alive() and time.monotonic() < end, f"does not come to its barrier: {job.output()}")
+            expect(job.alive() and time.monotonic() < end, f"does not reach its barrier: {job.output()}")
             time.sleep(0.01)
         asked = subprocess.Popen([tool("cropdl"), "checkpoint", place.store], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True)
@@ -468,7 +468,7 @@ def metrics_of_job():
         job.finish()
         found, _ = samples(file)
         expect(found["cropdl_up"] == ("gauge", 0) and "cropdl_next_version_seconds" not in found, f"{found}")
-        expect(not os.path.exists(file + ".new"), "the temporary name stays")
+        expect(not os.path.exists(file + ".new"), "the temporary file stays")
         check_whole(Log(job.log))
 
 
@@ -633,7 +633,7 @@ def json_as_documented():
         asked("verify", "--version", "7", status=1)
         asked("checkpoint", status=1)
         asked("list", "--frobnicate", status=2)
-        expect(asked("prune", "--keep", "1")["damaged"] == [1], "a damaged version was removed, or is not told")
+        expect(asked("prune", "--keep", "1")["damaged"] == [1], "a damaged version was removed, or is not reported")
         asked("prune", status=2)
         place.store = place.path("nowhere")
         for command, *options in (("list",), ("status",), ("verify",), ("inspect",), ("checkpoint",), ("report",), ("export", "--output", "version.tar")):
@@ -703,7 +703,7 @@ def pages():
         section = text.partition("\n.SH OPTIONS\n")[2].partition("\n.SH")[0]
         told = {one.replace("\\-", "-") for one in re.findall(r"\\fB(\\-\\-[a-z\\-]+)\\fR", section)}
         expect(told == all_options, f"{name} in the manual: {told}, wanted {all_options}")
-        expect("@" not in text, f"{path}: a place was not filled")
+        expect("@" not in text, f"{path}: a placeholder is left")
         done = subprocess.run(["groff", "-man", "-ww", "-z", path], capture_output=True, text=True)
         expect(done.returncode == 0 and not done.stderr, done.stderr)
     expect(completed("cropdl-restart", ["cropdl-restart", "--moved-variables", '""']) == {"accept"}, "the one word that there is")
@@ -1066,7 +1066,7 @@ def refused_here(place, command, *words, environment=None, lines=1):
     plus the conclusion), and the store is unchanged."""
     before = fingerprint(place.store)
     status, text, _ = place.ask(command, environment=environment)
-    expect(status != 0, f"restarted what cannot be: {text}")
+    expect(status != 0, f"restarted although it must be refused: {text}")
     said = [line for line in text.splitlines() if line.startswith("cropdl-restart: ")]
     expect(len(said) == lines, f"not {lines} of our lines: {text!r}")
     expect(len(command) > 2 or len(text.splitlines()) == lines, f"more than our lines: {text!r}")

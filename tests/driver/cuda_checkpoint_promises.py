@@ -60,7 +60,7 @@ def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chai
         if recipes is None or all(count in right for count in found):
             return
         if Log(place.path("log")).last_step() >= int(arguments[1]):
-            raise TooLate("the program had begun to give back what it has on its device")
+            raise TooLate("the program had begun to free its device memory")
         raise Failure(f"{found} recipes instead of {recipes} in version {version}")
     folder, _, program = program_of(name, mpi, way).rpartition("/")
     survives(program, mpi, ranks, arguments, chain, folder=folder, options=saved_on(devices or ranks), through=natively(devices or ranks), latest=0.55,
@@ -183,7 +183,7 @@ def nothing_grows(name, each, alive, recipes, mpi="none", ranks=1):
             sizes.append(os.path.getsize(place.version_path(version, "rank-0.img")))
             counts = recipes_of(place, version, ranks)
             print(f"step {step}: {sizes[-1] >> 10} KiB, {counts} recipes; {text}")
-            expect(set(counts) <= set(recipes), f"recipes have piled up: {counts}")
+            expect(set(counts) <= set(recipes), f"recipes have accumulated: {counts}")
         expect(sizes[2] - sizes[1] < alive + 24 * each, f"the image has grown: {sizes}")  # less than about one byte per object
         job.kill_running()
         expect(goes_on(place, job.log, ranks, mpi) == reference[0].digest, "DIFFERENT")
@@ -382,7 +382,7 @@ def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, e
         shutil.copytree(place.store, place.path("kept"))
         log = open(job.log, "rb").read()
         count = int(forge(place, version, *count_words)[1])
-        expect(count > 0, f"there is nothing to take out by {drop_words}")
+        expect(count > 0, f"there is nothing to remove by {drop_words}")
         noticed, kept = [], []
         for number in rng.sample(range(count), count):
             if not LONG and len(noticed) == most:
@@ -400,11 +400,11 @@ def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, e
             after = Log(job.log)
             restarted.kill_all()
             if status == 0 and after.digest == reference[0].digest:
-                raise Failure(f"nobody missed number {number} of {count} of {drop_words}")
+                raise Failure(f"the loss of number {number} of {count} by {drop_words} went unnoticed")
             noticed.append((number, "the program's own check" if after.failed else "another digest" if status == 0 else
                             "a line" if "cannot restart" in restarted.output() else f"status {status}"))
-        expect(noticed, f"all {count} are needed by others")
-        print(f"{len(noticed)} of {count} taken out by {drop_words}, all missed: {noticed}; needed by others: {kept}")
+        expect(noticed, f"nothing could be removed: others need all {count}")
+        print(f"{len(noticed)} of {count} removed by {drop_words}, all losses noticed: {noticed}; not removed, since others need them: {kept}")
         return [how for _, how in noticed]
 
 

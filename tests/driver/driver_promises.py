@@ -100,7 +100,7 @@ def what_never_comes_is_missed():
         return
     finally:
         driver.Job.slower = 1
-    raise Failure("what never comes was not missed")
+    raise Failure("an event that never comes went unnoticed")
 
 
 PROMISES = {

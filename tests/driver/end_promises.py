@@ -42,8 +42,8 @@ def ended_by_last_version(place, job, why, had=()):
     said = [line for line in job.output().splitlines() if line.startswith("cropdl: version")]
     line = (f"cropdl: version {new[-1]} was taken {why}; the job ends with status 75, and cropdl-restart "
             f"{place.store} continues it")
-    expect(said == [line], f"said {said}, not {line!r}")
-    expect(not os.path.exists(os.path.join(place.store, "job")), "it left DIR/job behind")
+    expect(said == [line], f"printed {said} instead of {line!r}")
+    expect(not os.path.exists(os.path.join(place.store, "job")), "DIR/job is left behind")
     left = [name for name in os.listdir(place.store) if name.startswith("tmp-") and not name.endswith("-removed")]
     expect(not left, f"half a version was left: {left}")
     return {log.path: log for log in logs_of(job.log, 64)}
@@ -68,7 +68,7 @@ def ended_before(moment, place, program, mpi, ranks, options, environment=None):
     job = place.run(program, LONG, mpi, ranks, options=("--interval", "auto", *options), environment=environment)
     before = ended_by_last_version(place, job, "before the time limit")
     late = os.path.getmtime(place.version_path(place.versions()[-1], "manifest.json")) - moment(before[job.log].steps[0][1])
-    expect(late <= 0, f"the last version came {late:.2f} s behind the limit")
+    expect(late <= 0, f"the last version came {late:.2f} s after the limit")
     continues(place, mpi, ranks, before, reference)
 
 
@@ -243,7 +243,7 @@ def rank_that_ends_late(mpi):
                 expect(time.monotonic() < end, describe(job))
                 time.sleep(0.01)
             time.sleep(0.3)  # time for the launcher to react
-            expect(not late or mpi == "openmpi" or not is_zombie(ranks[1]), "the launcher has killed the rank that was late")
+            expect(not late or mpi == "openmpi" or not is_zombie(ranks[1]), "the launcher killed the late rank")
             send([ranks[1]], signal.SIGCONT)
             before = ended_by_last_version(place, job, "at SIGTERM", had)
             if late:
@@ -354,7 +354,7 @@ def second_sigterm(mpi, wanted):
         terminate(rank)
         ends_with(job, wanted)
         expect(not place.versions(), f"{place.versions()}")
-        expect(Log(job.log).last_step() == 0, "it was killed only when what the ranks were inside of had ended")
+        expect(Log(job.log).last_step() == 0, "it was killed only after the collective had completed")
 
 
 promise("end.openmpi.second_sigterm_kills_as_natively")(lambda: second_sigterm("openmpi", 128 + signal.SIGTERM))

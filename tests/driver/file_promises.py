@@ -220,7 +220,7 @@ def without_kcmp():
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps) // 8, ctypes.addressof(buffer)))
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(no_new_privileges, 1, 0, 0, 0)
-    expect(libc.prctl(set_seccomp, filter_mode, program, 0, 0) == 0, "cannot take kcmp away")
+    expect(libc.prctl(set_seccomp, filter_mode, program, 0, 0) == 0, "cannot forbid kcmp")
     expect(libc.syscall(kcmp, os.getpid(), os.getpid(), 0, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM, "kcmp is still there")
     survives("files", arguments=SHORT + ("--work", "@"))
 
@@ -365,7 +365,7 @@ def policies():
         status, text, _ = place.ask([tool("cropdl-restart"), "--files=fail", place.store])
         expect(status != 0 and "--files=fail leaves it so" in text, f"{status}: {text}")
         with open(place.path("in_place"), "rb") as f:
-            expect(f.read() == before, "refused, and yet the file was changed")
+            expect(f.read() == before, "refused, but the file was changed")
         status, text, _ = place.ask([tool("cropdl-restart"), "--files=keep", place.store])
         expect(status == 1 and "in_place differs" in text, f"{status}: {text}")
         status, text, _ = place.ask([tool("cropdl-restart"), "--files=sometimes", place.store])
@@ -592,7 +592,7 @@ def not_held():
         job = place.restart()
         wait_for_new_steps(job, bounds, 2000)
         ranks = job.ranks()
-        expect(ranks, "no rank is left to be looked at")
+        expect(ranks, "no rank is left to inspect")
         held = [os.readlink(f"/proc/{pid}/fd/{fd}") for pid in ranks for fd in os.listdir(f"/proc/{pid}/fd")]
         expect(not any("/v0000" in name for name in held), f"open after the restart: {held}")
         job.kill_running()

@@ -52,7 +52,7 @@ def checkpointed_all_the_time(program, mpi, ranks, arguments, kills):
         check_results(job, reference, ranks)
         expect(Log(job.log).last_step() == total, f"{Log(job.log).last_step()} steps, undisturbed {total}")
         if versions < 3 * kills:
-            too_late(f"over after only {versions} versions")
+            too_late(f"the program ended after only {versions} versions")
         print(f"{versions} versions, {kills} kills")
 
 
@@ -134,7 +134,7 @@ def ended_by_a_signal_that_comes_in_a_stop(*arguments):
         for step in range(1, steps + 1):
             end = time.monotonic() + PATIENCE
             while not os.path.exists(job.log) or open(job.log).read().count("at wait") < step:
-                expect(time.monotonic() < end and job.alive(), f"it does not wait for the {step}th time: {job.output()}")
+                expect(time.monotonic() < end and job.alive(), f"it did not wait a {step}th time: {job.output()}")
                 time.sleep(0.01)
             pid, = job.ranks()
             asked = subprocess.Popen([tool("cropdl"), "checkpoint", place.store], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -244,7 +244,7 @@ def unpatched():
     mprotect, executable, denied = 10, 4, 0x50000 | errno.EACCES
     libc = forbid((0x20, 0, 0, 0), (0x15, 0, 3, mprotect), (0x20, 0, 0, 32), (0x45, 0, 1, executable), (0x06, 0, 0, denied),
                   (0x06, 0, 0, 0x7fff0000))
-    expect(libc.syscall(mprotect, 0, 0, executable) == -1 and ctypes.get_errno() == errno.EACCES, "memory may still become code")
+    expect(libc.syscall(mprotect, 0, 0, executable) == -1 and ctypes.get_errno() == errno.EACCES, "memory can still be made executable")
     with Place("unpatched") as place:
         status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", sys.executable, "-c", LIBC_S_MMAP])
         expect(status == 0 and "b8090000000f05" in text, f"ended with {status}: {text}")
@@ -315,7 +315,7 @@ def crashes(mpi):
         wanted, _, _ = place.ask(launcher(mpi, 2) + command)
         status, text, _ = place.ask(launcher(mpi, 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + command)
         expect(wanted != 0 and status == wanted, f"ended with {status}, natively {wanted}: {text}")
-        expect(Log(place.path("log")).last_step() == 5, "it crashed before its time")
+        expect(Log(place.path("log")).last_step() == 5, "it crashed too early")
 
 
 def real_library_outside(mpi):

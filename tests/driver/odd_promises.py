@@ -344,7 +344,7 @@ def judge(one, rng):
             try:
                 results(place, one, start(place, one, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], 1000), undisturbed)
             except Failure as failure:
-                raise Failure(f"without a checkpoint: {failure}") from None
+                raise Failure(f"even without a checkpoint: {failure}") from None
     with Place("odd") as place:
         job = start(place, one, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], 36000)
         job.wait_for_step(1)
@@ -358,7 +358,7 @@ def judge(one, rng):
                 if not refused_as_expected(one, text, place):
                     job.must_run()  # if it ended meanwhile, the test is repeated with longer steps
                 expect(refused_as_expected(one, text, place), f"refused with other words: {words_of(text, place)!r}")
-                expect(not place.versions(), f"refused, and yet there are versions {place.versions()}")
+                expect(not place.versions(), f"refused, but there are versions {place.versions()}")
                 results(place, one, job, undisturbed)
                 return "refused: " + words_of(text, place)
             if Log(job.log).digest is not None:

@@ -37,7 +37,7 @@ def trigger_after_default():
             job.must_run()
             job.process.send_signal(signal.SIGUSR1)
             time.sleep(0.2)
-        expect(place.versions(), "SIGUSR1 did not ask for a checkpoint")
+        expect(place.versions(), "SIGUSR1 did not trigger a checkpoint")
         job.finish()
         check_results(job, reference, 1)
 
@@ -69,7 +69,7 @@ def ends_under_a_timer():
                        "--steps", "1", "--pace", "1000", "--log", place.path("log")]
             status, text, _ = place.ask(command)
             expect(status == 0, f"ended with {status}: {text}")
-            expect(Log(place.path("log")).digest is not None, "did not come to its end")
+            expect(Log(place.path("log")).digest is not None, "did not end")
 
 
 promise("signal.timers_at_the_very_end", ends_under_a_timer)

@@ -89,8 +89,8 @@ def refused(place, command, words):
     status, text, _ = place.ask(command, timeout=20)
     shown = text.replace(place.root, "@")
     expect(status not in (0, 124) and status < 128, f"ended with {status}: {shown}")
-    expect(re.fullmatch("cropdl-restart: " + words, shown), f"not one line by the words {words!r}: {shown!r}")
-    expect(not marks(place), f"something of the store was run: {marks(place)}")
+    expect(re.fullmatch("cropdl-restart: " + words, shown), f"not one line with the words {words!r}: {shown!r}")
+    expect(not marks(place), f"a program named in the store was run: {marks(place)}")
     print(f"refused: {shown}")
 
 
@@ -128,7 +128,7 @@ def of_another():
             os.chown(os.path.join(place.store, name), OWNER, OWNER)
         os.chown(place.store, OWNER, OWNER)
         place.ask(by(OWNER, restart))
-        expect(marks(place) == [f"mark-{OWNER}"], f"not even for its owner the launcher was run: {marks(place)}")
+        expect(marks(place) == [f"mark-{OWNER}"], f"the launcher did not run even for the store's owner: {marks(place)}")
 
 
 @promise("store.that_others_may_write_to_is_not_restarted")
@@ -248,7 +248,7 @@ def kept():
         end = time.monotonic() + PATIENCE
         while place.versions() != wanted:
             job.must_run()
-            expect(time.monotonic() < end, f"{place.versions()} stay, not {wanted}: {job.output()}")
+            expect(time.monotonic() < end, f"versions {place.versions()} stay instead of {wanted}: {job.output()}")
             time.sleep(0.02)
 
     with Place("keep") as place:
