@@ -306,6 +306,9 @@ bool drain_step() {
   return done && all_received && in_flight.empty() && !trouble;
 }
 
+const char* const kNoMemoryToDrain = "this rank has no memory left to receive the messages under way";
+const char* const kFailedToDrain = "a message under way could not be received: the MPI reports an error";
+
 void set_drain_trouble(const char* why) { trouble = why; }
 const char* drain_trouble() { return trouble; }
 bool ready_to_deliver() { return make_self() == MPI_SUCCESS; }

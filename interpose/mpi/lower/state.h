@@ -346,10 +346,8 @@ int deliver_drained(DrainedMessage* message, void* buffer, int count, Vid dataty
 seam::Status status_of(const DrainedMessage* message);
 // Begins to receive all bytes of a matched message. Returns a code of the MPI.
 int receive_bytes(MPI_Message* message, void* to, int64_t bytes, MPI_Request* request);
-inline constexpr const char* kNoMemoryToDrain =
-    "this rank has no memory left to receive the messages under way";
-inline constexpr const char* kFailedToDrain =
-    "a message under way could not be received: the MPI reports an error";
+extern const char* const kNoMemoryToDrain;
+extern const char* const kFailedToDrain;
 void set_drain_trouble(const char* why);                  // `why` stays
 std::vector<DrainedMessage*> take_all_drained(Vid comm);  // also of a communicator being freed
 void drop_drained(std::span<DrainedMessage* const> messages);
