@@ -77,7 +77,8 @@ int highest_descriptor(const std::vector<Candidate>& candidates) {
 }
 
 std::string load_candidate(Process& p, const Candidate& candidate, files::FilesPolicy policy,
-                           const FilesPutBack& put_back, std::unique_ptr<restart::ImageReader>* loaded) {
+                           const files::FilesPutBack& put_back,
+                           std::unique_ptr<restart::ImageReader>* loaded) {
   const restart::Version& version = candidate.version;
   const session::Metadata& metadata = candidate.metadata;
   if (!version.damage.empty()) return (version.not_mine ? kRefused : kDamaged) + version.damage;
@@ -101,7 +102,7 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
     return formatted("{}{}: is not the image that the manifest names", kDamaged, image->path());
   if (auto line = why_not_here(p, metadata); !line.empty()) return kRefused + line;
-  const files::SavedFiles saved{metadata.files, metadata.contents, *folder, policy, put_back.whole};
+  const files::SavedFiles saved{metadata.files, metadata.contents, *folder, policy, put_back};
   // A file that is gone may not have been open when an older version was taken.
   files::FileVerdict v =
       files::check_current_directory(metadata.cwd, metadata.cwd_identity, metadata.cwd_is_mount_root, policy);
@@ -116,7 +117,7 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
   if (auto s = host_memory::load_memory(*image, metadata.memory); !s) return kDamaged + s.error().message;
   // An older version most likely names the same file: nothing is lost before somebody has looked.
   if (auto s = host_memory::load_references(*image, metadata.memory, policy == files::FilesPolicy::kKeep,
-                                            put_back.all);
+                                            put_back);
       !s)
     return kRefused + s.error().message;
   *loaded = std::make_unique<restart::ImageReader>(std::move(*image));

@@ -35,7 +35,7 @@ class RestoreSession {
   void open_versions_for_writing();
   void read_versions_again();
   void load_newest_version();
-  FilesPutBack files_put_back(const Candidate& candidate);
+  files::FilesPutBack files_put_back(const Candidate& candidate);
   void prepare_libraries();
   Status place_files_memory_and_process();
   Status restart_libraries();
@@ -46,7 +46,7 @@ class RestoreSession {
   bool keeps_files() const { return policy_ == files::FilesPolicy::kKeep; }
   const session::Metadata& metadata() const { return chosen_->metadata; }
   files::SavedFiles saved_files() const {
-    return {metadata().files, metadata().contents, *folder_, policy_, put_back_.whole};
+    return {metadata().files, metadata().contents, *folder_, policy_, put_back_};
   }
 
   Process& p_;
@@ -59,7 +59,7 @@ class RestoreSession {
   const Candidate* chosen_ = nullptr;         // one of candidates_, from load_newest_version() on
   std::optional<Folder> folder_;              // its directory
   std::unique_ptr<restart::ImageReader> image_;  // this rank's, until its contents are loaded
-  FilesPutBack put_back_;                        // of the chosen version
+  files::FilesPutBack put_back_;                 // of the chosen version
   std::vector<host_memory::LateMapping> late_;   // made when files are put back
   std::string memory_note_, files_note_;         // for people: what was left, or changed
 };
@@ -185,20 +185,22 @@ void RestoreSession::load_newest_version() {
 
 // A rank may have mapped, or append to, a file that another rank has open for writing, and that is put back
 // later.
-FilesPutBack RestoreSession::files_put_back(const Candidate& candidate) {
+files::FilesPutBack RestoreSession::files_put_back(const Candidate& candidate) {
   std::string mine;
   if (!keeps_files())
     for (const files::FileContent& c : candidate.metadata.contents)
-      mine += formatted("{} {} {} {}", c.identity.device, c.identity.inode,
-                        c.stored.empty() ? 0 : c.path.size(), c.stored.empty() ? "" : c.path);
-  FilesPutBack files;
+      mine += formatted("{} {} {:d} {} {}", c.identity.device, c.identity.inode, !c.stored.empty(),
+                        c.path.size(), c.path);
+  files::FilesPutBack files;
   for (const std::string& ranks : all_gather(p_, mine)) {
     std::istringstream words(ranks);
-    for (uint64_t device, inode, length; words >> device >> inode >> length;) {
-      files.all.insert({device, inode});
-      std::string path(length, 0);  // "": this rank only appends to the file
+    bool whole = false;
+    for (uint64_t device, inode, length; words >> device >> inode >> whole >> length;) {
+      std::string path(length, 0);
       words.ignore().read(path.data(), static_cast<std::streamsize>(length));
-      if (length != 0) files.whole[{device, inode}].insert(path);
+      files::PutBack& file = files[{device, inode}];
+      if (whole && !file.whole) file = {true, {}};
+      if (whole == file.whole) file.paths.insert(path);
     }
   }
   return files;
@@ -222,8 +224,7 @@ Status RestoreSession::place_files_memory_and_process() {
     return Error{"the job ran on the software GPU, and here it is not installed"};
   if (chdir(m.cwd.c_str()) != 0) return Error{formatted("the program's directory {} is gone", m.cwd)};
   if (auto s = files::place_files(saved_files()); !s) return s;
-  if (auto s =
-          host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_.all, &late_, &memory_note_);
+  if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_, &late_, &memory_note_);
       !s)
     return s;
   return session::restore_process(m);

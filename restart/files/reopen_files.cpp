@@ -89,10 +89,18 @@ std::string sizes(const FileIdentity& now, const FileIdentity& then) {
   return formatted("({} bytes, then {} bytes)", now.size, then.size);
 }
 
+// Whether both are the same name in the same folder, which may be mounted at two places.
+bool is_same_entry(const std::string& a, const std::string& b) {
+  struct stat in_a {
+  }, in_b{};
+  return file_name_of(a) == file_name_of(b) && stat(folder_of(a).c_str(), &in_a) == 0 &&
+         stat(folder_of(b).c_str(), &in_b) == 0 && in_a.st_dev == in_b.st_dev && in_a.st_ino == in_b.st_ino;
+}
+
 // check_content() has checked the name by which the file is put back (`checked`), perhaps on another rank.
 // This checks another name.
 FileVerdict check_other_name(const OpenFile& f, const std::string& checked, FilesPolicy policy) {
-  if (f.path == checked) return {};
+  if (f.path == checked || is_same_entry(f.path, checked)) return {};
   const auto first = identify_file(-1, checked), now = identify_file(-1, f.path);
   for (const auto& [name, found] : {std::pair{&checked, &first}, {&f.path, &now}})
     if (!*found)
@@ -109,15 +117,21 @@ FileVerdict check_other_name(const OpenFile& f, const std::string& checked, File
               .message};
 }
 
-// Whether another rank puts this file back, which this one only appends to.
+// nullptr: nobody puts it back.
+const PutBack* find_put_back(const FileContent& c, const SavedFiles& saved) {
+  const auto it = saved.put_back.find({c.identity.device, c.identity.inode});
+  return it == saved.put_back.end() ? nullptr : &it->second;
+}
+
 bool is_left_to_another_rank(const FileContent& c, const SavedFiles& saved) {
-  return c.stored.empty() && saved.whole.count({c.identity.device, c.identity.inode}) != 0;
+  const PutBack* found = find_put_back(c, saved);
+  return c.stored.empty() && found && found->whole;
 }
 
 // A path by which the file is put back, the same one on all ranks that have it open for writing.
 const std::string& path_put_back(const FileContent& c, const SavedFiles& saved) {
-  const auto it = saved.whole.find({c.identity.device, c.identity.inode});
-  return it == saved.whole.end() || it->second.empty() ? c.path : *it->second.begin();
+  const PutBack* found = find_put_back(c, saved);
+  return found ? *found->paths.begin() : c.path;
 }
 
 FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
@@ -151,9 +165,10 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
   for (const int fd : inherited) {
     if (fd < 3) continue;
     const int high = move_away(fd);
-    if (high < 0) return no_room_for(fd, highest);
     // Hydra gives each rank an open connection, and passes its number in PMI_FD.
-    if (connection != nullptr && atoi(connection) == fd) setenv("PMI_FD", std::to_string(high).c_str(), 1);
+    const bool is_connection = connection != nullptr && atoi(connection) == fd;
+    if (high < 0) return is_connection ? no_room_above(highest) : no_room_for(fd, highest);
+    if (is_connection) setenv("PMI_FD", std::to_string(high).c_str(), 1);
   }
   for (const int fd : open_descriptors())
     if (fd > 2 && fd <= highest && is_own_descriptor(fd)) return no_room_above(highest);

@@ -3,10 +3,7 @@
 // that were made again). The ranks agree between the steps. LH, START of a restart.
 #pragma once
 
-#include <map>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "restart/files/file_contents.h"
@@ -17,16 +14,13 @@ namespace cropdl::files {
 // shell left open (`inherited`), out of the way.
 Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours);
 
-// Files that some rank saved whole: device and inode, and the paths by which such ranks put them back.
-using WholeFiles = std::map<std::pair<uint64_t, uint64_t>, std::set<std::string>>;
-
 // Input of the four steps.
 struct SavedFiles {
   const std::vector<OpenFile>& files;
   const std::vector<FileContent>& contents;
   const Folder& version;
   FilesPolicy policy = FilesPolicy::kTruncate;
-  WholeFiles whole;  // a rank that only appends to one of them leaves it to that rank
+  FilesPutBack put_back;  // by any rank
 };
 
 // Whether all files can be opened again and restored.

@@ -77,7 +77,7 @@ Status lock_and_seal(const restart::Region& r, const RegionState& s) {
 }
 
 // A shared mapping is made when its file has its contents again.
-bool waits_for(const RegionState& s, const FileKeys& put_back) {
+bool waits_for(const RegionState& s, const files::FilesPutBack& put_back) {
   return s.file && s.file->shared && put_back.count({s.file->identity.device, s.file->identity.inode}) != 0;
 }
 
@@ -176,7 +176,7 @@ Status load_memory(const restart::ImageReader& image, const MemoryState& state) 
 }
 
 Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
-                       const FileKeys& put_back) {
+                       const files::FilesPutBack& put_back) {
   for (const RegionState& s : state.regions) {
     if (!s.file || !s.file->left_in_file || waits_for(s, put_back)) continue;
     if (Status there = check_left_in_file(*s.file, s.end - s.begin, as_they_are); !there) {
@@ -215,7 +215,7 @@ void release_addresses() {
 }
 
 Status finish_memory(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
-                     const FileKeys& put_back, std::vector<LateMapping>* late, std::string* note) {
+                     const files::FilesPutBack& put_back, std::vector<LateMapping>* late, std::string* note) {
   std::vector<std::string> gone;
   for (const auto& r : image.regions()) {
     if (is_a_librarys(r)) continue;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "restart/files/file_identity.h"
 #include "restart/image.h"
 #include "restart/memory/memory_state.h"
 
@@ -23,7 +24,7 @@ Status load_memory(const restart::ImageReader& image, const MemoryState& state);
 // that differs; nothing stays mapped then. Files in `put_back` are checked later. `as_they_are`: for the
 // latter any file of the name that is long enough suffices (FilesPolicy::kKeep).
 Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
-                       const FileKeys& put_back);
+                       const files::FilesPutBack& put_back);
 void unmap_memory(const restart::ImageReader& image);
 
 // A shared mapping of a file that some rank puts back.
@@ -36,7 +37,7 @@ struct LateMapping {
 // `as_they_are`: as for load_references(). `note`: "" or a line for the user. Shared mappings of files in
 // `put_back` are left to finish_late_mappings().
 Status finish_memory(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
-                     const FileKeys& put_back, std::vector<LateMapping>* late, std::string* note);
+                     const files::FilesPutBack& put_back, std::vector<LateMapping>* late, std::string* note);
 
 // When all ranks have put files back. Fails if a file does not have the contents of the cut.
 Status finish_late_mappings(const std::vector<LateMapping>& late);
