@@ -6,10 +6,19 @@
 #include <string>
 #include <utility>
 
+#include "base/format.h"
+
 namespace cropdl {
 
+// Error{"{}: cannot be opened: {}", path, why} has its text formatted (base/format.h).
 struct Error {
   std::string message;
+
+  Error() = default;
+  Error(std::string text) : message(std::move(text)) {}  // NOLINT(google-explicit-constructor)
+  template <class... A>
+  requires(sizeof...(A) > 0) Error(fmt::format_string<A...> text, A&&... arguments)
+      : message(formatted(text, std::forward<A>(arguments)...)) {}
 };
 
 template <class T>

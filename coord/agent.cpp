@@ -70,9 +70,9 @@ class Agent::Loop {
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error& error) {
-      started = Error{formatted(
+      started = Error{
           "cannot start a thread of the lower half: {}; this user or container may have no more (ulimit -u)",
-          errno_text(error.code().value()))};
+          errno_text(error.code().value())};
     } catch (const std::exception&) {
       started = Error{"out of memory"};
     }
@@ -101,7 +101,7 @@ class Agent::Loop {
     // The hub answers each exchange. A rank that loses or does not find the hub sets alone_.
     arrived_.wait(lock, over);
     if (!exchanged_ && alone_ == kHubIsGone) return Error{alone_};
-    if (!exchanged_) return Error{formatted("rank {}: {}", config_.rank, alone_)};
+    if (!exchanged_) return Error{"rank {}: {}", config_.rank, alone_};
     if (!exchanged_->failure.empty()) return Error{exchanged_->failure};
     return std::move(exchanged_->texts);
   }

@@ -81,7 +81,7 @@ Result<Listener> Listener::open() {
   sockaddr_un address;
   const socklen_t n = address_of(name, &address);
   if (::bind(s->fd(), reinterpret_cast<const sockaddr*>(&address), n) != 0 || ::listen(s->fd(), 1024) != 0)
-    return Error{formatted("control plane: cannot listen at {}: {}", name, errno_text(errno))};
+    return Error{"control plane: cannot listen at {}: {}", name, errno_text(errno)};
   return Listener(move_high(std::move(*s)), kKind + name);
 }
 
@@ -95,7 +95,7 @@ std::unique_ptr<Stream> Listener::accept(bool* no_room) const {
 Result<std::unique_ptr<Stream>> connect_to(const std::string& at, bool* refused) {
   *refused = false;
   if (!at.starts_with(kKind))
-    return Error{formatted("control plane: {} is no address that this version of CropDL can connect to", at)};
+    return Error{"control plane: {} is no address that this version of CropDL can connect to", at};
   Result<Descriptor> s = new_socket();
   if (!s) return s.error();
   const std::string name = at.substr(std::strlen(kKind));
@@ -103,7 +103,7 @@ Result<std::unique_ptr<Stream>> connect_to(const std::string& at, bool* refused)
   const socklen_t n = address_of(name, &address);
   if (::connect(s->fd(), reinterpret_cast<const sockaddr*>(&address), n) != 0) {
     *refused = errno == ECONNREFUSED;
-    return Error{formatted("control plane: cannot connect to {}: {}", name, errno_text(errno))};
+    return Error{"control plane: cannot connect to {}: {}", name, errno_text(errno)};
   }
   return std::unique_ptr<Stream>(std::make_unique<LocalStream>(move_high(std::move(*s))));
 }

@@ -42,8 +42,8 @@ int write_block(int fd, std::vector<char>& block, size_t n, uint64_t at) {
 }
 
 Error cannot(const std::string& name, const char* what, int failure) {
-  return Error{formatted("{}: {}: {}", name, what,
-                         failure == kEndOfFile ? "it has become shorter" : errno_text(failure))};
+  return Error{"{}: {}: {}", name, what,
+               failure == kEndOfFile ? "it has become shorter" : errno_text(failure)};
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Result<Descriptor> open_stored(const Folder& version, const std::string& stored)
   const size_t slash = std::min(stored.find('/'), stored.size());
   const std::string name = stored.substr(std::min(slash + 1, stored.size()));
   if (!is_plain_name(stored.substr(0, slash)) || !is_plain_name(name))
-    return Error{formatted("{}: `{}` is no name of a file saved beside an image", version.path(), stored)};
+    return Error{"{}: `{}` is no name of a file saved beside an image", version.path(), stored};
   const Result<Folder> folder = version.folder(stored.substr(0, slash));
   if (!folder) return folder.error();
   return folder->file(name);
@@ -161,15 +161,14 @@ Status check_data_set(const std::string& path, int fd, int64_t size, int64_t mod
   const int failure = (fd >= 0 ? ::fstat(fd, &info) : ::stat(path.c_str(), &info)) != 0 ? errno : 0;
   if (failure != 0 || !S_ISREG(info.st_mode))
     return Error{
-        formatted("{}, which the program has mapped and only reads, is not saved, and {}; "
-                  "put it back and try again",
-                  path, failure == 0 ? "no file is there now" : "cannot be found: " + errno_text(failure))};
+        "{}, which the program has mapped and only reads, is not saved, and {}; put it back and try again",
+        path, failure == 0 ? "no file is there now" : "cannot be found: " + errno_text(failure)};
   if (has_size_and_time(info, static_cast<uint64_t>(size), modified)) return {};
   return Error{
-      formatted("{}, which the program has mapped and only reads, is not saved, and is not as it was when "
-                "the checkpoint was taken ({} bytes, then {} bytes, or another time); put it back and try "
-                "again (or go on with it as it is: cropdl-restart --files=keep)",
-                path, info.st_size, size)};
+      "{}, which the program has mapped and only reads, is not saved, and is not as it was when the "
+      "checkpoint was taken ({} bytes, then {} bytes, or another time); put it back and try again (or go on "
+      "with it as it is: cropdl-restart --files=keep)",
+      path, info.st_size, size};
 }
 
 }  // namespace cropdl::restart

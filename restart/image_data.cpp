@@ -109,9 +109,9 @@ Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) 
   const auto check = [&](std::span<const Extent> runs) -> Status {
     bytes.clear();
     if (Status read_it = original.read(runs, &bytes); !read_it)
-      return Error{formatted(
+      return Error{
           "{} cannot be read, and the image has its contents by reference: {}; put it back and try again",
-          region.name, read_it.error().message)};
+          region.name, read_it.error().message};
     if (checksum(bytes) != placements_[i].referenced[chunk++])
       return Error{region.name +
                    " was changed after the checkpoint, and the image has its contents by reference; put it "

@@ -93,9 +93,7 @@ uint64_t chunks_of(const std::vector<Extent>& extents, uint64_t chunk_bytes) {
 
 }  // namespace
 
-Error ImageReader::refusal(const std::string& why) const {
-  return Error{formatted("rank image {}: {}", path_, why)};
-}
+Error ImageReader::refusal(const std::string& why) const { return Error{"rank image {}: {}", path_, why}; }
 
 Error ImageReader::damaged(const std::string& what, uint64_t begin, uint64_t end) const {
   return refusal(formatted("damaged in {} ({}): its checksum differs", what, offsets(begin, end)));
@@ -122,7 +120,7 @@ Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_s
   // O_NONBLOCK: do not block on a FIFO.
   Descriptor file = open_high(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!file && errno == ELOOP) return Error{what + ": is a symbolic link"};
-  if (!file) return Error{formatted("{}: cannot be opened: {}", what, errno_text(errno))};
+  if (!file) return Error{"{}: cannot be opened: {}", what, errno_text(errno)};
   if (!is_regular(file)) return Error{what + ": is not a regular file"};
   return within_memory(what, [&] { return read_all_but_data(std::move(file), path, newest_seam); });
 }

@@ -133,11 +133,10 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
       m.images.back().device_memory = integer_from_json<uint64_t>(image.at("device_memory"));
       m.images.back().devices = bytes_from_json(image.at("devices"));
     }
-    if (std::string why = contradiction(m); !why.empty())
-      return Error{formatted("{}: damaged: {}", where, why)};
+    if (std::string why = contradiction(m); !why.empty()) return Error{"{}: damaged: {}", where, why};
     return m;
   } catch (const std::exception& e) {
-    return Error{formatted("{}: damaged: {}", where, e.what())};
+    return Error{"{}: damaged: {}", where, e.what()};
   }
 }
 

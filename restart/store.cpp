@@ -38,8 +38,7 @@ std::set<LockedStore> locked_stores;  // under locked_stores_mutex
 
 Result<LockedStore> key_of(const std::string& directory) {
   struct stat info;
-  if (::stat(directory.c_str(), &info) != 0)
-    return Error{formatted("store {}: {}", directory, errno_text(errno))};
+  if (::stat(directory.c_str(), &info) != 0) return Error{"store {}: {}", directory, errno_text(errno)};
   return LockedStore{::getpid(), info.st_dev, info.st_ino};
 }
 
@@ -90,8 +89,8 @@ bool is_ours(const std::string& name) {
 
 Error of_another_job(const std::string& directory, const std::string& program,
                      const std::vector<std::string>& args, uint32_t ranks) {
-  return Error{formatted("store {}: belongs to another job, {}; choose another directory", directory,
-                         job_text(program, args, ranks))};
+  return Error{"store {}: belongs to another job, {}; choose another directory", directory,
+               job_text(program, args, ranks)};
 }
 
 Status check_directory(const std::string& directory, bool* is_store) {
@@ -101,10 +100,10 @@ Status check_directory(const std::string& directory, bool* is_store) {
   if (::stat(directory.c_str(), &info) != 0) return Error{store + errno_text(errno)};
   if (!S_ISDIR(info.st_mode)) return Error{store + "is not a directory"};
   if (info.st_uid != ::geteuid())
-    return Error{formatted("{}belongs to user id {}, not to yours ({}); choose another directory", store,
-                           info.st_uid, ::geteuid())};
+    return Error{"{}belongs to user id {}, not to yours ({}); choose another directory", store, info.st_uid,
+                 ::geteuid()};
   if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0)
-    return Error{formatted("{}is not writable: {}", store, errno_text(errno))};
+    return Error{"{}is not writable: {}", store, errno_text(errno)};
   Result<std::vector<std::string>> names = directory_names(directory);
   if (!names) return names.error();
   bool foreign = false;
@@ -160,7 +159,7 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   if (create_private_directory(directory)) {
     if (Status synced = sync_directory(folder_of(directory)); !synced) return synced.error();
   } else if (errno != EEXIST) {
-    return Error{formatted("store {}: cannot be created: {}", directory, errno_text(errno))};
+    return Error{"store {}: cannot be created: {}", directory, errno_text(errno)};
   }
   bool is_store;
   if (Status good = check_directory(directory, &is_store); !good) return good.error();
@@ -197,8 +196,7 @@ Status Store::take_lock(bool* in_use) {
   if (*in_use) return Error{used_by(directory(), *reader_.live_job())};
   std::string path = directory() + "/" + kLockFile;
   Descriptor file = open_high(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
-  if (!file)
-    return Error{formatted("store {}: its lock cannot be opened: {}", directory(), errno_text(errno))};
+  if (!file) return Error{"store {}: its lock cannot be opened: {}", directory(), errno_text(errno)};
   if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
   ::fchmod(file.fd(), 0600);  // a new file has the mode that the program's umask left
   // POSIX locks, because the others (flock, open file description locks) pass to forked children: a killed
@@ -210,7 +208,7 @@ Status Store::take_lock(bool* in_use) {
   if (failure == 0) failure = holder->lock(file, 1);
   if (failure != 0) {
     if (failure != EAGAIN && failure != EACCES)
-      return Error{formatted("store {}: cannot be locked: {}", directory(), errno_text(failure))};
+      return Error{"store {}: cannot be locked: {}", directory(), errno_text(failure)};
     *in_use = true;
     Result<StoreReader::LiveJob> job = reader_.live_job();
     return Error{used_by(directory(), job ? *job : StoreReader::LiveJob{})};
@@ -218,7 +216,7 @@ Status Store::take_lock(bool* in_use) {
   std::string owner = formatted("{} {}\n", ::getpid(), host_name());
   iovec piece{owner.data(), owner.size()};
   int error = ::ftruncate(file.fd(), 0) != 0 ? errno : write_all(file.fd(), {&piece, 1}, 0);
-  if (error != 0) return Error{formatted("{}: cannot be written: {}", path, errno_text(error))};
+  if (error != 0) return Error{"{}: cannot be written: {}", path, errno_text(error)};
   Result<LockedStore> key = key_of(directory());
   if (!key) return key.error();
   std::lock_guard guard(locked_stores_mutex);
@@ -254,7 +252,7 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
   ::unlink(draft.c_str());
   if (Status written = write_durable_file(draft, sealed_text(object)); !written) return written;
   if (::rename(draft.c_str(), path.c_str()) != 0)
-    return Error{formatted("{}: cannot be written: {}", path, errno_text(errno))};
+    return Error{"{}: cannot be written: {}", path, errno_text(errno)};
   wrote_identity_ = true;
   return sync_directory(directory());
 }
@@ -294,14 +292,13 @@ Result<Store::Draft> Store::begin_version() {
     made = create_private_directory(draft.directory);
   }
   if (!made)
-    return Error{
-        formatted("store {}: version {} cannot be begun: {}", directory(), draft.number, errno_text(errno))};
+    return Error{"store {}: version {} cannot be begun: {}", directory(), draft.number, errno_text(errno)};
   draft_ = draft;
   return draft;
 }
 
 Result<uint64_t> Store::publish(Manifest manifest) {
-  if (draft_.directory.empty()) return Error{formatted("store {}: no version was begun", directory())};
+  if (draft_.directory.empty()) return Error{"store {}: no version was begun", directory()};
   std::string name = formatted("version {} is given up: ", draft_.number);
   auto give_up = [&](const std::string& why) { return Error{name + why}; };
   manifest.version = draft_.number;

@@ -44,7 +44,7 @@ Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::s
     if (::rename((directory() + "/" + name).c_str(), to.c_str()) == 0)
       renamed.push_back(to);
     else if (errno != ENOENT && good)  // ENOENT: another thread has renamed it
-      good = Error{formatted("version {} cannot be removed: {}", number, errno_text(errno))};
+      good = Error{"version {} cannot be removed: {}", number, errno_text(errno)};
   }
   if (renamed.empty()) return good;
   // Make the renames durable: after a crash the old name could return, with parts missing.
@@ -74,8 +74,8 @@ Status remove_all_of(const std::vector<std::string>& directories) {
     std::error_code failure;
     std::filesystem::remove_all(name, failure);
     if (failure && good)
-      good = Error{formatted("{}: not all of it was removed ({}); the store's next job removes the rest",
-                             name, failure.message())};
+      good = Error{"{}: not all of it was removed ({}); the store's next job removes the rest", name,
+                   failure.message()};
   }
   return good;
 }

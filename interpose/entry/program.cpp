@@ -79,14 +79,14 @@ Result<std::string> mpi_of(const launching::ElfFile& elf, const std::string& pat
     else if (begins(name, {"libmpi.so.40", "libmpi_cxx.", "libmpi_mpifh.", "libmpi_usempi"}))
       abi = "openmpi";
     else if (begins(name, {"libmpi.so"}) || (found.empty() && begins(name, {"libmpi_"})))
-      return Error{formatted(
+      return Error{
           "{}: is linked with {}, and CropDL knows libmpi.so.40 (Open MPI 3 and later) and libmpich.so.12 or "
           "libmpi.so.12 (MPICH and what has its ABI); link it with one of these",
-          path, name)};
+          path, name};
     if (abi.empty() || abi == found) continue;
     if (!found.empty())
-      return Error{formatted("{}: is linked with {} and {}, which are two MPIs; link it with one of them",
-                             path, library, name)};
+      return Error{"{}: is linked with {} and {}, which are two MPIs; link it with one of them", path,
+                   library, name};
     found = abi, library = name;
   }
   return found;
@@ -173,7 +173,7 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
   facts.mpi = "none";
   char head[256] = {};
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return Error{formatted("{}: cannot open: {}", path, errno_text(errno))};
+  if (fd < 0) return Error{"{}: cannot open: {}", path, errno_text(errno)};
   const ssize_t n = read(fd, head, sizeof head - 1);
   close(fd);
   if (is_debugger(path)) {
@@ -189,9 +189,9 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
     const std::string text = head + 2;
     const std::vector<std::string> words = interpreter_of(text.substr(0, text.find('\n')));
     const auto interpreter = find_program(words[0]);
-    if (!interpreter) return Error{formatted("{}: its interpreter: {}", path, interpreter.error().message)};
+    if (!interpreter) return Error{"{}: its interpreter: {}", path, interpreter.error().message};
     auto inner = inspect(*interpreter, depth + 1);
-    if (!inner) return Error{formatted("{}: its interpreter: {}", path, inner.error().message)};
+    if (!inner) return Error{"{}: its interpreter: {}", path, inner.error().message};
     if (inner->kind == ProgramKind::kStarter ||
         !inner->before.empty()) {  // execve finds the interpreter itself
       facts.kind = ProgramKind::kStarter;

@@ -93,7 +93,7 @@ bool ElfFile::knows(const std::string& symbol) const {
 
 Result<ElfFile> read_elf(const std::string& path) {
   const File file(path);
-  if (file.fd < 0) return Error{formatted("{}: cannot open: {}", path, errno_text(errno))};
+  if (file.fd < 0) return Error{"{}: cannot open: {}", path, errno_text(errno)};
   ElfFile elf;
   elf.path = path;
   if (!file.read(&elf.header, sizeof elf.header, 0) || memcmp(elf.header.e_ident, ELFMAG, SELFMAG) != 0)
@@ -122,7 +122,7 @@ Result<ElfFile> read_elf(const std::string& path) {
 
 Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
   const File file(elf.path);
-  if (file.fd < 0) return Error{formatted("{}: cannot open: {}", elf.path, errno_text(errno))};
+  if (file.fd < 0) return Error{"{}: cannot open: {}", elf.path, errno_text(errno)};
   uint64_t low = ~0ull, high = 0, alignment = 1;
   for (const auto& s : elf.segments) {
     if (s.p_type != PT_LOAD) continue;
@@ -136,9 +136,7 @@ Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
   m.begin = elf.position_independent() ? at + ((low - at) & (alignment - 1)) : low;
   m.bias = m.begin - low;
   m.end = m.begin + (high - low);
-  auto fail = [&](const char* what) {
-    return Error{formatted("{}: {}: {}", elf.path, what, errno_text(errno))};
-  };
+  auto fail = [&](const char* what) { return Error{"{}: {}: {}", elf.path, what, errno_text(errno)}; };
   // Reserves the whole range first, so that MAP_FIXED below cannot replace another mapping.
   void* reserved = mmap(reinterpret_cast<void*>(m.begin), m.end - m.begin, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

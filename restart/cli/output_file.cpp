@@ -19,14 +19,14 @@ std::string resolved(const std::string& path) {
 
 Status check_outside(const std::string& file, const std::string& store) {
   const std::string inside = resolved(store) + "/";
-  if (inside == "/") return Error{formatted("{}: {}", store, errno_text(errno))};
+  if (inside == "/") return Error{"{}: {}", store, errno_text(errno)};
   struct stat info;
   if (::lstat(file.c_str(), &info) == 0 && S_ISLNK(info.st_mode) && resolved(file).empty())
-    return Error{formatted("{}: is a link to nothing; name a file with --output", file)};
+    return Error{"{}: is a link to nothing; name a file with --output", file};
   // A link may lead into the store, too.
   for (const std::string& place : {resolved(folder_of(file)) + "/", resolved(file)})
     if (place.starts_with(inside))
-      return Error{formatted("{}: lies in the store; name a file elsewhere with --output", file)};
+      return Error{"{}: lies in the store; name a file elsewhere with --output", file};
   return {};
 }
 

@@ -41,8 +41,8 @@ uint64_t bytes_on_disk(const std::string& path) {
 Status check_owner(const std::string& directory) {
   struct stat info;
   if (::stat(directory.c_str(), &info) == 0 && info.st_uid != ::geteuid())
-    return Error{formatted("store {}: belongs to user id {}, not to yours ({}); only its owner may prune it",
-                           directory, info.st_uid, ::geteuid())};
+    return Error{"store {}: belongs to user id {}, not to yours ({}); only its owner may prune it", directory,
+                 info.st_uid, ::geteuid()};
   return {};
 }
 
@@ -97,10 +97,10 @@ Status check_newest(const Plan& plan) {
   if (plan.doomed.empty() || !plan.newest) return {};
   const Status good = restart::verify_version(*plan.newest);
   if (good) return {};
-  return Error{formatted(
+  return Error{
       "nothing was removed: version {}, the newest that would stay, is damaged ({}); keep more (--keep), or "
       "remove its directory",
-      plan.newest->number, good.error().message)};
+      plan.newest->number, good.error().message};
 }
 
 struct Outcome {

@@ -185,7 +185,7 @@ Result<SavedProcess> told_by_metadata(const ImageReader& image) {
       if (!metadata.is_object()) throw_wrong_json_type("an object");
       return from_json(metadata);
     } catch (const json::exception& e) {
-      return Error{formatted("{}: its metadata cannot be read ({})", what, e.what())};
+      return Error{"{}: its metadata cannot be read ({})", what, e.what()};
     }
   });
 }

@@ -168,17 +168,16 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
     if (f.standard == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) && state->input_used != 0) {
       if (!is_at_its_end(fd, st))
         return Error{
-            formatted("the standard input is {} of which the program has read, and what was read cannot be "
-                      "had again; give it a file instead (< FILE)",
-                      kind_of(st, ""))};
+            "the standard input is {} of which the program has read, and what was read cannot be had again; "
+            "give it a file instead (< FILE)",
+            kind_of(st, "")};
       f.ended = true;
     }
     const std::string link = descriptor_link(fd);
     if (has_file_lock(fd) && (stream == nullptr || !stream->locked))
-      return Error{formatted("a file lock or lease on {}{} cannot be saved yet", link, number)};
+      return Error{"a file lock or lease on {}{} cannot be saved yet", link, number};
     if (has_signal_owner(fd) && (stream == nullptr || !stream->owned))
-      return Error{formatted("SIGIO or SIGURG for {}{} (fcntl F_SETOWN or F_SETSIG) cannot be saved yet",
-                             link, number)};
+      return Error{"SIGIO or SIGURG for {}{} (fcntl F_SETOWN or F_SETSIG) cannot be saved yet", link, number};
     if (f.standard < 0) {
       f.same_as = find_description(by_inode[{st.st_dev, st.st_ino}], fd);
       f.path = link;
@@ -187,7 +186,7 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
       if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
       if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
         auto id = identify_file(fd, "");
-        if (!id) return Error{formatted("{}{}: {}", link, number, id.error().message)};
+        if (!id) return Error{"{}{}: {}", link, number, id.error().message};
         f.identity = *id;
         if (S_ISREG(st.st_mode) && (f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
       }
@@ -197,9 +196,9 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
   // A restart needs descriptors of its own above the program's.
   if (!files.empty() && static_cast<rlim_t>(files.back().fd) + kOwnDescriptors >= hard_limit_at_start)
     return Error{
-        formatted("the program's descriptor {} leaves no room above it for a restart below the hard limit "
-                  "(ulimit -Hn {}); use lower numbers or raise that",
-                  files.back().fd, hard_limit_at_start)};
+        "the program's descriptor {} leaves no room above it for a restart below the hard limit (ulimit -Hn "
+        "{}); use lower numbers or raise that",
+        files.back().fd, hard_limit_at_start};
   return files;
 }
 
