@@ -2,6 +2,7 @@
 // only; any thread.
 #pragma once
 
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -51,6 +52,9 @@ class [[nodiscard]] Status {
 };
 
 // Returns the text of an errno value ("No space left on device"), never only a number.
-std::string errno_text(int error_number);
+inline std::string errno_text(int error_number) {
+  char buffer[128];
+  return strerror_r(error_number, buffer, sizeof buffer);  // the GNU form: thread-safe, returns the text
+}
 
 }  // namespace cropdl

@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "base/caught.h"
-#include "base/descriptor_table.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"
