@@ -15,7 +15,6 @@
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
-#include "restart/cli/output_file.h"
 #include "restart/cli/saved_process.h"
 #include "restart/content.h"
 #include "restart/image.h"

@@ -14,7 +14,6 @@
 #include "base/time.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
-#include "restart/cli/output_file.h"
 #include "restart/cli/report_page.h"
 #include "restart/cli/report_series.h"
 
