@@ -80,25 +80,9 @@ class Regions {
 }  // namespace
 
 const char* use_name(Use use) {
-  switch (use) {
-    case Use::kHeap:
-      return "heap";
-    case Use::kStacks:
-      return "stacks";
-    case Use::kAnonymous:
-      return "anonymous";
-    case Use::kProgram:
-      return "program";
-    case Use::kLibrary:
-      return "library";
-    case Use::kFile:
-      return "file";
-    case Use::kDevice:
-      return "device";
-    case Use::kCropdl:
-      return "CropDL";
-  }
-  return "";
+  constexpr const char* kNames[] = {"heap",    "stacks", "anonymous", "program",
+                                    "library", "file",   "device",    "CropDL"};
+  return kNames[static_cast<size_t>(use)];
 }
 
 void add_memory(std::vector<MemoryUse>& uses, const std::vector<Region>& regions, const AddressFacts& facts) {

@@ -283,27 +283,12 @@ std::string html_text(const std::string& text, size_t most) {
     if (!clean.empty() && static_cast<unsigned char>(clean.back()) >= 0xc0) clean.pop_back();
     clean += "\u2026";
   }
+  static const std::map<char, std::string> kMarkup = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string html;
   for (const char c : clean) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += c;
-    }
+    const auto markup = kMarkup.find(c);
+    html += markup == kMarkup.end() ? std::string(1, c) : markup->second;
   }
   return html;
 }
