@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/format.h"
 #include "base/time.h"
 
 namespace cropdl {
@@ -17,16 +18,6 @@ std::atomic<int> stream{2};
 
 enum Format { kUnknown, kText, kJson };
 std::atomic<Format> format{kUnknown};
-
-// A JSON string (RFC 8259). shown() has escaped control characters already.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : shown(text)) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
 
 // Returns the length in bytes of the UTF-8 character at the begin of `text`; 0 if it is invalid (RFC 3629: no
 // surrogates, nothing overlong, nothing above U+10FFFF).
@@ -71,6 +62,15 @@ std::string shown(const std::string& text) {
   return out;
 }
 
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : shown(text)) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
 void keep_error_stream(int first) {
   const int former = stream;
   int copy = ::fcntl(2, F_DUPFD_CLOEXEC, first);
@@ -106,7 +106,7 @@ std::string line_as_json(const std::string& line, const std::string& time) {
     rank = ",\"rank\":" + text.substr(kDigits, end - kDigits);
     text.erase(0, end + 2);
   }
-  return "{\"time\":" + quoted(time) + ",\"from\":" + quoted(from) + rank + ",\"text\":" + quoted(text) + "}";
+  return formatted(R"({{"time":"{}","from":"{}"{},"text":"{}"}})", escaped(time), from, rank, escaped(text));
 }
 
 void say(const std::string& line) {
