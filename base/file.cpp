@@ -198,6 +198,13 @@ std::string link_text(const std::string& path) {
   return std::string(text, n > 0 ? static_cast<size_t>(n) : 0);
 }
 
+std::string real_path(const std::string& path) {
+  char* const real = ::realpath(path.c_str(), nullptr);
+  const std::string text = real != nullptr ? real : "";
+  ::free(real);
+  return text;
+}
+
 Status write_durable_file(const std::string& path, const std::string& text) {
   Descriptor file = create_private_file(path, O_WRONLY);
   if (!file) return Error{"{}: cannot be created: {}", path, errno_text(errno)};

@@ -16,8 +16,6 @@
 namespace cropdl::entry {
 namespace {
 
-bool exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
-
 // Whether the path is a tool of the system: in a system directory, and only root can write to it. A user's
 // own program may have the same name.
 bool of_the_system(const std::string& path) {
@@ -155,18 +153,14 @@ Result<std::string> find_program(const std::string& name) {
     }
     if (found.empty()) return Error{name + ": no such program in PATH"};
   }
-  char* absolute = realpath(found.c_str(), nullptr);
-  if (absolute == nullptr) return Error{found + ": " + errno_text(errno)};
-  std::string result = absolute;
-  free(absolute);
-  return result;
+  const std::string absolute = real_path(found);
+  if (absolute.empty()) return Error{found + ": " + errno_text(errno)};
+  return absolute;
 }
-
-namespace {
 
 constexpr int kMostInterpreters = 5;  // nested interpreters, as in execve(2)
 
-Result<ProgramFacts> inspect(const std::string& path, int depth) {
+Result<ProgramFacts> inspect_program(const std::string& path, int depth) {
   if (depth > kMostInterpreters) return Error{path + ": " + errno_text(ELOOP)};
   ProgramFacts facts;
   facts.path = path;
@@ -190,7 +184,7 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
     const std::vector<std::string> words = interpreter_of(text.substr(0, text.find('\n')));
     const auto interpreter = find_program(words[0]);
     if (!interpreter) return Error{"{}: its interpreter: {}", path, interpreter.error().message};
-    auto inner = inspect(*interpreter, depth + 1);
+    auto inner = inspect_program(*interpreter, depth + 1);
     if (!inner) return Error{"{}: its interpreter: {}", path, inner.error().message};
     if (inner->kind == ProgramKind::kStarter ||
         !inner->before.empty()) {  // execve finds the interpreter itself
@@ -221,24 +215,15 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
   return facts;
 }
 
-}  // namespace
-
-Result<ProgramFacts> inspect_program(const std::string& path) { return inspect(path, 0); }
-
-std::string own_directory() {
-  const std::string self = link_text("/proc/self/exe");
-  return self.substr(0, self.rfind('/'));
-}
+std::string own_directory() { return folder_of(link_text("/proc/self/exe")); }
 
 std::string library_directory() {
   const std::string bin = own_directory();
   for (const char* candidate :
        {"/../lib", "/../lib/x86_64-linux-gnu/cropdl", "/../lib/cropdl", "/../lib64/cropdl"})
-    if (exists(bin + candidate + "/cropdl-core.so")) {
-      char* absolute = realpath((bin + candidate).c_str(), nullptr);
-      std::string result = absolute != nullptr ? absolute : bin + candidate;
-      free(absolute);
-      return result;
+    if (access((bin + candidate + "/cropdl-core.so").c_str(), R_OK) == 0) {
+      const std::string absolute = real_path(bin + candidate);
+      return absolute.empty() ? bin + candidate : absolute;
     }
   return "";
 }

@@ -43,9 +43,6 @@ nlohmann::json text_or_null(const std::string& text);
 // Returns "A version" of docs/cli.md.
 nlohmann::json version_json(const restart::Version& version);
 
-// Follows links; returns "" if one is broken.
-std::string resolved(const std::string& path);
-
 // Refuses an output file inside the store: with foreign files, a store is no longer valid.
 Status check_outside(const std::string& file, const std::string& store);
 
