@@ -11,7 +11,6 @@
 #include "base/time.h"
 #include "coord/channel.h"
 #include "coord/job_file.h"
-#include "coord/wire.h"
 
 namespace cropdl::coord {
 
@@ -20,7 +19,7 @@ namespace {
 constexpr int kLookAtPeer = 500;     // ms
 constexpr double kStoppedBound = 5;  // s
 
-double now_seconds() { return static_cast<double>(monotonic_us()) * 1e-6; }
+double now_seconds() { return in_seconds(monotonic_us()); }
 
 // A connection to a job's hub.
 class Call {
@@ -112,10 +111,7 @@ class Call {
     if (peer.other_user && geteuid() != 0) return Error{"the job on {} belongs to another user", directory_};
     process_ = channel_.stream().watch();
     if (!process_ && peer.pid > 0 && kill(peer.pid, 0) != 0 && errno == ESRCH) return nobody(directory_);
-    Hello hello;
-    hello.token = job_.token;
-    hello.rank = kNoRank;
-    if (Status s = send(hello); !s) return s;
+    if (Status s = send(Hello{kWireVersion, job_.token, "", kNoRank}); !s) return s;
     const Result<Message> answer = receive();
     if (!answer) return answer.error();
     if (const auto* r = std::get_if<Rejected>(&*answer))
@@ -137,9 +133,8 @@ class Call {
 
 }  // namespace
 
-Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds,
-                                           bool last,
-                                           const std::function<void(const std::string&)>& waiting) {
+Result<Outcome> request_checkpoint(const std::string& directory, double answer_within_seconds, bool last,
+                                   const std::function<void(const std::string&)>& waiting) {
   Result<Call> call = Call::open(directory, answer_within_seconds);
   if (!call) return call.error();
   if (const Status s = call->send(AskCheckpoint{last}); !s) return s.error();
@@ -151,7 +146,7 @@ Result<CheckpointReply> request_checkpoint(const std::string& directory, double 
     if (const auto* w = std::get_if<Waiting>(&*m); w != nullptr && waiting) waiting(w->line);
     if (const auto* done = std::get_if<Done>(&*m)) {
       if (!done->outcome.published) return Error{done->outcome.line};
-      return CheckpointReply{done->outcome.version, done->outcome.bytes, done->outcome.stall_seconds};
+      return done->outcome;
     }
   }
 }
@@ -164,9 +159,7 @@ Result<JobStatus> job_status(const std::string& directory, double answer_within_
     Result<Message> m = call->receive();
     if (!m) return m.error();
     if (const auto* r = std::get_if<Rejected>(&*m)) return Error{r->reason};
-    if (const auto* s = std::get_if<StatusIs>(&*m))
-      return JobStatus{call->job().pid, call->job().host, call->job().started, s->ranks,     s->joined,
-                       s->phase,        s->last_version,  s->last_line,        s->iteration, s->iteration_us};
+    if (const auto* s = std::get_if<StatusIs>(&*m)) return JobStatus{*s, call->job().started};
   }
 }
 

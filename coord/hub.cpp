@@ -190,15 +190,8 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
   } else if (const auto* ask = std::get_if<AskCheckpoint>(&message)) {
     on_request(c, ask->last, now, &out);
   } else if (std::holds_alternative<AskStatus>(message)) {
-    StatusIs status;
-    status.phase = phase_name(coordinator_.phase());
-    status.ranks = config_.ranks;
-    status.joined = alive();
-    status.last_version = last_version_;
-    status.last_line = last_line_;
-    status.iteration = iterations_.complete;
-    status.iteration_us = iterations_.us;
-    send(c, status);
+    send(c, StatusIs{phase_name(coordinator_.phase()), config_.ranks, alive(), last_version_, last_line_,
+                     iterations_.complete, iterations_.us});
   }
   carry_out(std::move(out), now);
 }
