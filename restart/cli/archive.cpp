@@ -59,15 +59,15 @@ Compression compression_of(const std::string& file_name) {
 // --- Writing ---------------------------------------------------------------------------------------------
 
 // An unfinished archive must not look complete.
-void ArchiveWriter::Free::operator()(archive* all) const {
+static int give_up(archive* all) {
   archive_write_fail(all);
-  archive_write_free(all);
+  return archive_write_free(all);
 }
 
 Error ArchiveWriter::failed() const { return failure_of(archive_.get(), name_); }
 
 Result<ArchiveWriter> ArchiveWriter::open(int fd, const std::string& name, Compression compression) {
-  ArchiveWriter writer(std::unique_ptr<archive, Free>(archive_write_new()), name);
+  ArchiveWriter writer(ArchiveHandle(archive_write_new(), give_up), name);
   archive* const all = writer.archive_.get();
   if (all == nullptr) return Error{name + ": no memory for an archive"};
   const int filter = compression == Compression::kGzip   ? archive_write_add_filter_gzip(all)
@@ -108,12 +108,10 @@ Status ArchiveWriter::finish() { return is_good(archive_write_close(archive_.get
 
 // --- Reading ---------------------------------------------------------------------------------------------
 
-void ArchiveReader::Free::operator()(archive* all) const { archive_read_free(all); }
-
 Error ArchiveReader::failed() const { return failure_of(archive_.get(), name_); }
 
 Result<ArchiveReader> ArchiveReader::open(int fd, const std::string& name) {
-  ArchiveReader reader(std::unique_ptr<archive, Free>(archive_read_new()), name);
+  ArchiveReader reader(ArchiveHandle(archive_read_new(), archive_read_free), name);
   archive* const all = reader.archive_.get();
   if (all == nullptr) return Error{name + ": no memory for an archive"};
   if (!is_good(archive_read_support_format_tar(all)) || !is_there(archive_read_support_filter_gzip(all)) ||
