@@ -83,12 +83,14 @@ class ImageReader {
   // The same, but into `target`.
   Status load_region(size_t i, PageTarget& target) const;
   // The same for the pages referenced in a file. Refuses, naming the file, if the file has changed.
-  Status load_referenced(size_t i, PageSource& original) const;
+  Status load_referenced(size_t i, PageSource& original) const { return check_referenced(i, original, true); }
 
   // Checks the data without loading it: of all regions, or of one.
   Status verify() const;
   Status verify_region(size_t i) const;
-  Status verify_referenced(size_t i, PageSource& original) const;
+  Status verify_referenced(size_t i, PageSource& original) const {
+    return check_referenced(i, original, false);
+  }
 
  private:
   struct Placement {
@@ -111,6 +113,8 @@ class ImageReader {
   Error damaged_chunk(size_t region, uint64_t memory, uint64_t offset, uint64_t bytes) const;
   Status read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
                     const std::vector<iovec>& pieces) const;
+  template <class Room, class Put>
+  Status read_region(size_t i, Room room, Put put) const;
   Status check_referenced(size_t i, PageSource& original, bool load) const;
 
   std::string path_;
