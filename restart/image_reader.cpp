@@ -116,13 +116,9 @@ Status ImageReader::read(void* to, uint64_t bytes, uint64_t offset, const char* 
 }
 
 Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_seam) {
-  const std::string what = "rank image " + path;
-  // O_NONBLOCK: do not block on a FIFO.
-  Descriptor file = open_high(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  if (!file && errno == ELOOP) return Error{what + ": is a symbolic link"};
-  if (!file) return Error{"{}: cannot be opened: {}", what, errno_text(errno)};
-  if (!is_regular(file)) return Error{what + ": is not a regular file"};
-  return within_memory(what, [&] { return read_all_but_data(std::move(file), path, newest_seam); });
+  const Result<Folder> folder = Folder::open(folder_of(path), Folder::Whose::kAnybodys);
+  if (!folder) return Error{"rank image " + folder.error().message};
+  return open(*folder, file_name_of(path), newest_seam);
 }
 
 Result<ImageReader> ImageReader::open(const Folder& version, const std::string& name, uint32_t newest_seam) {
