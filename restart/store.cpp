@@ -81,9 +81,7 @@ Result<StoreIdentity> read_identity(const std::string& directory, const std::str
   }
 }
 
-bool is_ours(const std::string& name) {
-  return name == kLockFile || name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) == 0;
-}
+bool is_ours(const std::string& name) { return name == kLockFile || name.starts_with(kTemporaryPrefix); }
 
 }  // namespace
 
@@ -176,7 +174,7 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   // On a file system without modes no restart would accept the store: refuse now rather than after a week.
   if (Result<Folder> mine = Folder::open(directory, Folder::Whose::kMine); !mine)
     return Error{"store " + mine.error().message};
-  store.remove_leftovers();
+  static_cast<void>(remove_all_of(store.leftovers()));  // harmless; the next start tries again
   return store;
 }
 
@@ -261,16 +259,6 @@ void Store::disown() {
   discard();
   if (wrote_identity_ && reader_.all_versions().empty())
     ::unlink((directory() + "/" + kIdentityFile).c_str());
-}
-
-void Store::remove_leftovers() {
-  Result<std::vector<std::string>> names = directory_names(directory());
-  if (!names) return;
-  for (const std::string& name : *names) {
-    if (name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) != 0) continue;
-    std::error_code ignored;  // harmless; the next start tries again
-    std::filesystem::remove_all(directory() + "/" + name, ignored);
-  }
 }
 
 constexpr int kMostDrafts = 100;  // per version number

@@ -53,18 +53,21 @@ Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::s
   return good;
 }
 
+std::vector<std::string> Store::leftovers() const {
+  std::vector<std::string> left;
+  if (const Result<std::vector<std::string>> names = directory_names(directory()))
+    for (const std::string& name : *names)
+      if (name.starts_with(kTemporaryPrefix)) left.push_back(directory() + "/" + name);
+  return left;
+}
+
 std::vector<std::string> Store::set_leftovers_aside() {
   std::vector<std::string> aside;
-  Result<std::vector<std::string>> names = directory_names(directory());
-  if (!names) return aside;
-  for (const std::string& name : *names) {
-    if (!name.starts_with(kTemporaryPrefix)) continue;
-    const std::string from = directory() + "/" + name;
-    if (name.ends_with(kRemovedSuffix))
+  for (const std::string& from : leftovers())
+    if (from.ends_with(kRemovedSuffix))
       aside.push_back(from);
     else if (::rename(from.c_str(), (from + kRemovedSuffix).c_str()) == 0)
       aside.push_back(from + kRemovedSuffix);
-  }
   return aside;
 }
 
