@@ -14,8 +14,6 @@
 #include <memory>
 #include <new>
 
-#include "base/format.h"
-
 namespace cropdl {
 
 namespace {

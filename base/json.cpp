@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "base/checksum.h"
-#include "base/format.h"
 #include "base/hex.h"
 
 namespace cropdl {

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
-#include <cstdio>
 #include <mutex>
 #include <system_error>
 #include <thread>

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <csignal>
 
-#include "base/format.h"
 #include "base/host.h"
 #include "base/time.h"
 #include "coord/channel.h"

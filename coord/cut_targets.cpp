@@ -2,7 +2,6 @@
 // (LH FS base).
 #include <algorithm>
 
-#include "base/format.h"
 #include "coord/cut.h"
 
 namespace cropdl::coord {

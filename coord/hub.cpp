@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/caught.h"
 #include "base/format.h"
@@ -12,7 +11,6 @@
 #include "base/say.h"
 #include "base/time.h"
 #include "coord/job_file.h"
-#include "coord/last_version.h"
 #include "coord/phase_file.h"
 
 namespace cropdl::coord {

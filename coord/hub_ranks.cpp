@@ -3,7 +3,6 @@
 
 #include "base/format.h"
 #include "base/say.h"
-#include "base/time.h"
 #include "coord/hub.h"
 #include "coord/job_file.h"
 

@@ -1,6 +1,5 @@
 // See hub.h: what people, metrics and tests get to see.
 
-#include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"

@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "coord/channel.h"
 
 namespace cropdl::coord {
 

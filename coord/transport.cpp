@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "base/file.h"
-#include "base/format.h"
 #include "base/procfs.h"
 #include "base/random.h"
 

@@ -12,7 +12,6 @@
 
 #include "base/checksum.h"
 #include "base/file.h"
-#include "base/format.h"
 #include "base/within_memory.h"
 
 namespace cropdl::restart {

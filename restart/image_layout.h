@@ -2,7 +2,6 @@
 // CropDL runs on x86-64 only.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 

@@ -1,12 +1,8 @@
 #include "restart/manifest.h"
 
-#include <sys/random.h>
-#include <time.h>
-
 #include <cmath>
 #include <set>
 
-#include "base/folder.h"
 #include "base/format.h"
 #include "base/json.h"
 

@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/format.h"
-
 namespace cropdl::restart {
 
 Status LivePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {

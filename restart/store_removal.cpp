@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/format.h"
-#include "base/time.h"
 #include "restart/store.h"
 #include "restart/store_layout.h"
 

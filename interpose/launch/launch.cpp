@@ -1,6 +1,5 @@
 #include "interpose/launch/launch.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -9,9 +9,6 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/format.h"
-#include "base/words.h"
-
 namespace cropdl::cli {
 namespace {
 

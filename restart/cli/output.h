@@ -3,7 +3,6 @@
 // files that commands write outside a store. Tools; one thread.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

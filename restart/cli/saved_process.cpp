@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/format.h"
 #include "base/json.h"
 #include "base/within_memory.h"
 #include "interpose/seam/state.h"
