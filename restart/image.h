@@ -110,7 +110,6 @@ class ImageReader {
   Status read(void* to, uint64_t bytes, uint64_t offset, const char* what) const;
   Error refusal(const std::string& why) const;
   Error damaged(const std::string& what, uint64_t begin, uint64_t end) const;
-  Error damaged_chunk(size_t region, uint64_t memory, uint64_t offset, uint64_t bytes) const;
   Status read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
                     const std::vector<iovec>& pieces) const;
   template <class Room, class Put>

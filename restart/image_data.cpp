@@ -34,7 +34,9 @@ Status ImageReader::read_chunk(size_t region, size_t chunk, uint64_t memory, uin
   if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
   if (error != 0) return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
   if (checksum(pieces) != placements_[region].stored[chunk])
-    return damaged_chunk(region, memory, offset, bytes);
+    return damaged(formatted("region {}, memory from {:#x}",
+                             regions_[region].name.empty() ? "(unnamed)" : regions_[region].name, memory),
+                   offset, offset + bytes);
   return {};
 }
 

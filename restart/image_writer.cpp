@@ -17,20 +17,6 @@ namespace {
 // Start write-back this often, so that the final fsync has little left to do.
 constexpr uint64_t kFlushStep = 32 << 20;
 
-Status check_region(const Region& region) {
-  uint64_t last = region.begin;
-  bool good = region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0 &&
-              region.name.size() <= kImageNameLimit;
-  for (const Extent& extent : region.present) {
-    good = good && extent.begin >= last && extent.begin < extent.end && extent.end <= region.end &&
-           extent.begin % kImagePage == 0 && extent.end % kImagePage == 0;
-    last = extent.end;
-  }
-  if (good) return {};
-  return Error{"region {} is malformed: addresses must be page-aligned, ascending and within it",
-               region.name};
-}
-
 void add_extents(std::vector<Extent>& to, const std::vector<Extent>& more) {
   for (const Extent& extent : more)
     if (!to.empty() && to.back().end == extent.begin)
@@ -93,8 +79,10 @@ Status ImageWriter::append(std::vector<iovec>& pieces) {
 }
 
 Status ImageWriter::begin_region(const Region& region) {
-  if (Status good = check_region(region); !good)
-    return Error{"rank image {}: {}", path_, good.error().message};
+  if (!well_formed(region, region.present) || region.name.size() > kImageNameLimit)
+    return Error{
+        "rank image {}: region {} is malformed: addresses must be page-aligned, ascending and within it",
+        path_, region.name};
   for (const Extent& extent : region.present) present_ += extent.end - extent.begin;
   entries_.push_back({{region.begin, region.end, region.prot, region.name, {}, {}, region.kind}, {}, {}});
   return {};
