@@ -30,21 +30,9 @@ std::string contradiction(const Manifest& manifest) {
 
 std::string image_name(uint32_t rank) { return formatted("rank-{}.img", rank); }
 
-uint64_t Manifest::bytes() const {
+uint64_t Manifest::sum_of(uint64_t ManifestImage::*part) const {
   uint64_t sum = 0;
-  for (const ManifestImage& image : images) sum += image.bytes;
-  return sum;
-}
-
-uint64_t Manifest::memory() const {
-  uint64_t sum = 0;
-  for (const ManifestImage& image : images) sum += image.memory;
-  return sum;
-}
-
-uint64_t Manifest::device_memory() const {
-  uint64_t sum = 0;
-  for (const ManifestImage& image : images) sum += image.device_memory;
+  for (const ManifestImage& image : images) sum += image.*part;
   return sum;
 }
 
