@@ -1,6 +1,5 @@
 #include "base/json.h"
 
-#include <cstdio>
 #include <optional>
 
 #include "base/checksum.h"
@@ -82,11 +81,7 @@ std::vector<std::string> list_from_json(const json& value) {
   return list;
 }
 
-std::string hex_text(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%016lx", static_cast<unsigned long>(value));
-  return text;
-}
+std::string hex_text(uint64_t value) { return formatted("0x{:016x}", value); }
 
 uint64_t hex_from_json(const json& value) {
   std::string text = value.get<std::string>();

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -53,11 +52,11 @@ std::string shown(const std::string& text) {
       out += rest.substr(0, bytes);
       continue;
     }
-    for (const char c : rest.substr(0, bytes)) {
-      char hex[8];
-      std::snprintf(hex, sizeof hex, "\\x%02x", static_cast<unsigned char>(c));
-      out += c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t" : hex;
-    }
+    for (const char c : rest.substr(0, bytes))
+      out += c == '\n'   ? "\\n"
+             : c == '\r' ? "\\r"
+             : c == '\t' ? "\\t"
+                         : formatted("\\x{:02x}", static_cast<unsigned char>(c));
   }
   return out;
 }

@@ -1,7 +1,6 @@
 // The coordinator's side of the agreement: requests, attempts and their phases. See cut.h. Pure; rank 0's
 // agent thread (LH FS base).
 #include <algorithm>
-#include <cstdio>
 
 #include "base/format.h"
 #include "coord/cut.h"
@@ -330,10 +329,10 @@ void Coordinator::give_up_attempt(int64_t now, Actions* out) {
     started_ = now;
     return;
   }
-  char times[80];
-  std::snprintf(times, sizeof times, "checkpoint given up after %u attempt%s of %.3g s: ", tries_,
-                tries_ == 1 ? "" : "s", static_cast<double>(limits_.attempt_bound) * 1e-6);
-  fail(formatted("{}{}; try again later", times, what_is_missing()), now, out);
+  fail(
+      formatted("checkpoint given up after {} attempt{} of {:.3g} s: {}; try again later", tries_,
+                tries_ == 1 ? "" : "s", static_cast<double>(limits_.attempt_bound) * 1e-6, what_is_missing()),
+      now, out);
 }
 
 void Coordinator::fail(const std::string& line, int64_t now, Actions* out, bool too_early) {

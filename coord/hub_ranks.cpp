@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "base/say.h"
+#include "base/time.h"
 #include "coord/hub.h"
 #include "coord/job_file.h"
 
@@ -107,7 +108,7 @@ void Hub::look_for_stopped(int64_t now) {
         c.rank,
         formatted("has been stopped for {:.3g} s (SIGSTOP, or a debugger); let its process "
                   "go on (kill -CONT {}) and try again",
-                  static_cast<double>(now - c.stopped_since) * 1e-6, c.pid),
+                  in_seconds(now - c.stopped_since), c.pid),
         now, &out);
     carry_out(std::move(out), now);
   }
@@ -138,13 +139,10 @@ void Hub::fail_exchanges(const std::string& why) {
 // Waits for a joined rank as long as it lives, since only it knows how much it has to load, and reports that
 // from time to time. A rank that has not joined may never come.
 void Hub::look_after_exchanges(int64_t now) {
-  char text[120];
   for (auto& [round, gathering] : exchanges_) {
     for (uint32_t r = 0; r < config_.ranks; ++r)
-      if (!joined_[r] && now >= gathering.give_up_at) {
-        std::snprintf(text, sizeof text, "rank %u has not come within %g s", r, config_.rendezvous_seconds);
-        return fail_exchanges(text);
-      }
+      if (!joined_[r] && now >= gathering.give_up_at)
+        return fail_exchanges(formatted("rank {} has not come within {:g} s", r, config_.rendezvous_seconds));
     if (now < gathering.say_at) continue;
     gathering.say_at = now + static_cast<int64_t>(config_.say_seconds * 1e6);
     uint32_t first = config_.ranks, missing = 0;
@@ -152,11 +150,8 @@ void Hub::look_after_exchanges(int64_t now) {
       if (gathering.texts.count(r) == 0 && missing++ == 0) first = r;
     const std::string others = missing > 1 ? formatted(" and {} more", missing - 1) : "";
     const Connection* c = ranks_[first];
-    std::snprintf(text, sizeof text,
-                  "waiting for rank %u (pid %d)%s for %.0f s: still loading or starting its MPI", first,
-                  c != nullptr ? c->pid : job_.pid, others.c_str(),
-                  static_cast<double>(now - gathering.began) * 1e-6);
-    say(text);
+    say(formatted("waiting for rank {} (pid {}){} for {:.0f} s: still loading or starting its MPI", first,
+                  c != nullptr ? c->pid : job_.pid, others, in_seconds(now - gathering.began)));
   }
 }
 

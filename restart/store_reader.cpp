@@ -21,11 +21,7 @@ namespace cropdl::restart {
 
 std::string contents_name(uint32_t rank) { return formatted("rank-{}.files", rank); }
 
-std::string version_name(uint64_t version) {
-  char text[32];
-  std::snprintf(text, sizeof text, "v%06lu", static_cast<unsigned long>(version));
-  return text;
-}
+std::string version_name(uint64_t version) { return formatted("v{:06}", version); }
 
 uint64_t version_number(const std::string& name) {
   if (name.size() < 7 || name.size() > 19 || name[0] != 'v' ||
