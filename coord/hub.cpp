@@ -77,9 +77,7 @@ Hub::Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()>
   metrics_.job = config_.job;
   metrics_.store = config_.directory;
   write_metrics(now);
-  Actions out;
-  coordinator_.joined(0, now, &out);
-  carry_out(std::move(out), now);
+  take_step(now, &Coordinator::joined, 0);
   begin_to_watch_the_limit(now);
 }
 
@@ -215,9 +213,7 @@ void Hub::tick(int64_t now) {
   for (Connection& c : connections_)
     if (!c.known && now >= c.since + kHelloWithin) c.broken = true;
   if (now >= accept_again_) accept_again_ = 0;
-  Actions out;
-  coordinator_.tick(now, &out);
-  carry_out(std::move(out), now);
+  take_step(now, &Coordinator::tick);
   look_for_stopped(now);
   say_what_is_awaited(now);
   look_after_exchanges(now);

@@ -39,9 +39,7 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   c.process = c.channel.stream().watch();
   ranks_[c.rank] = &c;
   joined_[c.rank] = true;
-  Actions out;
-  coordinator_.joined(c.rank, now, &out);
-  carry_out(std::move(out), now);
+  take_step(now, &Coordinator::joined, c.rank);
 }
 
 void Hub::drop_broken(int64_t now) {
@@ -58,9 +56,7 @@ void Hub::drop_broken(int64_t now) {
       if (rank == kNoRank) break;
       ranks_[rank] = nullptr;
       fail_exchanges(formatted("rank {} {}", rank, why));
-      Actions out;
-      coordinator_.lost(rank, why, now, &out);
-      carry_out(std::move(out), now);
+      take_step(now, &Coordinator::lost, rank, why);
       break;
     }
   }
@@ -76,13 +72,10 @@ void Hub::look_for_remote_ranks(int64_t now) {
     if (joined_[r]) continue;
     const std::string host = remote_rank_host(config_.directory, config_.run_id, r);
     if (host.empty()) continue;
-    Actions out;
-    coordinator_.lost(r,
-                      formatted("runs on {} and rank 0 on {}; checkpoints need all ranks on one node in this "
-                                "version; the program runs",
-                                host, config_.host),
-                      now, &out);
-    carry_out(std::move(out), now);
+    take_step(now, &Coordinator::lost, r,
+              formatted("runs on {} and rank 0 on {}; checkpoints need all ranks on one node in this "
+                        "version; the program runs",
+                        host, config_.host));
   }
 }
 
@@ -103,14 +96,10 @@ void Hub::look_for_stopped(int64_t now) {
     }
     if (c.stopped_since == 0) c.stopped_since = now;
     if (now < c.stopped_since + config_.limits.stopped_bound) continue;
-    Actions out;
-    coordinator_.stands_still(
-        c.rank,
-        formatted("has been stopped for {:.3g} s (SIGSTOP, or a debugger); let its process "
-                  "go on (kill -CONT {}) and try again",
-                  in_seconds(now - c.stopped_since), c.pid),
-        now, &out);
-    carry_out(std::move(out), now);
+    take_step(now, &Coordinator::stands_still, c.rank,
+              formatted("has been stopped for {:.3g} s (SIGSTOP, or a debugger); let its process go on (kill "
+                        "-CONT {}) and try again",
+                        in_seconds(now - c.stopped_since), c.pid));
   }
 }
 

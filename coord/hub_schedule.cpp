@@ -92,9 +92,7 @@ void Hub::at_limit(int64_t now) {
   say(formatted("no last version was taken before the time limit: {}; the program goes on", why_no_last_));
   if (!is_under_way) return;
   coordinator_.end_with(0);
-  Actions out;
-  coordinator_.withdraw("the time limit has passed", now, &out);
-  carry_out(std::move(out), now);
+  take_step(now, &Coordinator::withdraw, "the time limit has passed");
   last_for_ = LastFor::kNothing;  // images in progress become an ordinary version
 }
 
