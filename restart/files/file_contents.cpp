@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/json.h"
 #include "restart/content.h"
 #include "restart/files/closed_mode.h"
 #include "restart/store.h"
@@ -269,20 +268,6 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   if (!changed) return {};
   note(" was put back");
   return set_modified(file.fd(), c.identity.modified);
-}
-
-void to_json(nlohmann::json& j, const FileContent& c) {
-  j = {{"path", json_bytes(c.path)},
-       {"identity", to_json(c.identity)},
-       {"stored", c.stored},
-       {"checksum", hex_text(c.checksum)}};
-}
-
-void from_json(const nlohmann::json& j, FileContent& c) {
-  c.path = bytes_from_json(j.at("path"));
-  c.identity = file_identity_from(j.at("identity"));
-  j.at("stored").get_to(c.stored);
-  c.checksum = hex_from_json(j.at("checksum"));
 }
 
 }  // namespace cropdl::files

@@ -15,7 +15,6 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/json.h"
 #include "interpose/seam/state.h"
 #include "restart/files/descriptors.h"
 #include "restart/files/shared_by_ranks.h"
@@ -196,32 +195,6 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
         "{}); use lower numbers or raise that",
         files.back().fd, hard_limit_at_start};
   return files;
-}
-
-template <class F, class Visit>
-static void list_members_of_file(F& f, Visit&& member) {
-  member("fd", f.fd);
-  member("standard", f.standard);
-  member("same_as", f.same_as);
-  member("path", f.path);
-  member("flags", f.flags);
-  member("descriptor_flags", f.descriptor_flags);
-  member("offset", f.offset);
-  member("size", f.size);
-  member("ended", f.ended);
-  member("content", f.content);
-}
-
-void to_json(nlohmann::json& j, const OpenFile& f) {
-  JsonWriter writer;
-  list_members_of_file(f, writer);
-  j = std::move(writer.object);
-  j["identity"] = to_json(f.identity);
-}
-
-void from_json(const nlohmann::json& j, OpenFile& f) {
-  list_members_of_file(f, JsonReader{j});
-  f.identity = file_identity_from(j.at("identity"));
 }
 
 }  // namespace cropdl::files
