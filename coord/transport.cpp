@@ -29,11 +29,6 @@ socklen_t address_of(const std::string& name, sockaddr_un* address) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + n);
 }
 
-bool is_stopped(int pid) {
-  const std::string state = process_stat(std::to_string(pid), 3);
-  return state == "T" || state == "t";
-}
-
 class LocalStream final : public Stream {
  public:
   explicit LocalStream(Descriptor socket) : socket_(std::move(socket)) {}
@@ -58,7 +53,8 @@ class LocalStream final : public Stream {
   }
   bool peer_is_stopped() const override {
     const int pid = peer().pid;
-    return pid > 0 && is_stopped(pid);
+    const std::string state = pid > 0 ? process_stat(std::to_string(pid), 3) : "";
+    return state == "T" || state == "t";
   }
 
  private:
