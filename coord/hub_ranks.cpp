@@ -63,8 +63,7 @@ void Hub::drop_broken(int64_t now) {
 }
 
 uint32_t Hub::alive() const {
-  return 1 + static_cast<uint32_t>(std::count_if(ranks_.begin(), ranks_.end(),
-                                                 [](const Connection* c) { return c != nullptr; }));
+  return 1 + config_.ranks - static_cast<uint32_t>(std::ranges::count(ranks_, nullptr));
 }
 
 void Hub::look_for_remote_ranks(int64_t now) {

@@ -243,8 +243,7 @@ Status verify_references(const ImageReader& image, const nlohmann::json& metadat
 }
 
 bool refers_to_files(const ImageReader& image) {
-  return std::any_of(image.regions().begin(), image.regions().end(),
-                     [](const Region& region) { return !region.referenced.empty(); });
+  return std::ranges::any_of(image.regions(), [](const Region& r) { return !r.referenced.empty(); });
 }
 
 // Checks data sets: files that the program only reads and that were not saved.

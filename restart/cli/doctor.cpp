@@ -222,8 +222,7 @@ int doctor(const std::vector<std::string>& command, const std::string& directory
   examine_kernel(found);
   examine_limits(found);
   examine_store(directory, program, command, found);
-  const auto bad =
-      std::find_if(found.begin(), found.end(), [](const Finding& one) { return one.verdict == kPrevents; });
+  const auto bad = std::ranges::find(found, kPrevents, &Finding::verdict);
   const bool good = bad == found.end();
   if (json_wanted) {
     json all = json::array();

@@ -68,8 +68,8 @@ class Regions {
 
   bool is_stack(const Region& region) const {
     return region.begin == main_stack_ || region.name == "[stack]" ||
-           std::any_of(facts_.stack_pointers.begin(), facts_.stack_pointers.end(),
-                       [&](uint64_t sp) { return region.begin <= sp && sp < region.end; });
+           std::ranges::any_of(facts_.stack_pointers,
+                               [&](uint64_t sp) { return region.begin <= sp && sp < region.end; });
   }
 
   const AddressFacts& facts_;

@@ -144,8 +144,8 @@ InheritedDescriptors inherited_descriptors(const std::vector<int>& given, bool u
 bool descriptor_was_given(int fd) { return given_to_program.count(fd) != 0; }
 
 bool file_was_given(const struct stat& st) {
-  return std::any_of(given_to_program.begin(), given_to_program.end(),
-                     [key = key_of(st)](const auto& given) { return given.second == key; });
+  return std::ranges::any_of(given_to_program,
+                             [key = key_of(st)](auto& given) { return given.second == key; });
 }
 
 std::string advice_on_given(int fd) {
