@@ -41,7 +41,7 @@ void Publisher::discard(VersionSink* sink) {
 void Publisher::run(const std::function<Ended()>& work) {
   wait();
   try {
-    thread_ = std::thread([this, work] { note(work()); });
+    thread_ = std::jthread([this, work] { note(work()); });
   } catch (const std::exception&) {  // no thread available for this user, or no memory: run it on this one
     note(work());
   }
@@ -65,27 +65,18 @@ std::optional<Publisher::Ended> Publisher::take() {
   return first;
 }
 
-void Publisher::wait() {
-  if (thread_.joinable()) thread_.join();
-}
-
 void Publisher::tidy(VersionSink* sink) {
   if (tidying_.exchange(true)) return;
   wait_for_tidy();
   try {
-    tidier_ = std::thread([this, sink] {
+    tidier_ = std::jthread([this, sink] {
       Tidied tidied{caught([&] { return sink->tidy(); })};
       tidying_ = false;
       note(std::move(tidied));
     });
-  } catch (
-      const std::exception&) {  // no thread available for this user, or no memory: the next version tidies
-    tidying_ = false;
+  } catch (const std::exception&) {  // no thread available for this user, or no memory
+    tidying_ = false;                // the next version tidies
   }
-}
-
-void Publisher::wait_for_tidy() {
-  if (tidier_.joinable()) tidier_.join();
 }
 
 }  // namespace cropdl::coord
