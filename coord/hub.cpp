@@ -15,12 +15,8 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 constexpr int64_t kAcceptAgain = 200'000;    // us; after a lack of descriptors
 constexpr int64_t kHelloWithin = 5'000'000;  // us; then a silent connection is dropped
-
-}  // namespace
 
 Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink,
                                        std::function<uint64_t()> memory, int64_t now) {

@@ -9,11 +9,7 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 constexpr int64_t kLookForStopped = 500'000;  // us
-
-}  // namespace
 
 void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   std::string why;

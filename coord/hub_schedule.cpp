@@ -9,8 +9,6 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 // A request during a start or restart, which may take minutes, is retried this often, so that it succeeds
 // soon after the end.
 constexpr int64_t kTooEarlyPause = 500'000;  // us
@@ -19,8 +17,6 @@ constexpr int64_t kTooEarlyPause = 500'000;  // us
 // exceeds the bound with the first version, and the next waits until that is made up for.
 constexpr double kAssumedSpeed = 500e6;   // bytes/s
 constexpr int64_t kAskAgain = 1'000'000;  // us; after a refused last version
-
-}  // namespace
 
 void Hub::at_interval(int64_t now) {
   if (!policy_) {

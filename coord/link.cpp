@@ -7,12 +7,8 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 constexpr int64_t kSayApartAfter = 10'000'000;  // us; an earlier job's file is usually replaced sooner
 constexpr int64_t kLongestPause = 200'000;      // us between reads of DIR/job, which may be on a network disk
-
-}  // namespace
 
 Link::Link(const AgentConfig& config, int64_t now)
     : config_(config),

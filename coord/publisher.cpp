@@ -11,13 +11,9 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 // More than can wait in ended_: the hub takes one result before it asks for the next, and one tidies beside.
 // note() thus allocates nothing, since its threads could not report that they have no memory.
 constexpr size_t kMostEnded = 16;
-
-}  // namespace
 
 Publisher::Publisher()
     : done_(move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)))) {
