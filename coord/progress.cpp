@@ -12,11 +12,7 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 constexpr const char* kErase = "\r\x1b[K";  // ECMA-48: go to the line's beginning, erase to its end
-
-}  // namespace
 
 std::string progress_text(const Metrics& m, int64_t now, size_t width) {
   std::string text;

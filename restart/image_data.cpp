@@ -18,6 +18,8 @@ namespace {
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
 constexpr uint64_t kWorthPopulating = 64 << 10;
 
+Status nothing(std::span<const Extent>) { return {}; }
+
 }  // namespace
 
 // Reads and checks one chunk whose first page has the address `memory`.
@@ -32,41 +34,45 @@ Status ImageReader::read_chunk(size_t region, size_t chunk, uint64_t memory, uin
   if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
   if (error != 0) return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
   if (checksum(pieces) != placements_[region].stored[chunk])
-    return damaged_chunk(region, memory, offset, bytes);
+    return damaged(formatted("region {}, memory from {:#x}",
+                             regions_[region].name.empty() ? "(unnamed)" : regions_[region].name, memory),
+                   offset, offset + bytes);
   return {};
 }
 
-Status ImageReader::load_region(size_t i) const {
+// Calls room(runs, &pieces) and put(runs) for each chunk of the region, as PageTarget's functions.
+template <class Room, class Put>
+Status ImageReader::read_region(size_t i, Room room, Put put) const {
   std::vector<iovec> pieces;
   uint64_t offset = placements_[i].offset;
   size_t chunk = 0;
-  const auto load = [&](std::span<const Extent> runs) -> Status {
+  const auto read_it = [&](std::span<const Extent> runs) -> Status {
     pieces.clear();
-    const uint64_t begin = offset;
-    for (const Extent& run : runs) {
-      const uint64_t part = run.end - run.begin;
-      pieces.push_back({reinterpret_cast<void*>(run.begin), part});
-      if (part >= kWorthPopulating) ::madvise(pieces.back().iov_base, part, kPopulateWrite);
-      offset += part;
-    }
-    return read_chunk(i, chunk++, runs.front().begin, begin, pieces);
+    if (Status made = room(runs, &pieces); !made) return made;
+    if (Status good = read_chunk(i, chunk++, runs.front().begin, offset, pieces); !good) return good;
+    for (const Extent& run : runs) offset += run.end - run.begin;
+    return put(runs);
   };
-  return within_memory("rank image " + path_, [&] { return each_chunk(regions_[i].present, chunk_, load); });
+  return within_memory("rank image " + path_,
+                       [&] { return each_chunk(regions_[i].present, chunk_, read_it); });
+}
+
+Status ImageReader::load_region(size_t i) const {
+  const auto own_addresses = [](std::span<const Extent> runs, std::vector<iovec>* pieces) -> Status {
+    for (const Extent& run : runs) {
+      pieces->push_back({reinterpret_cast<void*>(run.begin), run.end - run.begin});
+      const iovec& last = pieces->back();
+      if (last.iov_len >= kWorthPopulating) ::madvise(last.iov_base, last.iov_len, kPopulateWrite);
+    }
+    return {};
+  };
+  return read_region(i, own_addresses, nothing);
 }
 
 Status ImageReader::load_region(size_t i, PageTarget& target) const {
-  std::vector<iovec> pieces;
-  uint64_t offset = placements_[i].offset;
-  size_t chunk = 0;
-  const auto load = [&](std::span<const Extent> runs) -> Status {
-    pieces.clear();
-    if (Status room = target.room(runs, &pieces); !room) return room;
-    if (Status read_it = read_chunk(i, chunk++, runs.front().begin, offset, pieces); !read_it) return read_it;
-    for (const Extent& run : runs) offset += run.end - run.begin;
-    return target.put(runs);
-  };
-  const Status loaded =
-      within_memory("rank image " + path_, [&] { return each_chunk(regions_[i].present, chunk_, load); });
+  const Status loaded = read_region(
+      i, [&](auto runs, auto* pieces) { return target.room(runs, pieces); },
+      [&](auto runs) { return target.put(runs); });
   return loaded ? target.finish() : loaded;
 }
 
@@ -78,28 +84,14 @@ Status ImageReader::verify() const {
 
 Status ImageReader::verify_region(size_t i) const {
   std::vector<char> buffer;  // at most kChunkLimit bytes
-  uint64_t offset = placements_[i].offset;
-  size_t chunk = 0;
-  const auto verify = [&](std::span<const Extent> runs) -> Status {
+  const auto in_buffer = [&](std::span<const Extent> runs, std::vector<iovec>* pieces) -> Status {
     uint64_t bytes = 0;
     for (const Extent& run : runs) bytes += run.end - run.begin;
     if (buffer.size() < bytes) buffer.resize(bytes);
-    if (Status read_it = read_chunk(i, chunk++, runs.front().begin, offset, {{buffer.data(), bytes}});
-        !read_it)
-      return read_it;
-    offset += bytes;
+    pieces->push_back({buffer.data(), bytes});
     return {};
   };
-  return within_memory("rank image " + path_,
-                       [&] { return each_chunk(regions_[i].present, chunk_, verify); });
-}
-
-Status ImageReader::load_referenced(size_t i, PageSource& original) const {
-  return check_referenced(i, original, true);
-}
-
-Status ImageReader::verify_referenced(size_t i, PageSource& original) const {
-  return check_referenced(i, original, false);
+  return read_region(i, in_buffer, nothing);
 }
 
 Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) const {
@@ -109,9 +101,9 @@ Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) 
   const auto check = [&](std::span<const Extent> runs) -> Status {
     bytes.clear();
     if (Status read_it = original.read(runs, &bytes); !read_it)
-      return Error{formatted(
+      return Error{
           "{} cannot be read, and the image has its contents by reference: {}; put it back and try again",
-          region.name, read_it.error().message)};
+          region.name, read_it.error().message};
     if (checksum(bytes) != placements_[i].referenced[chunk++])
       return Error{region.name +
                    " was changed after the checkpoint, and the image has its contents by reference; put it "

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/format.h"
 #include "base/json.h"
 #include "base/within_memory.h"
 #include "interpose/seam/state.h"
@@ -185,7 +184,7 @@ Result<SavedProcess> told_by_metadata(const ImageReader& image) {
       if (!metadata.is_object()) throw_wrong_json_type("an object");
       return from_json(metadata);
     } catch (const json::exception& e) {
-      return Error{formatted("{}: its metadata cannot be read ({})", what, e.what())};
+      return Error{"{}: its metadata cannot be read ({})", what, e.what()};
     }
   });
 }
