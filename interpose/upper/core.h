@@ -61,13 +61,19 @@ long move_brk(uint64_t wanted);
 // Records an event that the core cannot follow (seam::kUnseen bits).
 inline void note_unseen(uint32_t how) { __atomic_fetch_or(&seam::state()->unseen, how, __ATOMIC_RELAXED); }
 
-// Descriptors (files.cpp)
-long open_call(const SystemCall& call);
+// Descriptors (descriptors.cpp)
 long descriptor_call(const SystemCall& call);
-long read_link(const SystemCall& call);
-long execute(const SystemCall& call);
+// Makes a call that may wait long, such as opening a FIFO, and that returns a descriptor.
+long make_slowly(const SystemCall& call);
+void note_made(long fd);  // from make_slowly(), unless cropdl_descriptor_call has noted it
+void disown(long fd);     // it is closed, or about to be
 void note_descriptor(const greg_t* registers);  // of a context interrupted in cropdl_descriptor_call
 void close_lower_files();                       // in a child of fork
+
+// Paths that lead elsewhere (files.cpp)
+long open_call(const SystemCall& call);
+long read_link(const SystemCall& call);
+long execute(const SystemCall& call);
 
 // Signals (signals.cpp)
 long set_action(const SystemCall& call);
