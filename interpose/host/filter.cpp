@@ -140,7 +140,8 @@ struct Followed {
   const bool munmap = state->brk_first != 0;
   const bool segments = state->segments.followed != 0;
   const bool random = state->began != 0;
-  const bool rare_calls = state->rare_calls_followed != 0;
+  const bool rare_calls = state->core_level >= 1;
+  const bool notifications = state->core_level >= 2;
 };
 
 void test_call(Program& p, const Followed& follows) {
@@ -162,7 +163,7 @@ void test_call(Program& p, const Followed& follows) {
   jump(__NR_ioctl, kIoctl);
   if (follows.random) jump(__NR_getrandom, kRandom);
   if (follows.rare_calls)
-    for (const int nr : upper::kTrappedSinceRareCalls) jump(nr, kTrap);
+    for (const int nr : upper::kTrappedSinceLevel1) jump(nr, kTrap);
   if (follows.input)
     for (const int nr : upper::kReads) jump(nr, kInput);
   test_numbers(p, upper::kTrapped, kTrap);
@@ -248,7 +249,8 @@ void test_other_calls(Program& p, const Followed& follows) {
   trap_any_of(p, {0x1001 /* ARCH_SET_GS */, 0x1004 /* ARCH_GET_GS */});
 
   begin_test(p, kFcntl, 1);
-  trap_any_of(p, {0 /* F_DUPFD */, 1030 /* F_DUPFD_CLOEXEC */, 1026 /* F_NOTIFY */});
+  if (follows.notifications) p.jump(BPF_JEQ, 1026 /* F_NOTIFY */, kTrap);
+  trap_any_of(p, {0 /* F_DUPFD */, 1030 /* F_DUPFD_CLOEXEC */});
 
   begin_test(p, kIoctl, 1);
   trap_any_of(p, upper::kDescriptorIoctls);

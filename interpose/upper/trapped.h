@@ -69,9 +69,9 @@ inline constexpr unsigned kDescriptorIoctls[] = {0x5441 /* TIOCGPTPEER */, 0xb70
 // socket.
 inline constexpr int kReads[] = {__NR_read, __NR_readv, __NR_preadv2, __NR_recvfrom, __NR_splice, __NR_tee};
 
-// Trapped only if the core handles them: PersistentState::segments, PersistentState::rare_calls_followed.
+// Trapped only if the core handles them: PersistentState::segments, PersistentState::core_level.
 inline constexpr int kTrappedSinceSegments[] = {__NR_shmget};
-inline constexpr int kTrappedSinceRareCalls[] = {__NR_iopl, __NR_ioperm, __NR_fallocate};
+inline constexpr int kTrappedSinceLevel1[] = {__NR_iopl, __NR_ioperm, __NR_fallocate};
 
 // Trapped only in a process that continues an image: they return or take ids of the first run (ids.cpp).
 inline constexpr int kTrappedAfterRestart[] = {
