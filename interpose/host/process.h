@@ -13,7 +13,6 @@
 #include "restart/session/checkpoint_session.h"
 #include "restart/session/rank.h"
 #include "restart/session/version_store.h"
-#include "restart/threads/program_threads.h"
 
 namespace cropdl::host {
 
@@ -49,7 +48,7 @@ void fill_control_page(Process& p);
 
 // The last steps before the program runs: handlers, filter, and the jump.
 [[noreturn]] void enter_program(uint64_t stack, uint64_t entry);
-[[noreturn]] void continue_program(const std::vector<program_threads::SavedThread>& threads);
+[[noreturn]] void continue_program(const session::Metadata& saved);
 
 // The two stories.
 [[noreturn]] void start_program(Process& p, const std::vector<std::string>& argv);

@@ -5,7 +5,6 @@
 #include "base/format.h"
 #include "interpose/host/restart_ranks.h"
 #include "restart/files/directories.h"
-#include "restart/memory/restore_memory.h"
 #include "restart/process/machine.h"
 #include "restart/session/restore_process.h"
 
@@ -77,7 +76,8 @@ int highest_descriptor(const std::vector<Candidate>& candidates) {
 }
 
 std::string load_candidate(Process& p, const Candidate& candidate, files::FilesPolicy policy,
-                           const FilesPutBack& put_back, std::unique_ptr<restart::ImageReader>* loaded) {
+                           const FilesPutBack& put_back, host_memory::ReservedAddresses& reserved,
+                           std::unique_ptr<restart::ImageReader>* loaded) {
   const restart::Version& version = candidate.version;
   const session::Metadata& metadata = candidate.metadata;
   if (!version.damage.empty()) return (version.not_mine ? kRefused : kDamaged) + version.damage;
@@ -112,14 +112,15 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
                 ? kRefused
                 : kDamaged) +
            v.line;
-  if (auto s = host_memory::map_memory(*image, metadata.memory); !s) return kRefused + s.error().message;
-  if (auto s = host_memory::load_memory(*image, metadata.memory); !s) return kDamaged + s.error().message;
+  if (auto s = host_memory::map_memory(*image, metadata.memory, reserved); !s)
+    return kRefused + s.error().message;
+  *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
+  if (auto s = host_memory::load_memory(**loaded, metadata.memory); !s) return kDamaged + s.error().message;
   // An older version most likely names the same file: nothing is lost before somebody has looked.
-  if (auto s = host_memory::load_references(*image, metadata.memory, policy == files::FilesPolicy::kKeep,
+  if (auto s = host_memory::load_references(**loaded, metadata.memory, policy == files::FilesPolicy::kKeep,
                                             put_back.all);
       !s)
     return kRefused + s.error().message;
-  *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
   return formatted("{}, version {}", kFine, version.number);
 }
 
