@@ -69,13 +69,6 @@ bool environment_names(int fd) {
   return false;
 }
 
-// Whether the pipe is empty and has no writer.
-bool is_pipe_at_its_end(int fd) {
-  pollfd p{fd, POLLIN, 0};
-  int left = 0;
-  return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
-}
-
 // The files that the launcher itself has open. Empty: unknown.
 std::vector<Key> launchers_files() {
   std::vector<Key> keys;
@@ -118,6 +111,12 @@ bool have_common_mark(int a, int b) {
 }  // namespace
 
 std::string descriptor_link(int fd) { return link_text(formatted("/proc/thread-self/fd/{}", fd)); }
+
+bool is_pipe_at_its_end(int fd) {
+  pollfd p{fd, POLLIN, 0};
+  int left = 0;
+  return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
+}
 
 int choose_first_descriptor() {
   // As high as the limit allows, but low enough to keep the kernel's table small: every fork copies it up to

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -52,9 +50,7 @@ bool is_at_its_end(int fd, const struct stat& st) {
     char byte;
     return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
   }
-  pollfd p{fd, POLLIN, 0};
-  int left = 0;
-  return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
+  return is_pipe_at_its_end(fd);
 }
 
 // "" or a refusal of a file that a restart could not open again, or would open as another one.
