@@ -22,7 +22,6 @@ struct Process {
   std::string keep;          // which versions stay (restart/retention.h), likewise; "": the default
   launching::Launch launch;
   libraries::Libraries libraries{libraries::libraries_of_this_lower_half()};
-  double former_cost = 0;  // of the newest version at a restart, seconds; 0: unknown
   std::string program;
   std::vector<std::string> arguments;     // without the program's name
   files::InheritedDescriptors inherited;  // descriptors that this process was started with
@@ -40,8 +39,9 @@ Process& this_process();
 // Rank 0: opens the job's store for writing; `p.versions` exists afterwards.
 Status open_versions(Process& p, const restart::StoreIdentity& identity);
 
-// Starts the agent; `p.rank` and, on rank 0, `p.versions` exist.
-Status start_agent(Process& p);
+// Starts the agent; on rank 0, `p.versions` exists. `former_cost`: of the newest version at a restart,
+// seconds; 0: unknown.
+Status start_agent(Process& p, double former_cost = 0);
 
 // Connects control page, agent and this process: after map_control_page().
 void fill_control_page(Process& p);

@@ -71,7 +71,7 @@ void RestoreSession::run() {
   open_versions_for_writing();
   fill_control_page(p_);
   if (auto s = start_tls_block_pool(); !s) die(s.error().message);
-  if (auto s = start_agent(p_); !s) die(s.error().message);
+  if (auto s = start_agent(p_, known_.stall_seconds); !s) die(s.error().message);
   p_.agent->note_phase("restarting");
   read_versions_again();
   load_newest_version();
@@ -143,7 +143,6 @@ void RestoreSession::open_versions_for_writing() {
   const bool is_known = whole != candidates_.end();
   p_.schedule = launching::wanted_schedule(p_.boot, is_known ? whole->metadata.schedule : coord::Schedule());
   if (p_.keep.empty() && is_known) p_.keep = whole->metadata.keep;
-  p_.former_cost = known_.stall_seconds;
   if (p_.launch.rank != 0) return;
   const restart::StoreIdentity identity{known_.job, known_.program, known_.args, known_.ranks};
   if (auto s = open_versions(p_, identity); !s) die(s.error().message);

@@ -11,6 +11,7 @@
 namespace cropdl::process {
 namespace {
 
+// For the process's life: each checkpoint compares with them.
 AttributeValues at_start;         // when the program began in this process
 uid_t user;                       // effective user when the program began
 std::set<std::string> own_names;  // changed by the program in an earlier run
