@@ -114,13 +114,17 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
            v.line;
   if (auto s = host_memory::map_memory(*image, metadata.memory, reserved); !s)
     return kRefused + s.error().message;
+  Status done = host_memory::load_memory(*image, metadata.memory);
+  const bool whole = static_cast<bool>(done);
+  if (whole)
+    done = host_memory::load_references(*image, metadata.memory, policy == files::FilesPolicy::kKeep,
+                                        put_back.all);
+  if (!done) {
+    host_memory::unmap_memory(*image, reserved);
+    // An older version most likely names the same file: nothing is lost before somebody has looked.
+    return (whole ? kRefused : kDamaged) + done.error().message;
+  }
   *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
-  if (auto s = host_memory::load_memory(**loaded, metadata.memory); !s) return kDamaged + s.error().message;
-  // An older version most likely names the same file: nothing is lost before somebody has looked.
-  if (auto s = host_memory::load_references(**loaded, metadata.memory, policy == files::FilesPolicy::kKeep,
-                                            put_back.all);
-      !s)
-    return kRefused + s.error().message;
   return formatted("{}, version {}", kFine, version.number);
 }
 

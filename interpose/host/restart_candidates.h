@@ -37,8 +37,7 @@ struct FilesPutBack {
 };
 
 // Checks that this process can continue the candidate, and loads its memory. `put_back`: by any rank.
-// Returns a verdict (restart_ranks.h). `loaded` is the open image afterwards, if its memory is mapped, also
-// if its contents cannot be loaded.
+// Returns a verdict (restart_ranks.h). `loaded` is the open image afterwards, if its memory was loaded.
 std::string load_candidate(Process& p, const Candidate& candidate, files::FilesPolicy policy,
                            const FilesPutBack& put_back, host_memory::ReservedAddresses& reserved,
                            std::unique_ptr<restart::ImageReader>* loaded);

@@ -25,11 +25,11 @@ class ReservedAddresses {
 
 // Maps every region of the image. On failure nothing stays mapped or reserved.
 Status map_memory(const restart::ImageReader& image, const MemoryState& state, ReservedAddresses& reserved);
-// Loads their contents. Fails if the image is damaged.
+// Loads their contents, which fails if the image is damaged. On failure call unmap_memory().
 Status load_memory(const restart::ImageReader& image, const MemoryState& state);
 // Loads contents saved by reference, and checks files in which contents were left. The error names the file
-// that differs. Files in `put_back` are checked later. `as_they_are`: for the latter any file of the name
-// that is long enough suffices (FilesPolicy::kKeep).
+// that differs; call unmap_memory() then. Files in `put_back` are checked later. `as_they_are`: for the
+// latter any file of the name that is long enough suffices (FilesPolicy::kKeep).
 Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
                        const FileKeys& put_back);
 void unmap_memory(const restart::ImageReader& image, ReservedAddresses& reserved);
