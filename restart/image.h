@@ -112,8 +112,6 @@ class ImageReader {
   Error damaged(const std::string& what, uint64_t begin, uint64_t end) const;
   Status read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
                     const std::vector<iovec>& pieces) const;
-  template <class Room, class Put>
-  Status read_region(size_t i, Room room, Put put) const;
   Status check_referenced(size_t i, PageSource& original, bool load) const;
 
   std::string path_;

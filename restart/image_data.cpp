@@ -18,7 +18,17 @@ namespace {
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
 constexpr uint64_t kWorthPopulating = 64 << 10;
 
-Status nothing(std::span<const Extent>) { return {}; }
+class InPlace final : public PageTarget {
+ public:
+  Status room(std::span<const Extent> runs, std::vector<iovec>* bytes) override {
+    for (const Extent& run : runs) {
+      const uint64_t part = run.end - run.begin;
+      bytes->push_back({reinterpret_cast<void*>(run.begin), part});
+      if (part >= kWorthPopulating) ::madvise(bytes->back().iov_base, part, kPopulateWrite);
+    }
+    return {};
+  }
+};
 
 }  // namespace
 
@@ -40,39 +50,24 @@ Status ImageReader::read_chunk(size_t region, size_t chunk, uint64_t memory, uin
   return {};
 }
 
-// Calls room(runs, &pieces) and put(runs) for each chunk of the region, as PageTarget's functions.
-template <class Room, class Put>
-Status ImageReader::read_region(size_t i, Room room, Put put) const {
-  std::vector<iovec> pieces;
-  uint64_t offset = placements_[i].offset;
-  size_t chunk = 0;
-  const auto read_it = [&](std::span<const Extent> runs) -> Status {
-    pieces.clear();
-    if (Status made = room(runs, &pieces); !made) return made;
-    if (Status good = read_chunk(i, chunk++, runs.front().begin, offset, pieces); !good) return good;
-    for (const Extent& run : runs) offset += run.end - run.begin;
-    return put(runs);
-  };
-  return within_memory("rank image " + path_,
-                       [&] { return each_chunk(regions_[i].present, chunk_, read_it); });
-}
-
 Status ImageReader::load_region(size_t i) const {
-  const auto own_addresses = [](std::span<const Extent> runs, std::vector<iovec>* pieces) -> Status {
-    for (const Extent& run : runs) {
-      pieces->push_back({reinterpret_cast<void*>(run.begin), run.end - run.begin});
-      const iovec& last = pieces->back();
-      if (last.iov_len >= kWorthPopulating) ::madvise(last.iov_base, last.iov_len, kPopulateWrite);
-    }
-    return {};
-  };
-  return read_region(i, own_addresses, nothing);
+  InPlace memory;
+  return load_region(i, memory);
 }
 
 Status ImageReader::load_region(size_t i, PageTarget& target) const {
-  const Status loaded = read_region(
-      i, [&](auto runs, auto* pieces) { return target.room(runs, pieces); },
-      [&](auto runs) { return target.put(runs); });
+  std::vector<iovec> pieces;
+  uint64_t offset = placements_[i].offset;
+  size_t chunk = 0;
+  const auto load = [&](std::span<const Extent> runs) -> Status {
+    pieces.clear();
+    if (Status room = target.room(runs, &pieces); !room) return room;
+    if (Status read_it = read_chunk(i, chunk++, runs.front().begin, offset, pieces); !read_it) return read_it;
+    for (const Extent& run : runs) offset += run.end - run.begin;
+    return target.put(runs);
+  };
+  const Status loaded =
+      within_memory("rank image " + path_, [&] { return each_chunk(regions_[i].present, chunk_, load); });
   return loaded ? target.finish() : loaded;
 }
 
@@ -83,15 +78,8 @@ Status ImageReader::verify() const {
 }
 
 Status ImageReader::verify_region(size_t i) const {
-  std::vector<char> buffer;  // at most kChunkLimit bytes
-  const auto in_buffer = [&](std::span<const Extent> runs, std::vector<iovec>* pieces) -> Status {
-    uint64_t bytes = 0;
-    for (const Extent& run : runs) bytes += run.end - run.begin;
-    if (buffer.size() < bytes) buffer.resize(bytes);
-    pieces->push_back({buffer.data(), bytes});
-    return {};
-  };
-  return read_region(i, in_buffer, nothing);
+  ChunkBuffer nowhere;
+  return load_region(i, nowhere);
 }
 
 Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) const {

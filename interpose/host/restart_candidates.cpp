@@ -5,7 +5,6 @@
 #include "base/format.h"
 #include "interpose/host/restart_ranks.h"
 #include "restart/files/directories.h"
-#include "restart/memory/restore_memory.h"
 #include "restart/process/machine.h"
 #include "restart/session/restore_process.h"
 
@@ -77,7 +76,7 @@ int highest_descriptor(const std::vector<Candidate>& candidates) {
 }
 
 std::string load_candidate(Process& p, const Candidate& candidate, files::FilesPolicy policy,
-                           const files::FilesPutBack& put_back,
+                           const files::FilesPutBack& put_back, host_memory::ReservedAddresses& reserved,
                            std::unique_ptr<restart::ImageReader>* loaded) {
   const restart::Version& version = candidate.version;
   const session::Metadata& metadata = candidate.metadata;
@@ -113,13 +112,18 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
                 ? kRefused
                 : kDamaged) +
            v.line;
-  if (auto s = host_memory::map_memory(*image, metadata.memory); !s) return kRefused + s.error().message;
-  if (auto s = host_memory::load_memory(*image, metadata.memory); !s) return kDamaged + s.error().message;
-  // An older version most likely names the same file: nothing is lost before somebody has looked.
-  if (auto s = host_memory::load_references(*image, metadata.memory, policy == files::FilesPolicy::kKeep,
-                                            put_back);
-      !s)
+  if (auto s = host_memory::map_memory(*image, metadata.memory, reserved); !s)
     return kRefused + s.error().message;
+  Status done = host_memory::load_memory(*image, metadata.memory);
+  const bool whole = static_cast<bool>(done);
+  if (whole)
+    done =
+        host_memory::load_references(*image, metadata.memory, policy == files::FilesPolicy::kKeep, put_back);
+  if (!done) {
+    host_memory::unmap_memory(*image, reserved);
+    // An older version most likely names the same file: nothing is lost before somebody has looked.
+    return (whole ? kRefused : kDamaged) + done.error().message;
+  }
   *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
   return formatted("{}, version {}", kFine, version.number);
 }

@@ -96,7 +96,7 @@ bool futex_has_owner(long command);         // FUTEX_LOCK_PI and its kin
 long owned_futex(const SystemCall& call);   // if futex_has_owner()
 bool futex_requeues(long command);          // FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI
 long requeue_call(const SystemCall& call);  // if futex_requeues()
-// Processes the thread's robust list, as the kernel does at a thread's end.
+// Processes the calling thread's robust list, as the kernel does at a thread's end.
 void release_held_futexes(seam::ThreadRecord* t);
 
 // Threads and processes (threads.cpp)
@@ -108,7 +108,8 @@ long gs_call(const SystemCall& call);  // arch_prctl for GS
 long rseq_call(const SystemCall& call);
 void wait_while_stopped(seam::ThreadRecord* t);  // any thread but main, in its suspend handler
 enum LineOnce : uint8_t { kTooManyThreads, kGsIsTaken, kNoRequeue, kLdtIsTaken, kNoDispatch, kBlockInTheWay };
-void say_once(LineOnce which, const char* line);  // prints the line for users, once
+void say(const char* line);  // prints the line for users
+void say_once(LineOnce which, const char* line);
 // A child of vfork or posix_spawn: it runs in its parent's memory and must not change its tables.
 bool is_spawned();
 bool is_child();  // is_spawned(), or a child of fork, which has its own copy of memory; neither has an LH

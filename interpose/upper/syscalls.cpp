@@ -8,71 +8,24 @@
 namespace cropdl::upper {
 
 bool made_in_one_piece(long nr) {
-  switch (nr) {
-    case kLandlockRestrictSelf:
-    case __NR_membarrier:
-    case __NR_close:
-    case __NR_close_range:
-    case __NR_dup:
-    case __NR_dup2:
-    case __NR_dup3:
-    case __NR_fcntl:
-    case __NR_pipe:
-    case __NR_pipe2:
-    case __NR_socket:
-    case __NR_socketpair:
-    case __NR_epoll_create:
-    case __NR_epoll_create1:
-    case __NR_eventfd:
-    case __NR_eventfd2:
-    case __NR_signalfd:
-    case __NR_signalfd4:
-    case __NR_timerfd_create:
-    case __NR_inotify_init:
-    case __NR_inotify_init1:
-    case __NR_memfd_create:
-    case __NR_memfd_secret:
-    case __NR_userfaultfd:
-    case __NR_perf_event_open:
-    case __NR_fanotify_init:
-    case __NR_pidfd_open:
-    case __NR_pidfd_getfd:
-    case __NR_io_uring_setup:
-    case __NR_open_by_handle_at:
-    case __NR_bpf:
-    case __NR_open_tree:
-    case __NR_fsopen:
-    case __NR_fsmount:
-    case __NR_fspick:
-    case __NR_unshare:
-    case __NR_ioctl:
-    case 444:  // landlock_create_ruleset
-    case 467:  // open_tree_attr
-    case __NR_rt_sigaction:
-    case __NR_sigaltstack:
-    case __NR_clone:
-    case __NR_fork:
-    case __NR_vfork:
-    case __NR_exit:
-    case __NR_exit_group:
-    case __NR_set_tid_address:
-    case __NR_rseq:
-    case __NR_timer_create:
-    case __NR_timer_delete:
-    case __NR_io_setup:
-    case __NR_io_destroy:
-    case __NR_iopl:
-    case __NR_ioperm:
-      return true;
-    case __NR_wait4:  // may wait long
-    case __NR_waitid:
-    case __NR_clock_nanosleep:
-    case __NR_futex:
-      return false;
-    // Registers must hold no ids and times of this run at a cut.
-    default:
-      return takes_ids(nr) || takes_clock(nr);
-  }
+  static constexpr CallSet kIndivisible(
+      {// descriptors
+       __NR_close, __NR_close_range, __NR_dup, __NR_dup2, __NR_dup3, __NR_fcntl, __NR_pipe, __NR_pipe2,
+       __NR_socket, __NR_socketpair, __NR_epoll_create, __NR_epoll_create1, __NR_eventfd, __NR_eventfd2,
+       __NR_signalfd, __NR_signalfd4, __NR_timerfd_create, __NR_inotify_init, __NR_inotify_init1,
+       __NR_memfd_create, __NR_memfd_secret, __NR_userfaultfd, __NR_perf_event_open, __NR_fanotify_init,
+       __NR_pidfd_open, __NR_pidfd_getfd, __NR_io_uring_setup, __NR_open_by_handle_at, __NR_bpf,
+       __NR_open_tree, __NR_fsopen, __NR_fsmount, __NR_fspick, __NR_unshare, __NR_ioctl,
+       444 /* landlock_create_ruleset */, 467 /* open_tree_attr */,
+       // signals, threads and processes
+       __NR_rt_sigaction, __NR_sigaltstack, __NR_clone, __NR_fork, __NR_vfork, __NR_exit, __NR_exit_group,
+       __NR_set_tid_address, __NR_rseq,
+       // what is counted or noted
+       __NR_timer_create, __NR_timer_delete, __NR_io_setup, __NR_io_destroy, __NR_iopl, __NR_ioperm,
+       __NR_membarrier, kLandlockRestrictSelf});
+  static constexpr CallSet kMayWaitLong({__NR_wait4, __NR_waitid, __NR_clock_nanosleep, __NR_futex});
+  // Registers must hold no ids and times of this run at a cut.
+  return kIndivisible.has(nr) || (!kMayWaitLong.has(nr) && (takes_ids(nr) || takes_clock(nr)));
 }
 
 namespace {

@@ -30,6 +30,7 @@ struct Key {
 };
 Key key_of(const struct stat& st) { return {st.st_dev, st.st_ino, st.st_rdev}; }
 
+// For the process's life: each checkpoint compares with them.
 std::map<int, Key> given_to_program;
 std::map<int, Key> ours;  // set by remember_our_descriptors()
 StandardStream streams[3];

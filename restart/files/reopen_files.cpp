@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -19,7 +18,6 @@
 #include "restart/files/closed_mode.h"
 #include "restart/files/descriptors.h"
 #include "restart/files/directories.h"
-#include "restart/process/raised_limit.h"
 
 namespace cropdl::files {
 namespace {
@@ -27,8 +25,6 @@ namespace {
 Error refuse(const OpenFile& f, const std::string& why) {
   return {formatted("the program's file {} (descriptor {}): {}", f.path, f.fd, why)};
 }
-
-std::optional<process::RaisedLimit> raised;  // RLIMIT_NOFILE, until the program's descriptors are in place
 
 int highest_of(const std::vector<OpenFile>& files) {
   int highest = 2;
@@ -77,8 +73,6 @@ Status put_at(int fd, const OpenFile& f) {
   fcntl(f.fd, F_SETFD, f.descriptor_flags);
   return {};
 }
-
-std::vector<const OpenFile*> postponed;  // opened by finish_files(): apply_files() makes their files again
 
 // Whether the file has a state to compare: a regular file on a disk.
 bool is_real_file(const OpenFile& f) {
@@ -154,8 +148,8 @@ FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPol
 
 }  // namespace
 
-Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours) {
-  raised.emplace(RLIMIT_NOFILE, static_cast<rlim_t>(highest + 1 + kOwnDescriptors));
+Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours, Reopening& reopening) {
+  reopening.raised.emplace(RLIMIT_NOFILE, static_cast<rlim_t>(highest + 1 + kOwnDescriptors));
   if (highest >= first_high_descriptor()) {
     set_first_high_descriptor(highest + 1);
     keep_error_stream(highest + 1);
@@ -198,7 +192,7 @@ FileVerdict check_files(const SavedFiles& saved) {
   return {};
 }
 
-Status place_files(const SavedFiles& saved) {
+Status place_files(const SavedFiles& saved, Reopening& reopening) {
   const auto& files = saved.files;
   // Temporary descriptors have numbers above all of the program's.
   const int above = std::max(first_high_descriptor(), highest_of(files) + 1);
@@ -210,7 +204,6 @@ Status place_files(const SavedFiles& saved) {
   }
   auto* state = seam::state();
   for (auto& stream : state->streams) stream = 0;
-  postponed.clear();
   for (const OpenFile& f : files) {
     int fd = -1;
     if (f.same_as >= 0) {
@@ -225,7 +218,7 @@ Status place_files(const SavedFiles& saved) {
         state->streams[f.fd] = static_cast<uint8_t>(f.standard + 1);
     } else if (f.content >= 0 && access(f.path.c_str(), F_OK) != 0) {
       fd = open("/dev/null", O_RDONLY | O_CLOEXEC);  // reserves the number
-      postponed.push_back(&f);
+      reopening.postponed.push_back(&f);
     } else {
       const auto opened = open_again(f);
       if (!opened) return opened.error();
@@ -235,7 +228,7 @@ Status place_files(const SavedFiles& saved) {
   }
   for (const int stream : streams)
     if (stream >= 0) close(stream);
-  raised.reset();
+  reopening.raised.reset();
   set_first_high_descriptor(std::min(first_high_descriptor(), choose_first_descriptor()));
   seam::writable_control->first_lower_file = first_high_descriptor();
   return {};
@@ -256,9 +249,9 @@ Status apply_files(const SavedFiles& saved, std::string* done) {
   return {};
 }
 
-Status finish_files(const SavedFiles& saved) {
+Status finish_files(const SavedFiles& saved, const Reopening& reopening) {
   if (saved.policy == FilesPolicy::kKeep) return {};
-  for (const OpenFile* f : postponed) {
+  for (const OpenFile* f : reopening.postponed) {
     const auto opened = open_again(*f);
     if (!opened) return opened.error();
     if (auto s = put_at(*opened, *f); !s) return s;
