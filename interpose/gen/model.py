@@ -8,6 +8,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from header import Prototype
 from roles import CURRENT_DEVICE, Roles, TableError
 
 
@@ -182,7 +183,7 @@ class Model:
             unknown = sorted(name for name, symbol in exported.items()
                              if symbol.kind == "FUNC" and wanted.match(name) and name not in known)
             if unknown:
-                raise TableError("the library exports, and no header declares (undeclared.h is the place): " + " ".join(unknown))
+                raise TableError("the library exports, and no header declares (undeclared.h is the place, or a class that refuses it): " + " ".join(unknown))
 
     def _check_frozen(self, path):
         """Checks the released indices: for each list, its length at the release and a digest of that many names."""
@@ -225,8 +226,11 @@ class Model:
         return merged, source
 
     def _function(self, name, index):
-        prototypes = {i: h.functions[name] for i, h in self.headers.items() if name in h.functions}
         entry, source = self._class_of(name)
+        prototypes = {i: h.functions[name] for i, h in self.headers.items() if name in h.functions}
+        if entry.get("refuse"):  # of a private function that is not called, the parameters do not matter
+            private = {i: Prototype(name, self.library["code"]) for i, h in self.headers.items() if name in h.exported}
+            prototypes = {**private, **prototypes}
         f = Function(name, index, {i: p.result for i, p in prototypes.items()}, [], annotation=source)
         f.upper, f.lower = entry.get("upper", "generated"), entry.get("lower", "generated")
         f.why, f.text = entry.get("why", ""), entry.get("text", "")
