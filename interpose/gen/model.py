@@ -119,8 +119,16 @@ CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide",
 DEFAULTS = {"by_hand": False, "weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
             "table": "lower_table", "unused_entry": "unwritten", "stub": False, "call": "{f}", "family": ""}
 
-FAMILY_DEFAULTS = {"call": "real_function<Type_{f}>(seam::kFn_{f})", "ended": "", "keeps_error": False, "no_errors": [],
-                   "tells_errors": [], "forbidden_in_host_functions": False, "allowed_in_host_functions": [], "kinds": "interpose/one_abi/kinds.h"}
+CORE = Path(__file__).parent
+
+
+def read_table(path: Path):
+    """A library's table, with what it leaves to its family and to the defaults."""
+    table = tomllib.loads(path.read_text())
+    family = table["library"].get("family")
+    common = tomllib.loads((CORE / family / "library.toml").read_text().replace("{folder}", path.parent.name)) if family else {}
+    library = {**DEFAULTS, **common.get("library", {}), **table["library"]}
+    return {**common, **table, "library": library}
 
 
 class Model:
@@ -129,9 +137,8 @@ class Model:
     def __init__(self, headers: dict, files: dict):
         self.headers = headers
         self.files = files
-        self.table = tomllib.loads(files["annotations"].read_text())
-        own = self.table["library"]
-        self.library = {**DEFAULTS, **(FAMILY_DEFAULTS if "family" in own else {}), **own}
+        self.table = read_table(files["annotations"])
+        self.library = self.table["library"]
         self.roles = Roles(files["roles"])
         self.seam_types = self.table.get("seam_types", {})
         self.handles = self.table.get("handles", {})
