@@ -81,7 +81,7 @@ class Function:
             return "absent"
         if self.refuse:
             return "refused at once"
-        if self.base and not self.wide:
+        if self.base and not self.wide or (self.upper, self.lower) == ("generated", "none"):
             return "by another"
         if "hand" in (self.upper, self.lower) or self.lower == "text":
             return "by hand"

@@ -320,17 +320,3 @@ ATTRIBUTES(Comm, MPI_Comm, kComm)
 ATTRIBUTES(Type, MPI_Datatype, kDatatype)
 ATTRIBUTES(Win, MPI_Win, kWin)
 #undef ATTRIBUTES
-
-// The MPI-1 names.
-MPI_FUNCTION(int, Keyval_create, MPI_Copy_function* copy, MPI_Delete_function* remove, int* keyval,
-             void* extra) {
-  return PMPI_Comm_create_keyval(copy, remove, keyval, extra);
-}
-MPI_FUNCTION(int, Keyval_free, int* keyval) { return PMPI_Comm_free_keyval(keyval); }
-MPI_FUNCTION(int, Attr_put, MPI_Comm comm, int keyval, void* value) {
-  return PMPI_Comm_set_attr(comm, keyval, value);
-}
-MPI_FUNCTION(int, Attr_get, MPI_Comm comm, int keyval, void* value, int* flag) {
-  return PMPI_Comm_get_attr(comm, keyval, value, flag);
-}
-MPI_FUNCTION(int, Attr_delete, MPI_Comm comm, int keyval) { return PMPI_Comm_delete_attr(comm, keyval); }

@@ -78,18 +78,6 @@ MPI_FUNCTION(int, Type_get_contents, MPI_Datatype type, int max_integers, int ma
 }
 
 // MPI 3 removed these; both libraries still export them.
-MPI_FUNCTION(int, Type_hvector, int count, int blocklength, MPI_Aint stride, MPI_Datatype type,
-             MPI_Datatype* made) {
-  return PMPI_Type_create_hvector(count, blocklength, stride, type, made);
-}
-MPI_FUNCTION(int, Type_hindexed, int count, int* lengths, MPI_Aint* displacements, MPI_Datatype type,
-             MPI_Datatype* made) {
-  return PMPI_Type_create_hindexed(count, lengths, displacements, type, made);
-}
-MPI_FUNCTION(int, Type_struct, int count, int* lengths, MPI_Aint* displacements, MPI_Datatype* types,
-             MPI_Datatype* made) {
-  return PMPI_Type_create_struct(count, lengths, displacements, types, made);
-}
 MPI_FUNCTION(int, Type_extent, MPI_Datatype type, MPI_Aint* extent) {
   if (!extent) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_extent);
   MPI_Aint lower;

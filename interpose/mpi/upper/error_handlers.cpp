@@ -256,13 +256,3 @@ MPI_FUNCTION(int, Errhandler_free, MPI_Errhandler* errhandler) {
   *errhandler = MPI_ERRHANDLER_NULL;
   return MPI_SUCCESS;
 }
-// The MPI-1 names of the communicator functions.
-MPI_FUNCTION(int, Errhandler_create, MPI_Comm_errhandler_function* function, MPI_Errhandler* errhandler) {
-  return PMPI_Comm_create_errhandler(function, errhandler);
-}
-MPI_FUNCTION(int, Errhandler_set, MPI_Comm comm, MPI_Errhandler errhandler) {
-  return PMPI_Comm_set_errhandler(comm, errhandler);
-}
-MPI_FUNCTION(int, Errhandler_get, MPI_Comm comm, MPI_Errhandler* errhandler) {
-  return PMPI_Comm_get_errhandler(comm, errhandler);
-}

@@ -321,6 +321,8 @@ constexpr int null_result(Kind kind, seam::Fn fn) {
 inline constexpr int kNegativeCount = seam::kErrCount;
 constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
 #endif
+// For a function that is not offered: says so once, and fails (unsupported.cpp).
+int refuse(seam::Fn fn);
 // Gives a new communicator its parent's error handler.
 void inherit_errhandler(Vid parent, Vid child);
 
