@@ -2,8 +2,6 @@
 // MPI. UH, any thread.
 #include "interpose/mpi/upper/error_codes.h"
 
-#include "interpose/mpi/upper/spin_lock.h"
-
 namespace cropdl::shim {
 namespace {
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <type_traits>
 
+#include "interpose/handles/spin_lock.h"
 #include "interpose/mpi/upper/abi.h"
 #include "interpose/seam/gate.h"
 #include "interpose/seam/mpi_abi.h"
@@ -29,6 +30,10 @@ using seam::kUnknownIndex;
 using seam::make_vid;
 using seam::Vid;
 using seam::vid_index;
+
+// Holders call neither the program nor the lower half.
+using handles::SpinLock;
+using Locked = handles::SpinGuard;
 
 // --- Calls
 
