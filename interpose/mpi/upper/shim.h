@@ -134,6 +134,21 @@ inline typename HandleOf<K>::type handle_out(Vid vid) {
   }
 }
 
+// Calls run<kind of vid>(), for an object with attributes or an error handler.
+template <class F>
+auto with_kind(Vid vid, F run) {
+  switch (seam::vid_kind(vid)) {
+    case Kind::kDatatype:
+      return run.template operator()<Kind::kDatatype>();
+    case Kind::kWin:
+      return run.template operator()<Kind::kWin>();
+    case Kind::kFile:
+      return run.template operator()<Kind::kFile>();
+    default:
+      return run.template operator()<Kind::kComm>();
+  }
+}
+
 // Handles of kind K, on the stack, or on the heap if there are more than kInline.
 template <Kind K>
 class Handles {
