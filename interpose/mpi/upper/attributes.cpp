@@ -283,15 +283,7 @@ using namespace cropdl;
 using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Win_free, MPI_Win* win) {
-  if (!win) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Win_free);
-  Vid vid = handle_in<Kind::kWin>(*win);
-  const Vid freed = vid;
-  const int deleted = delete_attributes(vid);
-  if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, seam::kFn_MPI_Win_free);
-  if (const int r = free_object(seam::kFn_MPI_Win_free, &vid))
-    return fail_mpi_call(freed, r, seam::kFn_MPI_Win_free);
-  *win = handle_out<Kind::kWin>(vid);
-  return MPI_SUCCESS;
+  return free_with_attributes<Kind::kWin>(win, seam::kFn_MPI_Win_free);
 }
 
 #define ATTRIBUTES(Type, Handle, kind)                                                                  \

@@ -54,19 +54,6 @@ int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
   return MPI_SUCCESS;
 }
 
-int release(MPI_Comm* comm, seam::Fn fn) {
-  if (!comm) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
-  Vid vid = handle_in<Kind::kComm>(*comm);
-  const Vid freed = vid;
-  // Predefined communicators cannot be freed, so their attributes stay.
-  const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
-  if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, fn);
-  forget_rank(freed);
-  if (const int r = free_object(fn, &vid)) return fail_mpi_call(freed, r, fn);
-  *comm = handle_out<Kind::kComm>(vid);
-  return MPI_SUCCESS;
-}
-
 }  // namespace
 
 void forget_rank(Vid comm) { __atomic_store_n(&cache[vid_index(comm) % kEntries], 0, __ATOMIC_RELAXED); }
@@ -170,5 +157,9 @@ MPI_FUNCTION(int, Comm_idup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* n
   return r;
 }
 #endif
-MPI_FUNCTION(int, Comm_free, MPI_Comm* comm) { return release(comm, seam::kFn_MPI_Comm_free); }
-MPI_FUNCTION(int, Comm_disconnect, MPI_Comm* comm) { return release(comm, seam::kFn_MPI_Comm_disconnect); }
+MPI_FUNCTION(int, Comm_free, MPI_Comm* comm) {
+  return free_with_attributes<Kind::kComm>(comm, seam::kFn_MPI_Comm_free);
+}
+MPI_FUNCTION(int, Comm_disconnect, MPI_Comm* comm) {
+  return free_with_attributes<Kind::kComm>(comm, seam::kFn_MPI_Comm_disconnect);
+}
