@@ -61,38 +61,6 @@ void forget_ranks() {
   for (uint64_t& e : cache) __atomic_store_n(&e, 0, __ATOMIC_RELAXED);
 }
 
-int peers(MPI_Comm comm) {
-  int inter = 0, n = 0;
-  PMPI_Comm_test_inter(comm, &inter);
-  inter ? PMPI_Comm_remote_size(comm, &n) : PMPI_Comm_size(comm, &n);
-  return n;
-}
-static void neighbors(MPI_Comm comm, int* in, int* out) {
-  int topology = MPI_UNDEFINED, n = 0, rank = 0;
-  *in = *out = 0;
-  PMPI_Topo_test(comm, &topology);
-  if (topology == MPI_CART) {
-    PMPI_Cartdim_get(comm, &n);
-    *in = *out = 2 * n;
-  } else if (topology == MPI_GRAPH) {
-    PMPI_Comm_rank(comm, &rank);
-    PMPI_Graph_neighbors_count(comm, rank, &n);
-    *in = *out = n;
-  } else if (topology == MPI_DIST_GRAPH) {
-    PMPI_Dist_graph_neighbors_count(comm, in, out, &n);
-  }
-}
-int neighbors_in(MPI_Comm comm) {
-  int in, out;
-  neighbors(comm, &in, &out);
-  return in;
-}
-int neighbors_out(MPI_Comm comm) {
-  int in, out;
-  neighbors(comm, &in, &out);
-  return out;
-}
-
 }  // namespace cropdl::shim
 
 using namespace cropdl;

@@ -204,37 +204,15 @@ inline bool status_wanted(const MPI_Status* status) {
 }
 // Marks a status that the lower half has not filled; error classes are not negative.
 inline constexpr int kUnsetError = -1;
-// Only functions that return several statuses set MPI_ERROR, as the standard requires.
-inline void status_fields_out(const seam::Status& from, MPI_Status* to) {
-  to->MPI_SOURCE = constants::from_seam_rank(from.source);
-  to->MPI_TAG = constants::from_seam_tag(from.tag);
-#if defined(CROPDL_ABI_OPENMPI)
-  to->_cancelled = from.cancelled;
-  to->_ucount = static_cast<size_t>(from.bytes);
-#else
-  to->count_lo = static_cast<int>(from.bytes & 0xffff'ffff);
-  to->count_hi_and_cancelled = static_cast<int>(from.bytes >> 32 << 1 | (from.cancelled & 1));
-#endif
-}
-inline void status_out(const seam::Status& from, MPI_Status* to) { status_fields_out(from, to); }
 inline seam::Status status_in(const MPI_Status& from) {
   seam::Status s;
-  s.source = constants::to_seam_rank(from.MPI_SOURCE);
-  s.tag = constants::to_seam_tag(from.MPI_TAG);
+  constants::to_seam_status(from, &s);
   s.error = constants::to_seam_error(from.MPI_ERROR);
-#if defined(CROPDL_ABI_OPENMPI)
-  s.cancelled = from._cancelled;
-  s.bytes = static_cast<int64_t>(from._ucount);
-#else
-  s.cancelled = from.count_hi_and_cancelled & 1;
-  s.bytes = static_cast<int64_t>(static_cast<uint32_t>(from.count_lo)) |
-            static_cast<int64_t>(static_cast<uint32_t>(from.count_hi_and_cancelled) >> 1) << 32;
-#endif
   return s;
 }
 
-// Statuses of several requests. Entries that the lower half leaves out (Waitsome, Testsome) keep their
-// values.
+// Statuses of several requests; only functions that return these set MPI_ERROR, as the standard requires.
+// Entries that the lower half leaves out (Waitsome, Testsome) keep their values.
 class Statuses {
  public:
   Statuses(const MPI_Status* wanted, long n) : n_(status_wanted(wanted) && n > 0 ? n : 0) {
@@ -252,7 +230,7 @@ class Statuses {
   void write_back(MPI_Status* to) {
     for (long i = 0; i < n_; ++i) {
       if (data_[i].error == kUnsetError) continue;
-      status_fields_out(data_[i], &to[i]);
+      constants::from_seam_status(data_[i], &to[i]);
       to[i].MPI_ERROR = constants::from_seam_error(data_[i].error);
     }
   }
@@ -310,11 +288,6 @@ class NarrowArray {
 // bytes).
 inline constexpr int kTextCapacity = 1024;
 void text_out(char* to, const char* from, int capacity, int* length);
-
-// --- Lengths of arrays that follow from a communicator (communicators.cpp)
-int peers(MPI_Comm comm);
-int neighbors_in(MPI_Comm comm);
-int neighbors_out(MPI_Comm comm);
 
 // --- Errors (error_handlers.cpp)
 
