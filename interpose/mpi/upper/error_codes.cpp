@@ -20,7 +20,7 @@ class Numbers {
     while (i <= count_ && entries_[i - 1].used) ++i;
     if (i >= limit) return 0;
     if (i > count_) {
-      if (count_ == size_ && !grow()) return 0;
+      if (count_ == static_cast<int>(size_) && !grow(&entries_, &size_)) return 0;
       freed_ = false;
       count_ = i;
     }
@@ -36,17 +36,9 @@ class Numbers {
   int count() const { return count_; }
 
  private:
-  bool grow() {
-    const int size = size_ ? size_ * 2 : 64;
-    auto* grown =
-        static_cast<Added*>(realloc(static_cast<void*>(entries_), static_cast<size_t>(size) * sizeof(Added)));
-    if (!grown) return false;
-    entries_ = grown;
-    size_ = size;
-    return true;
-  }
   Added* entries_ = nullptr;
-  int count_ = 0, size_ = 0;
+  int count_ = 0;
+  uint32_t size_ = 0;
   bool freed_ = false;
 };
 SpinLock added_lock;

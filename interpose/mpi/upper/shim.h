@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <type_traits>
 
 #include "interpose/handles/spin_lock.h"
@@ -241,6 +242,19 @@ class Statuses {
   seam::Status inline_[kInline];
   seam::Status* data_ = inline_;
 };
+
+// Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory is
+// left.
+template <class T>
+bool grow(T** array, uint32_t* size, uint32_t most = UINT32_MAX) {
+  const uint32_t wanted = *size ? *size * 2 : 16, larger = wanted < most ? wanted : most;
+  void* grown = larger > *size ? realloc(static_cast<void*>(*array), larger * sizeof(T)) : nullptr;
+  if (!grown) return false;
+  *array = static_cast<T*>(grown);
+  memset(static_cast<void*>(*array + *size), 0, (larger - *size) * sizeof(T));
+  *size = larger;
+  return true;
+}
 
 // Integers, some of which are MPI constants to translate.
 class Constants {
