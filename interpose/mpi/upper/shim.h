@@ -150,39 +150,41 @@ auto with_kind(Vid vid, F run) {
   }
 }
 
-// Handles of kind K, on the stack, or on the heap if there are more than kInline.
+// An array for one call, on the stack, or on the heap if it has more than kInline entries.
+template <class T, long kInline>
+class Scratch {
+ public:
+  explicit Scratch(long n) : n_(n > 0 ? n : 0) {
+    if (n_ > kInline) data_ = static_cast<T*>(malloc(static_cast<size_t>(n_) * sizeof(T)));
+    if (!data_) abort();
+  }
+  ~Scratch() {
+    if (n_ > kInline) free(data_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+ protected:
+  long n_;
+  T inline_[kInline];
+  T* data_ = inline_;
+};
+
 template <Kind K>
-class Handles {
+class Handles : Scratch<Vid, 64> {  // most programs wait for fewer
  public:
   using H = typename HandleOf<K>::type;
-  Handles(const H* from, long n) : n_(from && n > 0 ? n : 0) {
-    allocate();
-    if (!from) vids_ = nullptr;
-    for (long i = 0; i < n_; ++i) vids_[i] = handle_in<K>(from[i]);
+  Handles(const H* from, long n) : Scratch(from ? n : 0) {
+    if (!from) data_ = nullptr;
+    for (long i = 0; i < n_; ++i) data_[i] = handle_in<K>(from[i]);
   }
-  explicit Handles(long n) : n_(n > 0 ? n : 0) {
-    allocate();
-    for (long i = 0; i < n_; ++i) vids_[i] = make_vid(K, 0);
+  explicit Handles(long n) : Scratch(n) {
+    for (long i = 0; i < n_; ++i) data_[i] = make_vid(K, 0);
   }
-  ~Handles() {
-    if (n_ > kInline) free(vids_);
-  }
-  Handles(const Handles&) = delete;
-  Handles& operator=(const Handles&) = delete;
-  Vid* vids() { return vids_; }
+  Vid* vids() { return data_; }
   void write_back(H* to) {
-    for (long i = 0; i < n_; ++i) to[i] = handle_out<K>(vids_[i]);
+    for (long i = 0; i < n_; ++i) to[i] = handle_out<K>(data_[i]);
   }
-
- private:
-  static constexpr long kInline = 64;  // most programs wait for fewer
-  void allocate() {
-    if (n_ > kInline) vids_ = static_cast<Vid*>(malloc(static_cast<size_t>(n_) * sizeof(Vid)));
-    if (!vids_) abort();
-  }
-  long n_;
-  Vid inline_[kInline];
-  Vid* vids_ = inline_;
 };
 
 // --- Values
@@ -214,19 +216,11 @@ inline seam::Status status_in(const MPI_Status& from) {
 
 // Statuses of several requests; only functions that return these set MPI_ERROR, as the standard requires.
 // Entries that the lower half leaves out (Waitsome, Testsome) keep their values.
-class Statuses {
+class Statuses : Scratch<seam::Status, 16> {
  public:
-  Statuses(const MPI_Status* wanted, long n) : n_(status_wanted(wanted) && n > 0 ? n : 0) {
-    if (n_ > kInline)
-      data_ = static_cast<seam::Status*>(malloc(static_cast<size_t>(n_) * sizeof(seam::Status)));
-    if (!data_) abort();
+  Statuses(const MPI_Status* wanted, long n) : Scratch(status_wanted(wanted) ? n : 0) {
     for (long i = 0; i < n_; ++i) data_[i].error = kUnsetError;
   }
-  ~Statuses() {
-    if (n_ > kInline) free(data_);
-  }
-  Statuses(const Statuses&) = delete;
-  Statuses& operator=(const Statuses&) = delete;
   seam::Status* data() { return n_ ? data_ : nullptr; }
   void write_back(MPI_Status* to) {
     for (long i = 0; i < n_; ++i) {
@@ -235,12 +229,6 @@ class Statuses {
       to[i].MPI_ERROR = constants::from_seam_error(data_[i].error);
     }
   }
-
- private:
-  static constexpr long kInline = 16;
-  long n_;
-  seam::Status inline_[kInline];
-  seam::Status* data_ = inline_;
 };
 
 // Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory is
@@ -257,45 +245,29 @@ bool grow(T** array, uint32_t* size, uint32_t most = UINT32_MAX) {
 }
 
 // Integers, some of which are MPI constants to translate.
-class Constants {
+class Constants : Scratch<int, 16> {
  public:
-  Constants(const int* from, long n, int (*translate)(int)) : data_(nullptr) {
-    if (!from || n <= 0) return;
-    data_ = static_cast<int*>(malloc(static_cast<size_t>(n) * sizeof(int)));
-    if (!data_) abort();
-    for (long i = 0; i < n; ++i) data_[i] = translate(from[i]);
+  Constants(const int* from, long n, int (*translate)(int)) : Scratch(from ? n : 0) {
+    for (long i = 0; i < n_; ++i) data_[i] = translate(from[i]);
   }
-  ~Constants() { free(data_); }
-  Constants(const Constants&) = delete;
-  Constants& operator=(const Constants&) = delete;
-  const int* data() const { return data_; }
-
- private:
-  int* data_;
+  const int* data() const { return n_ ? data_ : nullptr; }
 };
 
 inline bool fits(int64_t value) { return value == static_cast<int>(value); }
 
-class NarrowArray {
+class NarrowArray : Scratch<int, 16> {
  public:
-  NarrowArray(const MPI_Count* from, int64_t n) : data_(nullptr), fits_(true) {
-    if (!from || n <= 0) return;
-    data_ = static_cast<int*>(malloc(static_cast<size_t>(n) * sizeof(int)));
-    if (!data_) abort();
-    for (int64_t i = 0; i < n; ++i) {
+  NarrowArray(const MPI_Count* from, int64_t n) : Scratch(from ? n : 0) {
+    for (long i = 0; i < n_; ++i) {
       fits_ = fits_ && shim::fits(from[i]);
       data_[i] = static_cast<int>(from[i]);
     }
   }
-  ~NarrowArray() { free(data_); }
-  NarrowArray(const NarrowArray&) = delete;
-  NarrowArray& operator=(const NarrowArray&) = delete;
   bool fits() const { return fits_; }
-  const int* data() const { return data_; }
+  const int* data() const { return n_ ? data_ : nullptr; }
 
  private:
-  int* data_;
-  bool fits_;
+  bool fits_ = true;
 };
 
 // The MPI underneath may have longer strings than the program's buffer (a processor name: 256 against 128
