@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs the tests of a build through ctest: what scripts/test does when all is built.
+"""Runs the tests of a build through ctest, for scripts/test, after everything was built.
 
     run.py [--build DIR] [--tier quick|plain|long] [--strict] [CTEST'S OPTIONS...]
 
-A test with the label `random` that has drawn random moments (it prints their seed) and fails is run once more, alone, with another
-seed. If it passes then, the closing table shows it as flaky; if it fails twice, or if more than three are flaky, the run fails. Other
-tests are never run twice, and with --strict none is; nor is a test that has seen a wrong result, which no second run makes right.
-Tests that could not look (exit status 77, GTEST_SKIP) are counted and shown with their reason; a run in which none passed fails.
+A test with the label `random` that used random moments (it prints their seed) and fails is run once more, alone, with another seed. If
+it then passes, it is reported as flaky; if it fails twice, or if more than three are flaky, the run fails. Other tests never run twice,
+nor does any with --strict, nor one that found a wrong result, which a second run cannot excuse. Skipped tests (exit status 77,
+GTEST_SKIP) are counted and listed with their reason; a run in which none passed fails.
 
-Begins by removing what killed runs left in /tmp and /dev/shm. Everything of this run lies in one folder below /tmp, which goes
-at the end."""
+First removes leftovers of killed runs from /tmp and /dev/shm. All files of this run are in one folder below /tmp, which is removed at
+the end."""
 
 import argparse
 import fcntl
@@ -25,18 +25,18 @@ import time
 import xml.etree.ElementTree as xml
 
 MOST_FLAKY = 3
-# What tests print of a wrong result, as opposed to one that did not come in time.
+# Printed by tests about a wrong result, as opposed to one that did not come in time.
 WRONG = re.compile(r"DIFFERENT|differs? from the undisturbed|self check failed|started (over|anew)|went on from step|not the same process state")
 OURS = re.compile(r"cropdl-")
-OF_MPI = re.compile(r"vader_segment\.|mpich_shar_tmp|mpich_shm_")  # shared memory, without a name of ours
+OF_MPI = re.compile(r"vader_segment\.|mpich_shar_tmp|mpich_shm_")  # MPIs' shared memory, whose names do not contain ours
 PID = re.compile(r"cropdl-[a-z]+[.-](\d+)")
-YOUNG = 60  # seconds: what is younger may be on its way into a process
+YOUNG = 60  # in seconds: younger files may belong to a process that is just starting
 
 
-# --- What killed runs left ------------------------------------------------------------------------------------------
+# --- Leftovers of killed runs ------------------------------------------------------------------------------------------
 
 def texts_of_processes():
-    """The paths that each process uses, and what its command line and environment name."""
+    """The paths that each process uses, and those in its command line and environment."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         for name in ("cmdline", "environ", "maps"):
             try:
@@ -67,7 +67,7 @@ def is_locked(path):
 
 
 def left_behind():
-    """Paths of this user's in /tmp and /dev/shm that tests made and no process uses any more."""
+    """This user's paths in /tmp and /dev/shm that tests made and no process uses any more."""
     found = []
     for folder, patterns in (("/tmp", (OURS,)), ("/dev/shm", (OURS, OF_MPI))):
         for name in os.listdir(folder):
@@ -97,7 +97,7 @@ def sweep():
         else:
             try:
                 os.unlink(path)
-            except FileNotFoundError:  # by another run, just now
+            except FileNotFoundError:  # removed by another run meanwhile
                 continue
         print(f"removed what a killed run left: {path}")
 
@@ -115,7 +115,7 @@ class Result:
     def __init__(self, case):
         self.name = case.get("name")
         self.output = (case.findtext("system-out") or "") + "\n"
-        # Whatever else ctest has not run (a program that was not built) has failed.
+        # Anything else that ctest did not run (such as a program that was not built) counts as failed.
         skipped = case.find("skipped")
         self.skipped = skipped is not None and skipped.get("message", "").startswith("SKIP_RETURN_CODE")
         self.passed = case.get("status") == "run" and not self.skipped
@@ -130,18 +130,18 @@ class Result:
         return self.seed() != "unknown" and not any(WRONG.search(line) for line in self.output.splitlines() if line.startswith("FAILED"))
 
     def first_line(self):
-        """Of what the test says of its failure."""
+        """The first line that explains the failure or the skip."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         told = [line for line in lines if re.match(r"FAILED\b|.*: Failure$|skipped:", line)]
         return (told or lines[-1:] or ["no output"])[0].removeprefix(f"FAILED {self.name}: ").removeprefix(f"skipped: {self.name}: ")
 
     def skips_of_cases(self):
-        """(case, why) of GoogleTest's, which end their program with 0."""
+        """(case, reason) of GoogleTest's skipped cases, whose program exits with 0."""
         return re.findall(r"^(?:.*: Skipped\n(.*)\n)?(?:.*\n)?\[  SKIPPED \] (\S+) \(", self.output, re.M)
 
 
 def run_ctest(build, options, environment):
-    """(ctest's exit status, results). What the tests say goes where ctest puts it."""
+    """Returns (ctest's exit status, results). The tests' output goes where ctest's goes."""
     with tempfile.TemporaryDirectory(prefix="junit-", dir=environment["CROPDL_TEST_TMP"]) as folder:
         file = os.path.join(folder, "tests.xml")
         done = subprocess.run(["ctest", "--test-dir", build, "--output-on-failure", "--test-output-size-passed", "1000000",
@@ -159,7 +159,7 @@ def labels_of(build):
 
 
 def run_again(build, failed, environment):
-    """(flaky results, those that failed again)"""
+    """Returns (flaky results, those that failed again)."""
     flaky, still = [], []
     for one in failed:
         seed = random.randrange(1 << 30)
@@ -179,21 +179,21 @@ def main():
     print(machine(), flush=True)
     began = time.monotonic()
     scratch = tempfile.mkdtemp(prefix=f"cropdl-test.{os.getpid()}.", dir="/tmp")
-    os.chmod(scratch, 0o755)  # some tests have a second user
-    in_use = open(os.path.join(scratch, "in_use"), "w")  # for a run that cannot see this process (another container)
+    os.chmod(scratch, 0o755)  # for the second user of some tests
+    in_use = open(os.path.join(scratch, "in_use"), "w")  # a lock for runs that cannot see this process (in another container)
     fcntl.flock(in_use, fcntl.LOCK_EX)
     references = os.path.join(scratch, "references")
     os.mkdir(references)
     environment = dict(os.environ, CROPDL_TEST_TMP=scratch, TMPDIR=scratch, CROPDL_TEST_REFERENCES=references)
     if own.tier == "long":
         environment["CROPDL_TEST_LATE_REPORTS"] = "1"  # tests/unit/cut_explorer_test.cpp
-    else:  # more ranks than processors are at work, which an MPI cannot know that sees its own job only
+    else:  # more ranks run than there are processors; an MPI only sees its own job and would not notice
         environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
         folders = [os.path.join(os.path.abspath(own.build), "tests", "apps", "yielding"), *filter(None, [environment.get("LD_LIBRARY_PATH")])]
         environment["LD_LIBRARY_PATH"] = ":".join(folders)  # for MPICH: tests/apps/yielding_ucp.c
     tier = {"quick": ["-L", "^quick$"], "plain": ["-LE", "^long$"], "long": []}[own.tier]
     try:
-        # Each test says how many of these it keeps busy: most wait most of the time, and take one; the ranks of an MPI poll.
+        # PROCESSORS says how many of these a test keeps busy: most tests mostly wait, and take one; MPI ranks poll.
         status, results = run_ctest(own.build, ["-j", str(6 * os.cpu_count()), *tier, *options], environment)
         if not results:
             return status

@@ -21,7 +21,7 @@ struct Function {
 
 struct Code {
   std::string_view bytes;
-  std::vector<bool> fixed;  // per byte: no relocation changes it
+  std::vector<bool> fixed;  // for each byte: whether no relocation changes it
   std::vector<Function> functions;
 };
 

@@ -1,5 +1,5 @@
-// Loaded by ld.so at a program's start: wants an alignment above that of pages, so that ld.so reserves
-// addresses for it first, before there is a thread block.
+// Loaded by ld.so at program start: it needs an alignment larger than a page, so that ld.so first reserves
+// addresses for it, before a thread block exists.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// Uses the C++ bindings that mpicxx links by itself (libmpi_cxx of Open MPI, libmpichcxx of MPICH), and C++
+// Uses the C++ bindings that mpicxx links by default (Open MPI's libmpi_cxx, MPICH's libmpichcxx), and C++
 // exceptions, streams and static objects.
 #include <mpi.h>
 

@@ -1,5 +1,6 @@
-// A program whose stack is executable because it uses a nested function's address; built with WITHOUT_NESTED
-// it has an ordinary stack, until it loads a library with that demand (--library FILE).
+// A program with an executable stack, since it takes the address of a nested function. Built with
+// WITHOUT_NESTED, its stack is ordinary until it loads a library that demands an executable one (--library
+// FILE).
 #include <dlfcn.h>
 
 #include "steplog.h"

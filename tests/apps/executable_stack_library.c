@@ -1,4 +1,4 @@
-// The library for executable_stack: code on the stack of whoever calls it.
+// The library for executable_stack: calls code that lies on its caller's stack.
 __attribute__((noinline)) static long apply(long (*function)(long), long value) { return function(value); }
 
 long twice_on_the_stack(long value);

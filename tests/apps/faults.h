@@ -1,4 +1,4 @@
-// Whether touching an address raises the signal that catch_faults() caught.
+// Whether access to an address raises the signal that catch_faults() handles.
 #pragma once
 
 #include <setjmp.h>

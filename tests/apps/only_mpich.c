@@ -1,4 +1,4 @@
-// Uses functions that MPICH 4 has and Open MPI 4 does not: the large-count forms of MPI 4.
+// Uses MPI 4's large-count functions, which MPICH 4 has and Open MPI 4 does not.
 #include <mpi.h>
 
 #include "steplog.h"

@@ -1,5 +1,4 @@
-// A program that takes something which stands in a checkpoint's way, and lets go of it after half of its
-// steps.
+// A program that holds something that prevents a checkpoint, and releases it after half of its steps.
 #pragma once
 
 #include "steplog.h"

@@ -1,12 +1,12 @@
-// The log that every small program here keeps open and writes to, C and C++. Nothing in it knows of
-// checkpoints; a driver reads it to tell whether a restarted run continued or began anew. Lines:
+// The log that every small C and C++ test program writes. It knows nothing of checkpoints; the driver reads
+// it to tell whether a restarted run continued. Lines:
 //   nonce HEX          a number from /dev/urandom, drawn once at the start
-//   step K TIME        step K (from 1) is over; seconds since 1970
+//   step K TIME        step K (from 1) is complete; seconds since 1970
 //   at WORD TIME       the program is about to do WORD (block in a receive, ...)
-//   ok HEX nonce=HEX   the self check passed: digest of the results, and the nonce as memory still has it
-//   failed TEXT        the self check did not pass; the program exits with 1
-// Arguments: --log FILE (default standard output; rank R > 0 appends .R), --steps N, --pace MICROSECONDS
-// (that pass after each step), anything else is left to the program.
+//   ok HEX nonce=HEX   the self check passed: digest of the results, and the nonce as still in memory
+//   failed TEXT        the self check failed; the program exits with 1
+// Arguments: --log FILE (default: standard output; rank R > 0 appends .R), --steps N, --pace MICROSECONDS
+// (pause after each step). Other arguments are the program's own.
 #pragma once
 
 #include <errno.h>
@@ -39,7 +39,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void steplog_fail(
   if (steplog_file) fprintf(steplog_file, "failed %s\n", text);
   if (steplog_file) fflush(steplog_file);
   fprintf(stderr, "self check failed at step %ld: %s\n", steplog_done, text);
-  _Exit(1);  // the launcher ends the other ranks
+  _Exit(1);  // the launcher then ends the other ranks
 }
 
 #define STEPLOG_CHECK(condition)                                                 \
@@ -47,7 +47,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void steplog_fail(
     if (!(condition)) steplog_fail("%s:%d: %s", __FILE__, __LINE__, #condition); \
   } while (0)
 
-// rank: -1 for a program that is not MPI.
+// rank: -1 for a program without MPI.
 static inline void steplog_open(int argc, char** argv, int rank) {
   const char* path = NULL;
   for (int i = 1; i < argc; i++) {
@@ -99,7 +99,7 @@ static inline void steplog_at(const char* word) {
   fprintf(steplog_file, "at %s %.6f\n", word, steplog_now());
 }
 
-// Computes, without a system call (the clock is read through the vDSO).
+// Computes without system calls (the vDSO reads the clock).
 static inline void steplog_spin(long microseconds) {
   double end = steplog_now() + 1e-6 * (double)microseconds;
   while (steplog_now() < end)
@@ -107,8 +107,8 @@ static inline void steplog_spin(long microseconds) {
     }
 }
 
-// Computes for a tenth of the time and sleeps for the rest: programs that are tested side by side leave
-// each other the processors, and a checkpoint finds them in either.
+// Computes for a tenth of the time and sleeps for the rest. Programs tested in parallel thus share the
+// processors, and checkpoints meet both states.
 static inline void steplog_pass(long microseconds) {
   const double end = steplog_now() + 1e-6 * (double)microseconds;
   steplog_spin(microseconds / 10);

@@ -1,5 +1,5 @@
 // C++: std::thread, std::jthread with a stop token, latch, barrier, counting_semaphore, async, call_once,
-// thread_local objects with constructors, an exception that a future carries.
+// thread_local objects with constructors, an exception passed through a future.
 #include <atomic>
 #include <barrier>
 #include <future>

@@ -1,5 +1,5 @@
-// OpenMP: parallel loops with a reduction over integers, tasks, critical sections, locks, nested regions and
-// threadprivate variables, by one pool of threads that lives all the time.
+// OpenMP with one long-lived pool of threads: parallel loops with integer reductions, tasks, critical
+// sections, locks, nested regions and threadprivate variables.
 #include <omp.h>
 
 #include "steplog.h"

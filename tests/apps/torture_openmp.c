@@ -1,8 +1,8 @@
-// OpenMP and MPI for kills at random moments: regions of a team whose size changes (libgomp ends threads and
-// makes others), with loops, tasks, a critical section and a thread that sleeps, between messages and
-// collectives. Sums of doubles are made in a fixed order, of threads and of ranks, so that they depend
-// neither on the team nor on the MPI. MPI is called by the main thread alone (MPI_THREAD_FUNNELED), or with
-// --serialized by all threads in turn, too.
+// OpenMP and MPI, for kills at random moments: parallel regions of varying team size (so libgomp ends and
+// creates threads) with loops, tasks, a critical section and a sleeping thread, between messages and
+// collectives. Sums of doubles have a fixed order over threads and ranks, so that results depend neither on
+// the team size nor on the MPI. Only the main thread calls MPI (MPI_THREAD_FUNNELED); with --serialized, all
+// threads do in turn.
 #include <mpi.h>
 #include <omp.h>
 
@@ -14,7 +14,7 @@ static double field[kWords + 2], next[kWords + 2], parts[kParts];
 static int rank, ranks, right, left, serialized;
 static long pace;
 
-// The ends of this rank's part of the ring of cells. One rank is late.
+// Exchanges the boundary cells of this rank's part of the ring. One rank is late.
 static void exchange(long step) {
   MPI_Request requests[4];
   MPI_Irecv(&field[0], 1, MPI_DOUBLE, left, 1, MPI_COMM_WORLD, &requests[0]);
@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
       for (int turn = 0; turn < 2 * kTeam; turn++) {
         steplog_spin(pace / 40);
 #pragma omp ordered
-        {  // the same order on all ranks, by another thread each time
+        {  // the same order on all ranks, from a different thread each time
           uint64_t mine = tasks + (uint64_t)turn, theirs = 0;
           MPI_Sendrecv(&mine, 1, MPI_UINT64_T, right, 3, &theirs, 1, MPI_UINT64_T, left, 3, MPI_COMM_WORLD,
                        MPI_STATUS_IGNORE);

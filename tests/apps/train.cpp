@@ -1,6 +1,6 @@
-// Data-parallel training of a two-layer perceptron on Fashion-MNIST: the unmodified program that is
-// checkpointed, killed and restarted. Plain C++17, MPI and zlib; it knows nothing of checkpoints. For a fixed
-// number of ranks its final weights are the same in every run, bit for bit.
+// Data-parallel training of a two-layer perceptron on Fashion-MNIST: an unmodified program that tests
+// checkpoint, kill and restart. Plain C++17, MPI and zlib. With a fixed number of ranks, every run ends with
+// the same weights, bit for bit.
 //
 //   mpirun -n 2 train [--epochs N] [--hidden N] [--batch N] [--seed N] [--log FILE] [--data DIR]
 //
@@ -8,8 +8,8 @@
 //   nonce HEX                  exclusive or of a random number per rank, drawn once at the start
 //   step K TIME                after each step, counted from 1
 //   epoch E loss L accuracy A
-//   final hash=HEX accuracy=A nonce=HEX    nonce: collected once more, from the ranks' memory
-// The nonce has no influence on the weights.
+//   final hash=HEX accuracy=A nonce=HEX    nonce: computed again from the ranks' memory
+// The nonce does not influence the weights.
 
 #include <mpi.h>
 #include <time.h>
@@ -116,7 +116,7 @@ Dataset load(const std::string& directory, const std::string& part) {
   return set;
 }
 
-// pixels -> hidden (ReLU) -> classes (softmax). All weights lie in one array, so that one Allreduce does.
+// pixels -> hidden (ReLU) -> classes (softmax). One array holds all weights, so that one Allreduce is enough.
 class Perceptron {
  public:
   Perceptron(int hidden, int batch, uint64_t seed)
@@ -249,7 +249,8 @@ int main(int argc, char** argv) {
   Dataset training = load(options.data, "train"), test = load(options.data, "t10k");
   Perceptron net(options.hidden, options.batch, options.seed);
   size_t parameters = net.weights.size();
-  std::vector<float> gradient(parameters + 1), velocity(parameters);  // the loss travels behind the gradient
+  std::vector<float> gradient(parameters + 1),
+      velocity(parameters);  // the loss is stored behind the gradient, to be reduced with it
   std::vector<uint32_t> order(training.size());
   std::iota(order.begin(), order.end(), 0u);
   Random shuffle{options.seed * 77 + 5};
@@ -295,7 +296,7 @@ int main(int argc, char** argv) {
                    accuracy);
   }
 
-  // All ranks' weights, not only rank 0's, must be the same.
+  // The weights must be the same on all ranks, not only equal in rank 0's log.
   uint64_t hash = hash_of(net.weights), low = 0, high = 0;
   MPI_Allreduce(&hash, &low, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
   MPI_Allreduce(&hash, &high, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);

@@ -1,4 +1,5 @@
-// For LD_AUDIT: maps a page in the addresses that the upper half needs, before anything of the process runs.
+// For LD_AUDIT: maps a page at an address that the upper half needs, before any other code of the process
+// runs.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 

@@ -1,6 +1,6 @@
-// libucp.so.0 in front of the real one (REAL_UCP): whoever asks it for progress again and again without any
-// gives up the processor. MPICH has no setting for that, as Open MPI has (mpi_yield_when_idle), and the tests
-// run more ranks than there are processors: four ranks that poll are several times slower.
+// A libucp.so.0 that wraps the real one (REAL_UCP): a caller that polls repeatedly without progress yields
+// the processor. Open MPI has a setting for that (mpi_yield_when_idle), MPICH has none. Tests run more ranks
+// than there are processors; without yielding, four polling ranks are several times slower.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measures how long ranks wait for each other at a cut that was predicted: versions are asked for at random moments of a loop, and of
-each the longest step of a rank around the cut, less an undisturbed step and the stall, is what it waited. Beside it how many iterations
-came between the request and the cut, and the same difference of undisturbed steps (noise). The
-shape's steps must be alike, which those of work_between_calls are not:
+"""Measures how long ranks wait for each other at a predicted cut. Versions are requested at random moments of a loop; the wait is the
+longest step of a rank around the cut, minus an undisturbed step and the stall. Also shows the number of iterations from request to cut,
+and, as noise, the same difference for undisturbed steps. The shape's steps must be equally long, which those of work_between_calls are
+not:
 
   boundary.py [--mpi openmpi mpich] [--shape plain evaluation ...] [--pace 10000] [--versions 30] [--dir /dev/shm]"""
 
@@ -18,18 +18,19 @@ from driver import Log, Place, app, iteration_of, logs_of, stall_of, status_of, 
 
 
 def steps_of(log):
-    """What each step took, in ms, by its number."""
+    """{number of a step: its duration in ms}"""
     return {k: 1e3 * (b - a) for (_, a), (k, b) in zip(log.steps, log.steps[1:])}
 
 
 def measure(mpi, shape, pace, versions):
-    """Of each version the longest wait, in ms, and the iterations to the cut; of all other steps how much longer they are than the median."""
+    """For each version, the longest wait in ms and the iterations until the cut; for all other steps, how much longer than the median they
+    are."""
     rng = random.Random(1)
     taken = []
     with Place("boundary") as place:
         job = place.run(f"{mpi}/loops", ("--shape", shape, "--steps", "1000000", "--pace", str(pace)), mpi, 2)
         job.wait_for_step(60)
-        for number in range(-2, versions):  # two to warm up
+        for number in range(-2, versions):  # two for warm-up
             time.sleep(pace * 1e-6 * (8 + 8 * rng.random()))
             before = Log(job.log).last_step()
             version, text, _ = take_checkpoint(place, job)

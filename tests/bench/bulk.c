@@ -1,5 +1,5 @@
-// A rank with much memory, half of it random and half touched zeros, that makes a step (a small Allreduce)
-// each millisecond:   bulk --bytes N --log FILE ...
+// A rank with much memory, half of it random and half written zeros, that makes a step (a small Allreduce)
+// every millisecond:   bulk --bytes N --log FILE ...
 #include <mpi.h>
 
 #include "../apps/steplog.h"

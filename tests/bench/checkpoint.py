@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures a synchronous checkpoint of 1 GB per rank (half random, half touched zeros), 2 ranks, to a warm tmpfs, and the
-restart from it:   checkpoint.py [--mpi openmpi mpich] [--rounds 5] [--bytes N] [--dir /dev/shm]
+"""Measures a synchronous checkpoint of 1 GB per rank (half random, half written zeros) on 2 ranks, to a warm tmpfs, and the restart from
+it:   checkpoint.py [--mpi openmpi mpich] [--rounds 5] [--bytes N] [--dir /dev/shm]
 
-  stall      as `cropdl checkpoint` tells it, and as the program saw it (the longest gap between steps around it)
-  image      of the larger rank
-  restart    from the start of the launcher to the first new step, the same program's native start-up (launcher to first
-             step, with next to no memory) taken off"""
+  stall      as `cropdl checkpoint` reports it, and as the program sees it (the longest gap between steps around it)
+  image      size of the larger rank's image
+  restart    from the launcher's start to the first new step, minus the program's native start-up (from the launcher's
+             start to the first step, with almost no memory)"""
 
 import argparse
 import os
@@ -47,7 +47,7 @@ def measure(mpi, rounds, size):
             job = place.start(command + steps)
             job.wait_for_step(200)
             if number < 0:
-                take_checkpoint(place, job)  # the tmpfs' pages, too, are warmed by this one
+                take_checkpoint(place, job)  # this also warms the tmpfs's pages
             before = Log(job.log).last_step()
             version, text, _ = take_checkpoint(place, job)
             job.wait_for_step(Log(job.log).last_step() + 50)

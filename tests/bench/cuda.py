@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""CUDA programs under CropDL against the same on the same software GPU without it, in alternating pairs with a noise row, as run.py
-does it for MPI:   cuda.py [--pairs 11] [--only calls train checkpoint] [--rounds 5] [--bytes N] [--dir /dev/shm]
+"""Compares CUDA programs under CropDL with the same programs on the same software GPU without it, in alternating pairs with a noise row, as
+run.py does for MPI:   cuda.py [--pairs 11] [--only calls train checkpoint] [--rounds 5] [--bytes N] [--dir /dev/shm]
 
-  calls        of the runtime and the driver (cuda_calls.cu)
-  nccl         calls of NCCL (nccl_calls.cu)
+  calls        runtime and driver calls (cuda_calls.cu)
+  nccl         NCCL calls (nccl_calls.cu)
   train        a step of tests/apps/cuda/checkpoint/trainer.cu, 2 ranks, NCCL
   checkpoint   of 1 GB of device memory, half random and half zeros, to a warm tmpfs, and the restart from it"""
 
@@ -16,7 +16,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "driver")]
-os.environ["CROPDL_SOFTWARE_GPU_FRESH"] = "zeros"  # as users have it
+os.environ["CROPDL_SOFTWARE_GPU_FRESH"] = "zeros"  # the users' default
 from checkpoint import first_step_after, median  # noqa: E402
 from driver import SOURCE, Failure, Log, Place, app, expect, stall_of, take_checkpoint, tool  # noqa: E402
 from run import Measurement, compare, mpirun, printed, show, training_step  # noqa: E402
@@ -53,7 +53,7 @@ def checkpoints(program, rounds, size):
             job = place.start(run + arguments, environment=QUIET)
             job.wait_for_step(200)
             if number < 0:
-                take_checkpoint(place, job)  # the tmpfs' pages, too, are warmed by this one
+                take_checkpoint(place, job)  # this also warms the tmpfs's pages
             before = Log(job.log).last_step()
             version, text, _ = take_checkpoint(place, job)
             job.wait_for_step(Log(job.log).last_step() + 50)
@@ -77,7 +77,7 @@ def checkpoints(program, rounds, size):
 
 
 def resident(job):
-    """Bytes of memory that are the process' own (proportional, swap does not count)."""
+    """Bytes of memory that belong to the process (proportional set size, without swap)."""
     pids = job.ranks()
     expect(len(pids) == 1, f"{len(pids)} processes")
     with open(f"/proc/{pids[0]}/smaps_rollup") as rollup:

@@ -1,5 +1,5 @@
-// Much device memory, half of it random and half of it zeros that were written, and a step (a small kernel)
-// each millisecond:   cuda_bulk --bytes N --log FILE ...
+// Much device memory, half of it random and half written zeros, and a step (a small kernel) every
+// millisecond:   cuda_bulk --bytes N --log FILE ...
 #include <algorithm>
 
 #include "../apps/cuda/checkpoint/saved.h"

@@ -1,4 +1,4 @@
-// Times calls of NCCL: of one communicator with one member, so that no other is waited for.
+// Times NCCL calls on a communicator with one member, so that no peer is waited for.
 #include <nccl.h>
 
 #include "timed_calls.h"

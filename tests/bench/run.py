@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Compares native runs with runs under CropDL: pairs in alternating order, after one discarded warm-up of each, beside a
-second native run that shows the noise. Prints, per quantity, the medians, their ratio, the added time, and the same for
-native against native.
+"""Compares native runs with runs under CropDL: pairs in alternating order after one discarded warm-up of each, plus a second native run
+that shows the noise. Prints, per quantity, the medians, their ratio, the added time, and the same for native against native.
 
   run.py [--pairs 21] [--mpi openmpi mpich] [--only calls train numpy mmap] [--json FILE]
   run.py --mpi openmpi --only interval [--length 1]
 
-`interval`: whole runs, of a minute or so each, with the versions that are taken by default; with --length 2 they are twice as long.
+`interval`: whole runs of about a minute, with the versions taken by default; with --length 2 they are twice as long.
 
 Needs a quiet machine with at least two cores."""
 
@@ -31,12 +30,12 @@ def program(name):
 
 
 def mpirun(mpi):
-    # Bound to a core each, as a launcher does by default for two ranks: unbound ranks that meet on a core are noise.
+    # Each rank is bound to a core, the launcher's default for two ranks: unbound ranks sometimes share a core, which is noise.
     return ["mpirun.openmpi", "-n", "2"] if mpi == "openmpi" else ["mpirun.mpich", "-bind-to", "core", "-n", "2"]
 
 
 def end_of(process, seconds):
-    """Waits for it to the moment. (Popen.wait with a time-out looks after 0.5, 1.5, 3.5, 7.5 ms, and so on.)"""
+    """Waits for the end without delay. (Popen.wait with a time-out polls after 0.5, 1.5, 3.5, 7.5 ms, and so on.)"""
     fd = os.pidfd_open(process.pid)
     try:
         expect(select.select([fd], [], [], seconds)[0], f"still running after {seconds} s: {process.args}")
@@ -45,10 +44,10 @@ def end_of(process, seconds):
 
 
 class Measurement:
-    """One program that reports one or more quantities, in nanoseconds."""
+    """A program that reports quantities in nanoseconds."""
 
     def __init__(self, launch, command, read, environment=None, natively=(), options=(), interval="0"):
-        """`natively`: what starts the program without CropDL (scripts/software-gpu); `options`: cropdl-run's."""
+        """`natively`: the command that starts the program without CropDL (scripts/software-gpu); `options`: cropdl-run's."""
         self.launch, self.command, self.read, self.environment = launch, command, read, environment or {}
         self.natively, self.options = list(natively), ["--interval", interval, *options]
 
@@ -80,7 +79,7 @@ def wall(name):
 
 
 def whole_run(name, notes):
-    """Under CropDL the versions that there were, and what was told of the interval, go to `notes`."""
+    """Under CropDL, appends the number of versions and the messages about the interval to `notes`."""
     def read(job, place, seconds):
         if tool("cropdl-run") in job.command:
             told = re.findall(r"cropdl: (a version every .*)", job.output())
@@ -90,11 +89,11 @@ def whole_run(name, notes):
 
 
 def with_versions(mpi, length):
-    """The programs of `interval`, with what their runs noted."""
+    """The programs for `interval`, with the notes of their runs."""
     gradients = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "suites", "foreign", "gradients.py")
     programs = [("trainer", [app(f"{mpi}/train"), "--epochs", str(round(75 * length)), "--log", "@"], {}),
                 ("1_GB_of_state", [program(f"{mpi}/bulk"), "--bytes", "1000000000", "--steps", str(round(55_000 * length)), "--log", "@"], {})]
-    if mpi == "openmpi" and os.path.isdir("/usr/lib/python3/dist-packages/torch"):  # Debian's mpi4py is Open MPI's
+    if mpi == "openmpi" and os.path.isdir("/usr/lib/python3/dist-packages/torch"):  # Debian's mpi4py is built for Open MPI
         programs.append(("pytorch", ["/usr/bin/python3", gradients, str(round(500 * length))], {"OMP_NUM_THREADS": "1"}))
     elif mpi == "openmpi":
         print("pytorch is left out: apt-get install -y --no-install-recommends python3-torch")

@@ -1,5 +1,4 @@
-// What the software device takes: a launch, a copy, a product in kernels, one of cuBLAS. Prints one line
-// each.
+// Times the software GPU: a launch, a copy, a matrix product by kernels, one by cuBLAS. Prints one line each.
 #include <cublas_v2.h>
 
 #include <algorithm>
@@ -25,7 +24,7 @@ __global__ void multiply(const float* a, const float* b, float* c) {
 }
 
 template <class F>
-double fastest(F run) {  // of several, in seconds
+double fastest(F run) {  // the fastest of several runs, in seconds
   double best = 1e9;
   for (int round = 0; round < 9; round++) {
     const auto begin = std::chrono::steady_clock::now();

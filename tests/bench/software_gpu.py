@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures the software GPU: launches, copies and products, and the CUDA trainer's run (docs/software-gpu.md):   software_gpu.py
-[--nvcc /usr/local/cuda/bin/nvcc] [--no-training]"""
+"""Measures the software GPU: launches, copies, products, and a run of the CUDA trainer (docs/software-gpu.md):   software_gpu.py [--nvcc
+/usr/local/cuda/bin/nvcc] [--no-training]"""
 
 import argparse
 import os

@@ -1,5 +1,5 @@
-/* Threads to be stopped: --threads N beside main, each of which, by --kind, waits (for a condition), sleeps,
-   or computes. Main steps every millisecond or so. */
+/* Threads for measuring stops: --threads N besides main, each of which, by --kind, waits for a condition,
+ * sleeps, or computes. Main makes a step about every millisecond. */
 #include <pthread.h>
 #include <string.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures what it takes to stop a program's threads, and to look at them: with 64 beside main, by what they are
-doing, against the same program without threads, how long it takes until all have stopped, and the stall:   threads.py [--threads 64] [--rounds 21] [--dir /dev/shm]"""
+"""Measures the time to stop and inspect a program's threads: 64 threads besides main, by their activity, compared with the same program
+without threads; the time until all have stopped, and the stall:   threads.py [--threads 64] [--rounds 21] [--dir /dev/shm]"""
 
 import argparse
 import os
@@ -15,13 +15,13 @@ PROGRAM = os.path.join(BUILD, "tests", "bench", "plain", "threads")
 
 
 def measure(threads, kind, rounds):
-    """Of each checkpoint how long the stop took, and the stall, in milliseconds."""
+    """For each checkpoint, the time of the stop and the stall, in milliseconds."""
     with Place("threads") as place:
         job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", PROGRAM, "--threads", str(threads), "--kind", kind,
                            "--steps", "100000000", "--log", place.path("log")])
         job.wait_for_step(50)
         stalls = []
-        for number in range(-2, rounds):  # two to warm up
+        for number in range(-2, rounds):  # two for warm-up
             _, text, _ = take_checkpoint(place, job)
             if number >= 0:
                 stalls.append(1e3 * stall_of(text))

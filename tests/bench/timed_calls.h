@@ -1,5 +1,5 @@
-// What programs that time calls on a device share: prints `NAME NANOSECONDS`, the median over batches of the
-// mean time of a call. The device is waited for between batches, outside the time.
+// Shared by the programs that time device calls: prints `NAME NANOSECONDS`, the median over batches of the
+// mean time of a call. Between batches it waits for the device, outside of the measured time.
 #pragma once
 
 #include <cuda_runtime.h>

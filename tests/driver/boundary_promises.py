@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about iterations: each shape of a main loop is found, a version is cut at the end of one, and says the number that
-the program itself counts; before and behind a restart."""
+"""Iterations: each shape of a main loop is recognised, a version is cut at the end of an iteration, and its iteration number is the one
+that the program counts, before and after a restart."""
 
 import json
 import os
@@ -11,11 +11,12 @@ from cuda_checkpoint_promises import WAYS, program_of, saved_on
 from driver import (SOURCE, Log, Place, app, check_continued, check_whole, expect, iteration_of, logs_of, metadata_of, promise_main, seeded, take_checkpoint,
                     tool)
 
-# How many steps each shape of a loop has made when its iterations must be known.
+# After how many steps the iterations of each shape of loop must be known.
 SHAPES = {
     "plain": 8, "work_between_calls": 8, "one_call": 16, "equal_layers": 8, "overlapped_buckets": 8, "accumulation": 8, "evaluation": 10, "long_evaluation": 50,
     "first_rank_evaluates": 10, "small_last_batch": 12, "alternating": 8, "nested": 14, "random_lengths": 40, "pipeline": 16,
-    "communicators": 8, "communicator_each_step": 46, "two_phases": 27}  # 46: three calls each, known by their places after some 130
+    # 46: three calls per iteration, recognised by their call sites after some 130 calls
+    "communicators": 8, "communicator_each_step": 46, "two_phases": 27}
 IN_PYTHON = {
     "gradients": 8, "flat_gradients": 12, "objects": 40, "accumulation": 8, "evaluation": 10, "last_batch": 12, "overlapped": 8, "alternating": 8,
     "lengths": 40, "pipeline": 16, "phases": 27}
@@ -23,7 +24,7 @@ ON_DEVICES = {"trainer": 8, "pipeline": 8}
 
 
 def cut_at_iterations(program, mpi, steps, shape="", options=(), more=60, ranks=2):
-    """`steps`: how many the program has made when its iterations must be known; `more`: those that it makes then."""
+    """`steps`: after how many steps the iterations must be known; `more`: steps after that."""
     rng = seeded()
     arguments = (["--shape", shape] if shape else []) + ["--steps", str(steps + more), "--pace", "8000"]
     with Place("loop") as place:
@@ -33,7 +34,7 @@ def cut_at_iterations(program, mpi, steps, shape="", options=(), more=60, ranks=
             job.wait_for_step(known + rng.randrange(6))
             version, _, _ = take_checkpoint(place, job)
             iteration = iteration_of(place, version)
-            if shape == "work_between_calls":  # nearly all moments are in the middle of an iteration
+            if shape == "work_between_calls":  # most random moments are in the middle of an iteration
                 begun = [metadata_of(place.version_path(version, f"rank-{r}.img"))["iterations"]["symbols"] for r in range(ranks)]
                 expect(begun == [0] * ranks, f"cut in the middle of iteration {iteration + 1}: {begun} of its calls were begun")
             job.kill_running()
@@ -41,7 +42,7 @@ def cut_at_iterations(program, mpi, steps, shape="", options=(), more=60, ranks=
             again = place.restart(mpi, ranks)
             known = again.wait_for_step(iteration + 5)
             for old, new in zip(before, logs_of(again.log, ranks)):
-                # The line of the last step may be written just behind the cut.
+                # The line of the last step may be written just after the cut.
                 check_continued(old, new, again.own_since, iteration - 1, iteration)
             job = again
         job.finish()
@@ -63,8 +64,8 @@ def functions_of(program):
 
 
 def calls_are_shown():
-    """Those of an iteration, with the functions of the program that make them, on each rank; and behind a restart at once. In another
-    user's store without names, for which the program has to be opened."""
+    """`cropdl inspect` shows the collectives of an iteration, with the program's functions that call them, for each rank, also right after
+    a restart. In a store that others can write to, it shows no symbols, since it would have to open the program that the store names."""
     with Place("calls") as place:
         job = place.run("openmpi/loops", ("--shape", "communicators", "--steps", "100000", "--pace", "8000"), "openmpi", 2)
         job.wait_for_step(8)
@@ -80,7 +81,7 @@ def calls_are_shown():
                 functions = functions_of(app("openmpi/loops"))
                 names = [call["symbol"].partition("+")[0] for call in calls]
                 expect(set(names) <= set(functions) and len({call["symbol"] for call in calls}) > 1, f"{calls}")
-                # Both are of the same instruction: offsets in the file and addresses differ by whole pages.
+                # Both refer to the same instruction: file offset and address differ by whole pages.
                 begins = [call["offset"] - int(call["symbol"].partition("+")[2], 16) for call in calls]
                 expect(all((begin - functions[name]) % 4096 == 0 for begin, name in zip(begins, names)), f"{calls} {functions}")
             job = place.restart("openmpi", 2)
@@ -89,7 +90,7 @@ def calls_are_shown():
         text = place.ask([tool("cropdl"), "inspect", place.store])[1]
         lines = [line for line in text.splitlines() if line.startswith("  MPI_")]
         expect("iteration of rank 0: 4 collectives" in text and all("(loops)" in line for line in lines) and len(lines) > 1, text)
-        os.chmod(place.store, 0o777)  # others may have put anything there
+        os.chmod(place.store, 0o777)  # others may have put a hostile file name there
         text = place.ask([tool("cropdl"), "inspect", place.store])[1]
         expect("(loops)" not in text and ", loops+0x" in text, text)
 

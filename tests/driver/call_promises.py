@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Promises about system calls as such: what stands between a program and the kernel answers as the kernel does."""
+"""System calls that CropDL intercepts return what the kernel returns."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ PROMISES = {}
 
 
 def answers_as_natively(program, arguments=(), attempts=1):
-    """Line by line as natively, and in every later step, restarted twice."""
+    """Every line of output equals the native run's, in every step, over two restarts."""
     with Place(program) as place:
         once = (*arguments, "--steps", "1", "--pace", "1000", "--log", place.path("log"))
         status, wanted, _ = place.ask([app(f"plain/{program}"), *once])
@@ -31,7 +31,7 @@ PROMISES["calls.children_that_share_descriptors_open_the_program_s"] = lambda: s
 
 
 def undisturbed_by_refusals():
-    """Checkpoints that are refused anyway do not interrupt calls that the kernel would not make again."""
+    """Checkpoints that are refused anyway do not interrupt system calls that the kernel would not restart."""
     with Place("limits") as place:
         arguments = ("--steps", "12", "--pace", "1000")
         reference = native(place, "plain/time_limits", arguments)

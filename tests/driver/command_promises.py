@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises of the commands: what cannot be saved is refused by name while the program runs on, triggers work, bad input
-gets one clear line and loses nothing."""
+"""The commands: what cannot be saved is refused with a line that names it while the program continues, triggers work, and bad input gets
+one clear line and loses nothing."""
 
 import hashlib
 import html.parser
@@ -25,7 +25,7 @@ PROMISES = {}
 promise = keeper_of(PROMISES)
 
 
-LONG = ("--steps", "100000", "--pace", "20000")  # of programs that are killed
+LONG = ("--steps", "100000", "--pace", "20000")  # for programs that are killed
 MIDDLE = ("--steps", "120", "--pace", "20000")
 
 
@@ -39,8 +39,8 @@ def one_line(text):
 # --- Refusals ----------------------------------------------------------------------------------------------------
 
 def refused(program, what, words, mpi="none", ranks=1):
-    """While `what` is held, the checkpoint is refused by exactly these words; then it is possible; the program ends with the
-    undisturbed run's result."""
+    """While the program holds `what`, the checkpoint is refused in exactly these words. Afterwards it succeeds, and the program ends with
+    the undisturbed run's result."""
     name = f"{'plain' if mpi == 'none' else mpi}/{program}"
     with Place("refused") as place:
         arguments = (what,) + MIDDLE
@@ -134,7 +134,7 @@ def kill_and_restart_once(place, job, mpi, ranks, reference):
 
 
 def preload(mpi, wrap):
-    """Through LD_PRELOAD, set by the launcher's own option; with `wrap` the program is exec'ed by a shell script."""
+    """Through LD_PRELOAD, set by the launcher's own option. `wrap`: a shell script starts the program by exec."""
     with Place("preload") as place:
         reference = native(place, f"{mpi}/torture", MIDDLE, mpi, 2)
         place.store = place.path("cropdl.ckpt")  # the default, in the working directory
@@ -223,8 +223,8 @@ for _mpi in ("openmpi", "mpich"):
 
 @promise("trigger.program_s_own_sigusr1_handler_is_left_to_it")
 def own_handler():
-    """signals.c counts every SIGUSR1 it gets and checks the number: one more would make it fail, one that is taken for
-    a checkpoint would make a version."""
+    """signals.c counts the SIGUSR1 that it gets and checks the number. One too many makes it fail; one taken as a trigger would make a
+    version."""
     with Place("own") as place:
         job = place.run("plain/signals", ("--steps", "30", "--pace", "10000"))
         job.wait_for_step(3)
@@ -253,7 +253,7 @@ def interval_after_restart():
 
 
 def request_while_restarting(mpi, ranks):
-    """Requests from the restart's first moment on: refused or done, but the run goes on."""
+    """Requests from the first moment of a restart on: each is refused or succeeds, and the run continues."""
     name = f"{'plain' if mpi == 'none' else mpi}/{'plain' if mpi == 'none' else 'torture'}"
     with Place("early") as place:
         arguments = ("--steps", "60", "--pace", "20000")
@@ -277,7 +277,7 @@ for _mpi, _ranks in (("none", 1), ("openmpi", 2), ("mpich", 2)):
         lambda m=_mpi, r=_ranks: request_while_restarting(m, r))
 
 
-# A Python program that sleeps for so many seconds: long enough for the automatic interval, which is 10 s at least.
+# A Python program that sleeps for that many seconds: longer than the automatic interval, which is 10 s at least.
 SLEEPS = "import os, sys, time\nend = time.monotonic() + float(sys.argv[1])\n{}while time.monotonic() < end: time.sleep(0.02)\nprint('done')"
 
 
@@ -297,7 +297,8 @@ def unasked():
 
 @promise("trigger.by_default_versions_come_by_themselves")
 def by_default():
-    """Also after a restart. How soon depends on what one costs, a hundredth of the time: half a second on a busy machine."""
+    """Also after a restart. The interval depends on the cost of a checkpoint, which may take a hundredth of the time: half a second on a
+    busy machine."""
     with Place("default") as place:
         job = sleeper(place, 6000)
         wait_for_versions(place, job, 1, 100)
@@ -330,7 +331,7 @@ def interval_0_at_restart():
         job = place.run("plain/plain", ("--steps", "2000", "--pace", "10000"), options=("--interval", "0.3"))
         wait_for_versions(place, job, 1)
         job.kill_running()
-        for options in (("--interval", "0"), ()):  # and is itself kept
+        for options in (("--interval", "0"), ()):  # and is kept over a restart
             had = place.versions()
             job = place.restart(options=options)
             job.wait_for_step(Log(job.log).last_step() + 3)
@@ -370,7 +371,7 @@ def two_requests():
 
 
 def says_what_it_waits_for(mpi):
-    """Rank 0 has begun a collective, and rank 1 begins it only when the command has said that."""
+    """Rank 0 has entered a collective; rank 1 enters it only after the command has printed that it waits for it."""
     with Place("waits") as place:
         job = place.run(f"{mpi}/begun_early", (place.path("now"), "--steps", "8", "--pace", "1000"), mpi, 2)
         end = time.monotonic() + PATIENCE
@@ -380,7 +381,7 @@ def says_what_it_waits_for(mpi):
         asked = subprocess.Popen([tool("cropdl"), "checkpoint", place.store], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True)
         try:
-            # Nothing else ends the wait but the bound of the first attempt, which is told.
+            # Only the time limit of the first attempt, which is printed, ends the wait.
             ready, _, _ = select.select([asked.stderr], [], [], PATIENCE)
             said = asked.stderr.readline() if ready else ""
             expect(re.fullmatch(r"cropdl: waiting for \d+ s: rank 1 has not reached a collective that rank 0 has begun "
@@ -404,7 +405,7 @@ for _mpi in ("openmpi", "mpich"):
 # --- Metrics -----------------------------------------------------------------------------------------------------
 
 def samples(path):
-    """{name: (type, value)} of a file in Prometheus' text format, and its labels; None while there is no file."""
+    """({name: (type, value)}, labels) of a file in Prometheus' text format; None while the file is missing."""
     try:
         with open(path) as f:
             text = f.read()
@@ -446,7 +447,7 @@ def metrics_of_job():
     with Place("metrics") as place:
         file = place.path("job.prom")
         job = place.run("openmpi/loops", ("--shape", "plain", "--steps", "300", "--pace", "20000"), "openmpi", 2,
-                        options=("--interval", "1", "--metrics", "job.prom"))  # a path in the current directory
+                        options=("--interval", "1", "--metrics", "job.prom"))  # a path relative to the current directory
         found, _ = wait_for_samples(file, job, lambda all: True, "no file")
         expect(found["cropdl_up"] == ("gauge", 1), f"{found}")
         found, labels = wait_for_samples(file, job, lambda all: all["cropdl_versions_total"][1] >= 2 and "cropdl_iteration_seconds" in all,
@@ -522,7 +523,7 @@ def documented():
 
 
 def check_documented(objects, seen, kind, value, where):
-    """That the value is of that type of docs/cli.md, with exactly the members that stand there. `seen`: objects that there were."""
+    """The value has that type of docs/cli.md, and exactly the documented members. `seen` collects the objects found."""
     if kind.endswith(" or null"):
         if value is None:
             return
@@ -544,7 +545,7 @@ def check_documented(objects, seen, kind, value, where):
 
 
 def check_inspection(place, told, version):
-    """What `cropdl inspect --json` tells of tests/apps/plain/memory.c adds up to the image, and is what that program has."""
+    """`cropdl inspect --json` on tests/apps/plain/memory.c: the parts add up to the image, and match that program."""
     (image,) = told["images"]
     on_disk = os.path.getsize(place.version_path(version["version"], "rank-0.img"))
     stored = sum(one["stored"] for one in told["memory"])
@@ -667,13 +668,13 @@ def json_as_documented():
 
 
 def options_of(command):
-    """Long options, as --help lists them."""
+    """Long options listed by --help."""
     text = subprocess.run(command + ["--help"], check=True, capture_output=True, text=True).stdout
     return {name for names in re.findall(r"^  (-\S+)", text, re.MULTILINE) for name in names.split(",") if name.startswith("--")}
 
 
 def completed(name, words):
-    """What bash offers for the last of the words."""
+    """bash's completions of the last word."""
     script = os.path.join(BUILD, "share/bash-completion/completions", name)
     program = f'source {script}; COMP_WORDS=({" ".join(words)} ""); COMP_CWORD={len(words) - 1}; _{name.replace("-", "_")}; echo "${{COMPREPLY[@]}}"'
     done = subprocess.run(["bash", "-u", "-c", program], capture_output=True, text=True, cwd="/")
@@ -694,7 +695,8 @@ def pages():
             expect(completed(name, [name, '""']) == set(commands), f"{name}: other commands, wanted {commands}")
         for command in commands:
             options = options_of([tool(name), command])
-            offered = completed(name, [name, command, *(["DIR"] if command != "run" else []), "--"])  # a program's options are its own
+            # after `--`, options belong to the program
+            offered = completed(name, [name, command, *(["DIR"] if command != "run" else []), "--"])
             expect(offered == options, f"{name} {command} DIR --: {offered}, wanted {options}")
             section = text.partition(f"\n.SS {command}\n")[2].partition("\n.S")[0]
             told = {one.replace("\\-", "-") for one in re.findall(r"\\fB(\\-\\-[a-z\\-]+)\\fR", section)}
@@ -715,7 +717,7 @@ def pages():
 # --- The store ---------------------------------------------------------------------------------------------------
 
 def made_store(place, versions=2, program="plain/memory"):
-    """A store with versions of a killed one-rank program."""
+    """A store with versions of a one-rank program, which was killed."""
     job = place.run(program, LONG)
     job.wait_for_step(3)
     for _ in range(versions):
@@ -730,7 +732,8 @@ def forge(directory, kind, value):
 
 
 class Page(html.parser.HTMLParser):
-    """A page of `cropdl report`: every element is closed in order. Texts of headings, cells, and of the titles in each plot."""
+    """Parser of a page of `cropdl report`: every element is closed in order. Collects the texts of headings and cells, and the titles in
+    each plot."""
 
     def __init__(self, text):
         super().__init__()
@@ -776,7 +779,7 @@ def amount(size):
 
 
 def reported(place):
-    """The page of the store, and its text."""
+    """The parsed page of the store, and its text."""
     status, text, _ = place.ask([tool("cropdl"), "report", place.store])
     expect(status == 0, f"{status}: {text}")
     with open(place.path("cropdl-report.html")) as f:
@@ -806,7 +809,7 @@ def report_shows():
                    row["Memory"] == amount(version["memory"]) and row["Ranks"] == "1" and row["Iteration"] == "-", f"{row}: {version}")
         expect(page.texts["h1"] == ["memory"] and page.texts["b"][:2] == ["2", amount(sum(one["bytes"] for one in told))], f"{page.texts}")
         expect(any(app("plain/memory") in text for text in page.texts["dd"]), f"{page.texts['dd']}")
-        expect(len(page.plots) in (2, 3), f"{len(page.plots)} plots")  # none of iterations, which the program has not
+        expect(len(page.plots) in (2, 3), f"{len(page.plots)} plots")  # no plot of iterations, which the program does not have
         for output in ("store/page.html", place.path("store/v000001/page.html")):
             fails_in_one_line(place, [tool("cropdl"), "report", place.store, "--output", output], "lies in the store")
         fails_in_one_line(place, [tool("cropdl"), "report", place.store, "--output", place.path("nowhere/page.html")], "nowhere")
@@ -1030,7 +1033,7 @@ def second_job():
 
 
 def without_privileges(command):
-    """Modes of files bind root, too, when it has no capabilities. (Another user may not even come to the build directory.)"""
+    """Without capabilities, file modes apply to root too. (Another user may have no access to the build directory.)"""
     return (["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"] if os.geteuid() == 0 else []) + command
 
 
@@ -1045,7 +1048,7 @@ def not_writable():
 # --- A version that cannot be continued here, and a store that must stay as it is ----------------------------------
 
 def fingerprint(directory):
-    """Names, modes and contents of everything in it, but for the lock and for where the running job listens."""
+    """Names, modes and contents of everything in the store, except the lock and the file with the running job's address."""
     told = {}
     for path, _, files in os.walk(directory):
         told[os.path.relpath(path, directory)] = stat.S_IMODE(os.stat(path).st_mode)
@@ -1060,8 +1063,8 @@ def fingerprint(directory):
 
 
 def refused_here(place, command, *words, environment=None, lines=1):
-    """A restart that must be refused: a nonzero status, one line that has the words (the first of `lines`: one for each
-    version that was tried, and the conclusion), and the store as it was."""
+    """The restart is refused with a nonzero status, one line that contains the words (the first of `lines`: one per version that was tried,
+    plus the conclusion), and the store is unchanged."""
     before = fingerprint(place.store)
     status, text, _ = place.ask(command, environment=environment)
     expect(status != 0, f"restarted what cannot be: {text}")
@@ -1077,7 +1080,7 @@ def refused_here(place, command, *words, environment=None, lines=1):
 
 
 def forged(kind, value, *words, lines=1, program="plain/memory", environment=None):
-    """A version that another CropDL, or another machine, would have written."""
+    """A version as another CropDL or another machine would have written it."""
     with Place("forged") as place:
         made_store(place, 1, program)
         forge = os.path.join(BUILD, "tests", "driver", "forge_version")
@@ -1097,7 +1100,7 @@ promise("bad_input.image_with_functions_that_are_unknown_here")(
 promise("bad_input.cpu_feature_that_is_missing_here")(lambda: forged("image-cpu-feature", "avx4096", "CPU", "avx4096"))
 promise("bad_input.image_of_a_cpu_with_other_vector_registers")(
     lambda: forged("image-vector-bytes", "1000", "vector registers", "1000 there"))
-# Its half of CropDL reads and writes FS and GS bases by instructions.
+# The lower half there used the FSGSBASE instructions.
 promise("bad_input.image_of_a_version_that_needs_fsgsbase_on_a_machine_without")(
     lambda: forged("image-without", "knows_fsgsbase", "CPU", "fsgsbase", environment={"CROPDL_NO_FSGSBASE": "1"}))
 
@@ -1115,7 +1118,7 @@ def window_taken():
 
 
 def only_under(mpi, other, program, *words):
-    """What one MPI has and the other one lacks: a restart under that is refused."""
+    """Something that one MPI has and the other lacks: a restart under the other is refused."""
     with Place("onlyone") as place:
         arguments = ("--steps", "60", "--pace", "20000")
         reference = native(place, f"{mpi}/{program}", arguments, mpi, 2)
@@ -1124,7 +1127,7 @@ def only_under(mpi, other, program, *words):
         take_checkpoint(place, job)
         job.kill_running()
         refused_here(place, launcher(other, 2) + [tool("cropdl-restart"), place.store], *words)
-        job = place.restart(mpi, 2)  # nothing is lost by having tried
+        job = place.restart(mpi, 2)  # the refusal lost nothing
         job.finish()
         check_results(job, reference, 2)
 
@@ -1150,9 +1153,9 @@ def restart_not_writable():
 
 @promise("bad_input.disk_full_keeps_older_versions_and_the_program_running")
 def disk_full():
-    """The store is a small tmpfs in a mount namespace of its own (as root, or in a user namespace)."""
+    """The store is a small tmpfs in its own mount namespace (as root, or in a user namespace)."""
     name = "bad_input.disk_full_keeps_older_versions_and_the_program_running"
-    if os.environ.get("CROPDL_TEST_NAMESPACE") != "1":  # all of this again, inside
+    if os.environ.get("CROPDL_TEST_NAMESPACE") != "1":  # run this test again, inside
         unshare = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
         environ = dict(os.environ, CROPDL_TEST_NAMESPACE="1")
         status = subprocess.run(unshare + [sys.executable, os.path.abspath(__file__), name], env=environ).returncode
@@ -1164,13 +1167,13 @@ def disk_full():
         job = place.run("plain/grow", ("--steps", "100", "--pace", "40000"))  # a megabyte more in each step
         job.wait_for_step(5)
         first, _, bounds = take_checkpoint(place, job)
-        job.wait_for_step(60)  # by now it has far more memory than the store has room
+        job.wait_for_step(60)  # the program now has far more memory than the store has room
         status, text, _ = place.checkpoint()
         expect(status != 0, f"succeeded: {text}")
         one_line(text)
         expect(place.versions() == [first], f"versions {place.versions()}, wanted {[first]}")
         step = Log(job.log).last_step()
-        job.wait_for_step(step + 5)  # training goes on
+        job.wait_for_step(step + 5)  # the program continues
         job.kill_running()
         before = Log(job.log)
         job = place.restart()
@@ -1210,13 +1213,13 @@ def leftovers():
 # --- At a terminal -----------------------------------------------------------------------------------------------
 
 def at_terminal(place, options, steps=120, read=True):
-    """What a job writes to the terminal that is its standard error; its standard output goes elsewhere. Read until the job has
-    ended, or not at all: then nothing more fits in."""
+    """Runs a job whose standard error is a terminal and whose standard output goes elsewhere. Returns what it wrote to the terminal, read
+    until the job has ended; read=False: never read, so that the terminal's buffer fills up."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(place.root)
-        os.closerange(3, 1024)  # what the test was started with is not the program's
-        termios.tcsetwinsize(2, (24, 120))  # in 80 columns not each line has its end
+        os.closerange(3, 1024)  # the program shall not inherit descriptors of the test
+        termios.tcsetwinsize(2, (24, 120))  # wide enough for the whole line
         os.set_blocking(2, read)
         while not read:
             try:
@@ -1232,7 +1235,7 @@ def at_terminal(place, options, steps=120, read=True):
         while read:
             try:
                 got = os.read(terminal, 4096)
-            except OSError:  # EIO: nobody has it open any more
+            except OSError:  # EIO: the last writer has closed the terminal
                 break
             if not got:
                 break
@@ -1271,7 +1274,7 @@ def quiet():
 
 @promise("command.log_of_json_has_an_object_on_each_line")
 def log_of_json():
-    """Of a job, of a restart that falls back, and of `cropdl`."""
+    """The lines of a job, of a restart that falls back to an older version, and of `cropdl`."""
     def objects(job):
         lines = [json.loads(line) for line in job.output().splitlines()]
         expect(lines and all(set(line) - {"rank"} == {"time", "from", "text"} for line in lines), f"{lines}")
@@ -1283,7 +1286,7 @@ def log_of_json():
         for _ in range(2):
             take_checkpoint(place, job)
         wait_for_output(job, "a version every")
-        told = objects(job)  # before the launcher has something to say
+        told = objects(job)  # before the launcher prints something of its own
         job.kill_running()
         expect(told[0][0] == "cropdl" and told[0][1].startswith("a version every"), f"{told}")
         newest = place.versions()[-1]
@@ -1300,7 +1303,7 @@ def log_of_json():
 
 @promise("command.terminal_that_nobody_reads_stops_nothing")
 def full_terminal():
-    """Versions are taken, and the program comes to its end."""
+    """Versions are taken and the program ends normally, although nobody reads its terminal."""
     with Place("full") as place:
         at_terminal(place, ("--interval", "0.2"), read=False)
         check_whole(Log(place.path("log")))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about MPI as the program sees it: a program's own look at error classes, handlers, attributes, hints and
-statuses is the same natively and under cropdl-run. The long form are the suites of tests/suites."""
+"""MPI as the program sees it: error classes, handlers, attributes, hints and statuses are the same natively and under cropdl-run. The long
+form are the suites of tests/suites."""
 
 import sys
 
@@ -12,7 +12,7 @@ MPIS = ("openmpi", "mpich")
 
 
 def same_output(program, mpi, arguments=(), least=1, ranks=1):
-    """Standard output and exit status are those of a native run."""
+    """Standard output and exit status equal those of a native run."""
     with Place("conform") as place:
         outputs = []
         for prefix in ([], [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"]):

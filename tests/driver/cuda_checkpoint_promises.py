@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Promises about CUDA programs (tests/apps/cuda/checkpoint) on the software device: each is checkpointed at random moments, killed and
-restarted, in chains; its digest must be the undisturbed native run's. What cannot be carried is refused by name, and nothing
-is lost without being missed: forge_memory takes it out of an image.
+"""CUDA programs (tests/apps/cuda/checkpoint) on the software GPU: each is checkpointed at random moments, killed and restarted, in chains;
+its digest must be the undisturbed native run's. What cannot be saved is refused with a line that names it. Losses never pass unnoticed:
+forge_memory removes parts of an image to test that.
 
-The short form kills few times; with CROPDL_TEST_LONG=1 it kills often, and takes everything out in turn. With CROPDL_TEST_DEVICE=real
-(scripts/gpu-test) the programs run on the machine's own devices."""
+The short form kills few times. With CROPDL_TEST_LONG=1 it kills often, and removes every part in turn. With CROPDL_TEST_DEVICE=real
+(scripts/gpu-test) the programs run on the machine's own GPUs."""
 
 import os
 import random
@@ -25,9 +25,10 @@ STEPS = ("--steps", "200", "--pace", "20000") if LONG else ("--steps", "50", "--
 DEVICE_MEMORY, DEVICE_VARIABLES = "1", "2"  # docs/image-format.md
 CUDA = "1"  # seam::kLibraryCudart
 QUIET = {"CROPDL_SOFTWARE_GPU_QUIET": "1"}
-# By how many calls a restart makes again what each rank has, in every step: none is lost, none piles up.
+# The number of recipes that a restart needs for each rank, the same at every step: none is lost, none accumulates.
 RECIPES = {"trainer": 37, "forms": 14, "found": 6, "driver_only": 8, "products": 19, "managed": 12, "variables": 23, "managed_variables": 11, "pools": 15,
-           "host_functions": 8, "two_threads": 10, "graphs": 14, "allocations": range(7, 10)}  # with a stream and an event at times
+           # a stream and an event exist only at some steps
+           "host_functions": 8, "two_threads": 10, "graphs": 14, "allocations": range(7, 10)}
 PROMISES = {}
 WAYS = built_ways()
 
@@ -37,17 +38,17 @@ def program_of(name, mpi="none", way="static"):
 
 
 def natively(ranks=1):
-    """What starts a program that is to run natively."""
+    """The command that starts a program natively."""
     return (SOFTWARE_GPU, "--devices", str(ranks), "--quiet") if ON_SOFTWARE else ()
 
 
 def saved_on(ranks=1):
-    """cropdl-run's options."""
+    """cropdl-run's options for the devices."""
     return (f"--software-gpu={ranks}",) if ON_SOFTWARE else ()
 
 
 def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chain=("same", "same"), recipes=None, devices=0, **named):
-    """`recipes`: how many each rank's image must have, if not as many as RECIPES says. `devices`: if not one for each rank."""
+    """`recipes`: how many each rank's image must have, if not RECIPES[name]. `devices`: how many, if not one per rank."""
     recipes = recipes or RECIPES.get(name)
     if LONG:
         chain = chain * 3
@@ -67,7 +68,7 @@ def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chai
 
 
 def promise(promised, name, mpi="none", ranks=1, way="static", **kwargs):
-    """Of a program that was built so."""
+    """A test of the program, if it was built in this way."""
     if way in WAYS.get(f"checkpoint-{name}", ()):
         PROMISES[promised] = lambda: on_the_device(name, mpi, ranks, way, **kwargs)
 
@@ -121,7 +122,7 @@ for _way in ("static", "shared"):
 promise("cuda.graphs_between_checkpoints", "graphs", attempts=200)
 promise("cuda.a_hundred_thousand_allocations", "allocations", chain=("same",))
 
-# Written from NVIDIA's documentation alone.
+# These programs were written from NVIDIA's documentation alone.
 for _mpi in ("openmpi", "mpich"):
     for _name, _what, _named in (
             ("halo", "stencil_with_halos_by_sends_and_receives", {}),
@@ -135,7 +136,7 @@ for _mpi in ("openmpi", "mpich"):
             ("comm_threads", "threads_that_hand_over_their_communicators", {}),
             ("nonblocking", "communicators_that_do_not_block", {"attempts": 200}),
             ("async_alloc", "memory_in_stream_order_behind_collectives", {}),
-            # Longer, since checkpoints of what waits for nobody are given up after 10 s and made again.
+            # Longer, since checkpoint attempts at work that waits for nothing are given up after 10 s and repeated.
             ("aborted", "communicators_that_are_aborted", {"arguments": ("--steps", "200", "--pace", "20000")}),
             ("late_making", "communicators_that_ranks_make_late", {"attempts": 20}),
             ("oddments", "what_programs_seldom_do_with_nccl", {})):
@@ -168,8 +169,8 @@ promise("cuda.long_kernels_far_ahead_of_the_host", "blind_ahead", arguments=(*ST
 
 
 def nothing_grows(name, each, alive, recipes, mpi="none", ranks=1):
-    """By what the program makes and destroys, so many of each in a step: what it had between two versions may have left room, but
-    the next one finds no more of it. `alive`: bytes of what it may just have."""
+    """A version does not grow by objects that the program made and destroyed before, `each` of every kind in a step. The second version may
+    still be larger than the first (space was allocated), the third not. `alive`: bytes that may just be in use."""
     program = program_of(name, mpi)
     arguments = ("--steps", "80", "--pace", "20000", "--each", str(each))
     with Place(name) as place:
@@ -183,20 +184,21 @@ def nothing_grows(name, each, alive, recipes, mpi="none", ranks=1):
             counts = recipes_of(place, version, ranks)
             print(f"step {step}: {sizes[-1] >> 10} KiB, {counts} recipes; {text}")
             expect(set(counts) <= set(recipes), f"recipes have piled up: {counts}")
-        expect(sizes[2] - sizes[1] < alive + 24 * each, f"the image has grown: {sizes}")  # a byte for each of them
+        expect(sizes[2] - sizes[1] < alive + 24 * each, f"the image has grown: {sizes}")  # less than about one byte per object
         job.kill_running()
         expect(goes_on(place, job.log, ranks, mpi) == reference[0].digest, "DIFFERENT")
 
 
-# 24 000 launches and 2 400 of each of memory, streams and events, and 40 times as many in the long form: a stream and an event at times.
+# 24 000 launches and 2 400 each of allocations, streams and events; 40 times as many in the long form. A stream and an event exist only at
+# times.
 PROMISES["cuda.nothing_grows_by_what_was_made_and_destroyed"] = lambda: nothing_grows("churn", 4000 if LONG else 100, 256 << 10, range(8, 11))
-if "static" in WAYS.get("checkpoint-nccl_churn", ()):  # 3 communicators each time: 1 900, and 144 000
+if "static" in WAYS.get("checkpoint-nccl_churn", ()):  # 3 communicators per iteration: 1 900 in all, 144 000 in the long form
     PROMISES["cuda.openmpi.communicators_leave_nothing_behind"] = lambda: nothing_grows("nccl_churn", 600 if LONG else 8, 32 << 10, range(3, 12), "openmpi", 2)
 
 
 # --- What stands in the way --------------------------------------------------------------------------------------
 
-HELD = {  # what it is, and why a checkpoint is refused while it is there
+HELD = {  # what the program has, and the words of the refusal
     "graph": "cudaStreamEndCapture: what it made cannot be saved",
     "executable_graph": "cudaGraphInstantiate: what it made cannot be saved",
     "capture": "cudaStreamBeginCapture: what it made cannot be saved",
@@ -207,17 +209,18 @@ HELD = {  # what it is, and why a checkpoint is refused while it is there
     "protected_memory": "cuMemHostRegister: of the registered memory at 0x<x> (4096 bytes) pages are unmapped, or protected (mprotect): unregister it before",
     "context": "cuCtxCreate_v4: there is a context besides the device's primary one",
 }
-if not ON_SOFTWARE:  # which has neither
+if not ON_SOFTWARE:  # the software GPU has neither
     HELD |= {"ipc_memory": "", "ipc_event": ""}
 
 
-FOR_GOOD = {"context", "failed_kernel"}  # after which nothing is saved any more
-STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel"}  # found out when the program stands still
+FOR_GOOD = {"context", "failed_kernel"}  # after these, no checkpoint succeeds any more
+STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel"}  # found only after the program was stopped
 SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
 
 
 def refused_while_held(what, words, program="held"):
-    """The checkpoint is refused by these words, once and soon, and the program goes on; when it has let go, it is saved and restarted."""
+    """The checkpoint is refused soon, in exactly these words, and the program continues. After it releases the object, it is saved and
+    restarted."""
     with Place(program) as place:
         arguments, small = (what, "--steps", "60", "--pace", "20000"), SMALL.get(what)
         reference = native(place, program_of(program), arguments, through=natively())
@@ -227,7 +230,7 @@ def refused_while_held(what, words, program="held"):
         if what not in FOR_GOOD and Log(job.log).last_step() >= 30:
             raise TooLate(f"the {what} may have been given up before the answer")
         if seconds >= 8:
-            too_late(f"that took {seconds:.1f} s")  # an attempt's bound is 10 s, and it is made again 19 times
+            too_late(f"that took {seconds:.1f} s")  # one attempt is limited to 10 s, and repeated 19 times
         check_refused(place, status, text.replace("checkpoint failed", "checkpoint refused") if what in STOPPED else text, words)
         if what in FOR_GOOD:
             job.finish()
@@ -252,7 +255,7 @@ for _what, _maker in (("flat", "cudaMallocArray"), ("box", "cudaMalloc3DArray"))
 # --- Restarts that cannot be --------------------------------------------------------------------------------------
 
 def stopped(place, name, arguments=STEPS, mpi="none", ranks=1, way="static", step=5, devices=None):
-    """A version of the program's, which is dead."""
+    """Takes a version of the program, then kills the program."""
     job = place.run(program_of(name, mpi, way), arguments, mpi, ranks, options=saved_on(devices or ranks))
     job.wait_for_step(step)
     version, _, _ = take_checkpoint(place, job)
@@ -261,7 +264,7 @@ def stopped(place, name, arguments=STEPS, mpi="none", ranks=1, way="static", ste
 
 
 def goes_on(place, log, ranks=1, mpi="none", environment=None, says=""):
-    """... and is restarted: nothing was lost by having tried. Its digest."""
+    """Restarts it: refused restarts before this one lost nothing. Returns the digest."""
     job = place.restart(mpi, ranks, environment=environment, log=log)
     job.finish()
     expect(re.search(says, job.output()), job.output())
@@ -271,7 +274,7 @@ def goes_on(place, log, ranks=1, mpi="none", environment=None, says=""):
 
 
 def refused_elsewhere(*words, environment, name="forms", mpi="none", ranks=1):
-    """On devices as the environment makes them the restart is refused, and on the former ones it is none."""
+    """On devices as in `environment` the restart is refused; on the original ones it succeeds afterwards."""
     with Place("elsewhere") as place:
         job, _ = stopped(place, name, mpi=mpi, ranks=ranks)
         refused_here(place, launcher(mpi, ranks) + [tool("cropdl-restart"), place.store], *words, environment=QUIET | environment)
@@ -296,7 +299,7 @@ if "checkpoint-trainer" not in LEFT_OUT:
 
 @named("cuda.versions_tell_of_their_device_memory")
 def told_device_memory():
-    """list, status and verify: how much of it there is, and of what device."""
+    """list, status and verify show how much device memory a version has, and of which device."""
     with Place("told") as place:
         job, version = stopped(place, "forms")
         amount = r"(\d+\.\d [kM]B)"
@@ -314,7 +317,7 @@ def told_device_memory():
 
 @named("cuda.device_of_the_same_architecture_goes_on", software_only=True)
 def same_architecture():
-    """More memory, more multiprocessors, not the devices that nobody used: another device, which a line names, and the same result."""
+    """More memory, more multiprocessors, or fewer unused devices: one line names the other device, and the result is the same."""
     with Place("another") as place:
         reference = native(place, program_of("forms"), STEPS, through=natively())
         job, _ = stopped(place, "forms", devices=2)
@@ -324,7 +327,7 @@ def same_architecture():
 
 
 def installed_copy(place):
-    """A CropDL of its own, of which files can be removed."""
+    """An installed copy of CropDL whose files can be removed."""
     os.mkdir(place.path("copy"))
     for folder in ("bin", "lib", "software-gpu"):
         os.mkdir(place.path(f"copy/{folder}"))
@@ -350,7 +353,7 @@ if "checkpoint-products" not in LEFT_OUT:
 
 @named("cuda.bad_input.no_device", software_only=True)
 def no_device():
-    """A version of a program that ran on software devices, where they are not installed."""
+    """The program ran on software devices; the restart's installation has none."""
     with Place("nodevice") as place:
         job, _ = stopped(place, "forms")
         there = installed_copy(place)
@@ -362,7 +365,7 @@ def no_device():
 # --- Nothing is lost silently -------------------------------------------------------------------------------------
 
 def forge(place, version, *words):
-    """(exit status, what it says)"""
+    """Returns (exit status, output)."""
     done = subprocess.run([os.path.join(BUILD, "tests", "driver", "forge_memory"), place.version_path(version), "0", *words], check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     expect(done.returncode in (0, 3), f"forge_memory {words}: {done.stdout}")
@@ -370,8 +373,8 @@ def forge(place, version, *words):
 
 
 def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, environment=None):
-    """One after the other is taken out of an image, and each time the restart is refused, or the program fails or ends with another digest.
-    How each was noticed."""
+    """Removes one part after another from an image. Each time, the restart is refused, or the program fails or ends with another digest.
+    Returns how each loss was noticed."""
     rng = random.Random(int(os.environ.get("CROPDL_TEST_SEED", random.randrange(1 << 30))))
     with Place("missed") as place:
         reference = native(place, program_of(name, way=way), arguments, through=natively())
@@ -407,7 +410,7 @@ def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, e
 
 @named("cuda.every_recipe_is_missed")
 def recipes_missed():
-    """By their number, and an object also where the number is right: its program finds that it is not there."""
+    """Lost recipes are noticed by their number. If the number was corrected, the program notices the lost object."""
     noticed = missed("products", ("recipes", CUDA), ("recipe", CUDA), 2)
     expect(set(noticed) == {"a line"}, f"{noticed}")
     noticed = missed("products", ("recipes", CUDA), ("object", CUDA), 4)
@@ -426,7 +429,7 @@ def variables_missed():
 
 @named("cuda.one_variable_is_missed")
 def variable_missed():
-    """That which nobody writes, by its value."""
+    """A variable that nobody writes is noticed by its value."""
     with Place("variable") as place:
         job, version = stopped(place, "variables")
         forge(place, version, "bytes", DEVICE_VARIABLES, (123456789).to_bytes(4, "little").hex(), "00000000")
@@ -437,7 +440,7 @@ def variable_missed():
 
 @named("cuda.address_of_a_variable_stays_or_the_restart_is_refused")
 def addresses_of_variables():
-    """Which of both is the driver's to decide: variables lie where it puts them. The software device's lets itself be steered."""
+    """The driver chooses the addresses of variables. The software GPU can be made to choose the same again; a real one may force a refusal."""
     for name, way, variable in (("variables", "static", "table"), ("found", "none", "launches"), ("driver_only", "none", "launches")):
         with Place("addresses") as place:
             arguments = (*STEPS, "--addresses")
@@ -456,7 +459,7 @@ def addresses_of_variables():
 
 @named("cuda.variables_that_could_not_come_again", software_only=True)
 def variables_of_taken_addresses():
-    """The program has memory where the driver's own is to lie, or the device's: what of its variables cannot be saved is refused."""
+    """The program's memory occupies the driver's or the device's addresses: variables that cannot be saved there are refused."""
     for arguments, words in (
             (("--addresses", "--taken", "driver"), "CUDA: the driver put its addresses where it wanted to, and the program has that of the variable table (0x<x>), "
                                                    "which cannot be had again by a restart"),
@@ -471,7 +474,7 @@ def variables_of_taken_addresses():
 
 @named("cuda.images_of_another_checkpoint_are_found")
 def mixed_images():
-    """A rank's image, device memory included, of one version, and the other's of another: refused by name."""
+    """One rank's image (with its device memory) is replaced by that of another version: refused with a line that names it."""
     if "checkpoint-trainer" in LEFT_OUT:
         raise Skipped("its program was not built: there is no NCCL")
     with Place("mixed") as place:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about how a CUDA program finds its functions under cropdl-run: by the libraries' names, by the driver's names, and in
-its own code, where nvcc links the runtime by default (programs of tests/takeover)."""
+"""How a CUDA program finds its functions under cropdl-run: by library names, by driver entry points, and in its own code, where nvcc links
+the runtime statically by default (programs of tests/takeover)."""
 
 import os
 import re
@@ -26,7 +26,7 @@ def program(name):
 
 
 def run(place, command, options=("--software-gpu",), environment=None):
-    """(exit status, output) of a short program under cropdl-run."""
+    """Runs a short program under cropdl-run. Returns (exit status, output)."""
     shutil.rmtree(place.store, ignore_errors=True)
     status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, *options, "--", *command],
                                 environment=dict({"CROPDL_SOFTWARE_GPU_QUIET": "1"}, **(environment or {})))
@@ -50,8 +50,8 @@ for _name, _command in (
 
 
 def goes_on(way, options=("--software-gpu=2",), late=None, arguments=(), devices=2, environment=None, visible=({}, {}, {})):
-    """Killed and restarted twice; with `late` a library with a runtime of its own is opened after the first restart. `visible`: more of the environment
-    at the start and at each restart."""
+    """Kills and restarts the program twice. `late`: a library with its own runtime that the program opens after the first restart.
+    `visible`: extra environment variables of the start and of each restart."""
     with Place("goes_on") as place:
         arguments = [*arguments, "--steps", "120", "--pace", "20000", "--log", place.path("log")]
         if late is not None:
@@ -70,7 +70,7 @@ def goes_on(way, options=("--software-gpu=2",), late=None, arguments=(), devices
             check_continued(before, Log(job.log), job.started, *bounds[job.log])
         job.finish()
         check_whole(Log(job.log))
-        expect(f"on {devices} software devices" in job.output(), job.output())  # as the image says
+        expect(f"on {devices} software devices" in job.output(), job.output())  # the number comes from the image
 
 
 PROMISES["cuda.found.static_runtime_goes_on"] = lambda: goes_on("static")
@@ -80,16 +80,17 @@ PROMISES["cuda.found.library_opened_before_a_restart"] = lambda: goes_on("static
 PROMISES["cuda.found.library_opened_after_a_restart"] = lambda: goes_on("static", late=20)
 PROMISES["cuda.found.library_opened_after_a_restart_beside_the_shared_runtime"] = lambda: goes_on("shared", late=20)
 
-# The program sets it itself, after its constructors have registered their kernels: that counts for a launcher that sets the same
-# in every process, and for a shell that has none.
+# The program sets CUDA_VISIBLE_DEVICES itself, after its constructors registered kernels. Tested with a launcher that sets the same value
+# in every process, and with a shell that sets none.
 PROMISES["cuda.found.devices_that_the_program_makes_visible"] = lambda: goes_on(
     "static", ["--software-gpu=3"], arguments=("--visible", "2,1", "--devices", "2"), devices=3, visible=({"CUDA_VISIBLE_DEVICES": "0,1,2"}, {"CUDA_VISIBLE_DEVICES": "0,1,2"}, {}))
 
-# ... and only long after it began: neither a checkpoint nor a restart may begin the driver before, and the first restart is where there is no device.
+# The program uses its first device long after its start. Neither a checkpoint nor a restart may initialise the driver earlier; the first
+# restart runs where no device exists.
 PROMISES["cuda.found.device_that_is_first_used_after_a_restart"] = lambda: goes_on(
     "static", ["--software-gpu=3"], arguments=("--begins", "20", "--visible", "2,1", "--devices", "2"), devices=3, visible=({}, {"CUDA_VISIBLE_DEVICES": "-1"}, {}))
 
-# As NVIDIA's are found: by ld.so's search, with a path that only the first run has.
+# The device's libraries are found by ld.so's search, as NVIDIA's are; only the first run has the search path.
 for _way in ("static", "shared"):
     PROMISES[f"cuda.found.{_way}_runtime_over_the_libraries_of_ld_library_path"] = lambda way=_way: goes_on(
         way, [], 40, environment={"LD_LIBRARY_PATH": os.path.join(BUILD, "software-gpu"), "CROPDL_SOFTWARE_GPUS": "2"})
@@ -103,7 +104,7 @@ def stripped(place, name, how=("-s",)):
 
 @promise("cuda.found.stripped_program")
 def stripped_programs():
-    """By the code of the toolkit's own libcudart_static.a."""
+    """The programs contain the code of the toolkit's own libcudart_static.a."""
     with Place("stripped") as place:
         for name in ("static", "static_no_pie"):
             for how in (("-s",), ("-x",)):
@@ -121,7 +122,7 @@ def stripped_library():
 
 
 def of_another_build(place, name):
-    """Stripped, and with a byte in the runtime's code that no toolkit's has."""
+    """A stripped copy with one byte of the runtime's code changed, so that it matches no known toolkit."""
     symbols = subprocess.run(["nm", program(name)], check=True, stdout=subprocess.PIPE, text=True).stdout
     sections = subprocess.run(["readelf", "-SW", program(name)], check=True, stdout=subprocess.PIPE, text=True).stdout
     address = int(re.search(r"^([0-9a-f]+) . cudaMalloc$", symbols, re.M).group(1), 16)
@@ -143,7 +144,7 @@ def stripped_otherwise():
 
 @promise("cuda.found.stripped_library_of_another_build_says_so")
 def stripped_library_otherwise():
-    """It may never be called."""
+    """Only a warning: the program may never call this library's runtime."""
     with Place("stripped") as place:
         copy = of_another_build(place, "libgoes_on.so")
         status, text = run(place, [program("names"), copy])
@@ -163,7 +164,7 @@ def other_version():
 # --- By the libraries' names --------------------------------------------------------------------------------------
 
 def files_of(text):
-    """name -> file, of tests/takeover/names"""
+    """{name: file}, as printed by tests/takeover/names"""
     return dict(line.split(": ") for line in text.splitlines() if ": " in line and not line.startswith("cropdl"))
 
 
@@ -172,7 +173,7 @@ def is_shim(file):
 
 
 def fake(folder, *names):
-    """Libraries of other versions."""
+    """A folder of empty libraries, which stand for other versions."""
     os.makedirs(folder, exist_ok=True)
     for name in names:
         subprocess.run(["cc", "-shared", "-o", os.path.join(folder, name), f"-Wl,-soname,{name}", "-xc", "/dev/null"], check=True)
@@ -195,7 +196,7 @@ def another_version():
         os.symlink("libcudart.so.12", place.path("old/libcudart.so"))
         there = {"LD_LIBRARY_PATH": place.path("old")}
         for names, ours in ((["libcudart.so.12"], []), (["libcudart.so.130"], []), (["libcudart.so"], []),
-                            # what comes with them is theirs, too; ours if it came before
+                            # after a foreign library, the driver beside it is used too; CropDL's driver stays if it was opened first
                             (["libcublas.so.12", "libcuda.so.1"], []), (["libcuda.so.1", "libcublas.so.12"], ["libcuda.so.1"])):
             status, text = run(place, [program("names"), *names], environment=there)
             found = files_of(text)
@@ -204,7 +205,7 @@ def another_version():
 
 @promise("cuda.found.driver_that_is_not_there")
 def no_driver():
-    """Without software devices a program that asks for the driver learns whether there is one."""
+    """Without software devices, a program finds libcuda.so.1 exactly if the machine has one."""
     with Place("names") as place:
         native = files_of(subprocess.run([program("names"), "libcuda.so.1"], check=True, stdout=subprocess.PIPE, text=True).stdout)
         status, text = run(place, [program("names"), "libcuda.so.1"], options=())
@@ -228,7 +229,7 @@ def devices():
             expect(status == 0 and f"on {wanted} software device" in text and text.count("software device") == 1, f"{options}, {said}: {text}")
             status, text = run(place, [program("names")], options, environment)
             seen = dict(line.split("=") for line in text.splitlines() if line.startswith("CROPDL_SOFTWARE_GPU"))
-            seen.pop("CROPDL_SOFTWARE_GPU_FRESH")  # the tests' own
+            seen.pop("CROPDL_SOFTWARE_GPU_FRESH")  # set by the tests themselves
             expect(status == 0 and seen == environment, f"{options}, {said}: the program sees {seen}")
 
 

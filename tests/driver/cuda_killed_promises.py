@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Every program of tests/apps/cuda, which know nothing of steps or logs: under CropDL a checkpoint is asked for at a random moment,
-the program is killed and restarted, and its result must be the native run's. What becomes of a program otherwise stands in the
-tables here, in exact words. The device is slow, so that there is a moment, until the restart.
+"""Every program of tests/apps/cuda (none knows of steps or logs): a checkpoint is requested at a random moment, the program is killed and
+restarted, and its result must equal the native run's. Programs for which the result is a refusal are in the tables here, with its exact
+words. The software GPU is slowed down until the restart, so that the moment falls into the run.
 
-`FILE --table` runs all of them, and prints a line for each."""
+`FILE --table` runs all programs, and prints a line for each."""
 
 import re
 import sys
@@ -14,11 +14,12 @@ from driver import Failure, Place, app, expect, launcher, promise_main, seeded, 
 
 QUIET = {"CROPDL_SOFTWARE_GPU_QUIET": "1"}
 KINDS = ("launch", "copy", "memset", "malloc", "free", "host", "library", "nccl", "graph")
-SLOWEST, ATTEMPTS = 2e4, 16  # how many times slower (the copies of a checkpoint, too); runs of a program, each of which is asked once
-SPAN = 1.0  # seconds after the start in which a program is asked
+# how many times slower the GPU runs (which slows a checkpoint's copies too); runs of each program, with one request in each
+SLOWEST, ATTEMPTS = 2e4, 16
+SPAN = 1.0  # seconds after the start within which a checkpoint is requested
 TOO_SLOW = "the device has not come to its end within 5 s: a kernel runs that long, or waits for the host; ask again"
 
-# What stands in the way in each moment in which the program has it, and may be met.
+# The words of a possible refusal, for as long as the program has this object.
 _MALLOC = ("kernels of the program call malloc, and the device's heap cannot be saved yet",)
 REFUSED = {
     "device_malloc": _MALLOC,
@@ -28,17 +29,17 @@ REFUSED = {
     "graph_explicit": ("cudaGraphCreate: what it made cannot be saved", "cudaGraphInstantiate: what it made cannot be saved"),
     "nccl_graph": ("cudaStreamEndCapture: what it made cannot be saved", "cudaGraphInstantiate: what it made cannot be saved"),
 }
-# What some have for a moment: they are asked again, and must be saved then.
+# Programs that have such an object for a moment: the checkpoint is requested again and must succeed then.
 AT_TIMES = {"cublas_gemm": REFUSED["graph_capture"]}
-# Processes that fork, and whose children use a GPU: the children are told that they have none.
+# Programs that fork children which use a GPU: the children are told that they have none.
 FORKS = {"assert", "illegal_address", "nccl_config", "nccl_graph", "nccl_killed", "peer", "printf", "trap"}
 NO_GPU = "a child of fork() has no GPU: its calls of CUDA fail (error 3); start processes that use one by exec (spawn), or as ranks"
-# It compares how much memory the device has free at two moments, which others use too: no state of the program's.
+# It prints free device memory at two moments, which other processes change as well.
 LOOKS_ELSEWHERE = {"device_facts"}
 PROGRAMS = {name: one for name, one in programs().items() if name not in LOOKS_ELSEWHERE}
 QUICK = ("vector_add",)
 PLAIN = {"callbacks", "cublas_gemm", "curand_host", "driver_api", "graph_capture", "managed", "memory_pools", "multi_device", "nvrtc", "printf",
-         "thread_streams", "vector_add"}  # the others with scripts/test --long
+         "thread_streams", "vector_add"}  # the others run with scripts/test --long
 
 
 def digest_of(job, status, output):
@@ -48,7 +49,7 @@ def digest_of(job, status, output):
 
 
 def ask(place, job, moment):
-    """Asks for a checkpoint at that time, and again as long as nobody answers yet. (status, text); None: it has ended."""
+    """Requests a checkpoint at that time, and again until it is answered. Returns (status, text), or None if the program has ended."""
     while time.monotonic() < moment and job.alive():
         time.sleep(0.001)
     while job.alive():
@@ -68,7 +69,7 @@ def under_cropdl(place, one, mpi, ranks, environment):
 
 
 def once(one, mpi, ranks, reference, delay, slow):
-    """One run: "equal" after a kill, the words of a refusal, or "" if it had ended before."""
+    """One run. Returns "equal" after a kill, the words of a refusal, or "" if the program had ended before."""
     with Place("killed") as place:
         slowly = {"CROPDL_SOFTWARE_GPU_SLOW": ",".join(f"{kind}:{slow:.0f}" for kind in KINDS)}
         job = under_cropdl(place, one, mpi, ranks, QUIET | slowly)
@@ -87,7 +88,7 @@ def once(one, mpi, ranks, reference, delay, slow):
 
 
 def killed(one, rng):
-    """(whether it was killed and restarted, the words of the refusals before that)"""
+    """Returns (whether it was killed and restarted, the words of refusals before that)."""
     mpi, ranks = one.variants()[0]
     with Place("native") as place:
         job = start(place, one.name, one.ways[0], mpi, ranks, one.devices)

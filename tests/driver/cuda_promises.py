@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Promises of the software device to unmodified CUDA programs (tests/apps/cuda): each checks its own results, built in three
-ways, run in order and with random scheduling; what races fails visibly; the trainer trains, and gives the same in every run.
+"""Unmodified CUDA programs (tests/apps/cuda) on the software GPU. Each checks its own results, is built in three ways, and runs with
+in-order and with random scheduling. Data races fail visibly. The trainer learns, and every run gives the same result.
 
-`FILE --only NAME [WAY] [SEED]` runs one program and shows what it prints."""
+`FILE --only NAME [WAY] [SEED]` runs one program and shows its output."""
 
 import glob
 import gzip
@@ -18,17 +18,17 @@ from driver import BUILD, PATIENCE, SOURCE, Failure, Place, app, expect, launche
 
 PROGRAMS = os.path.join(SOURCE, "tests", "apps", "cuda")
 SOFTWARE_GPU = os.path.join(SOURCE, "scripts", "software-gpu")
-ON_SOFTWARE = os.environ.get("CROPDL_TEST_DEVICE", "software") == "software"  # else on the machine's own devices: scripts/gpu-test
+ON_SOFTWARE = os.environ.get("CROPDL_TEST_DEVICE", "software") == "software"  # else on the machine's own GPUs (scripts/gpu-test)
 SEEDS = 10
 RACES = {"missing_syncthreads": "a missing __syncthreads", "missing_dependency": "a missing dependency between streams",
          "read_after_free": "a read of freed memory", "freed_too_early": "memory freed while another stream reads it"}
-TRAINING = ("--epochs", "3", "--hidden", "64")  # 85 % on two ranks, by tests/apps/train.cpp too
+TRAINING = ("--epochs", "3", "--hidden", "64")  # enough for 85 % on two ranks, as in tests/apps/train.cpp
 DATA = "/usr/share/datasets/fashion-mnist"
-FEW = {"train": 1280, "t10k": 512}  # images: 10 steps an epoch
+FEW = {"train": 1280, "t10k": 512}  # number of images: 10 steps per epoch
 
 
 def left_out():
-    """The programs that need what the toolkit lacks: not built (tests/apps/cuda/CMakeLists.txt says which)."""
+    """Programs that were not built, since the toolkit lacks something (see tests/apps/cuda/CMakeLists.txt)."""
     try:
         with open(os.path.join(BUILD, "tests", "apps", "cuda", "left_out")) as names:
             return set(names.read().split())
@@ -43,7 +43,7 @@ def built_ways():
 
 
 class Program:
-    """A program and what its comments `// run: KEY=VALUE …` say of it (tests/apps/cuda/CMakeLists.txt)."""
+    """A program and the settings in its comments `// run: KEY=VALUE …` (see tests/apps/cuda/CMakeLists.txt)."""
 
     def __init__(self, path, ways):
         stem = re.sub(r"(/main)?\.(cu|cpp)$", "", path)
@@ -51,7 +51,7 @@ class Program:
         with open(path) as source:
             said = dict(word.split("=") for line in re.findall(r"^// run: (.*)$", source.read(), re.M) for word in line.split())
         if self.name not in LEFT_OUT:
-            self.ways = ways[self.name]  # each must be built in one way at least
+            self.ways = ways[self.name]  # each must have been built in at least one way
         self.devices = int(said.get("devices", 1))
         self.ranks = [int(n) for n in said.get("ranks", "0").split(",")]  # 0: not an MPI program
 
@@ -90,7 +90,7 @@ def ended(job, limit):
 
 
 def result(place, *arguments, **named):
-    """The digest of a run that must be right."""
+    """The digest of a run, which must succeed."""
     job = start(place, *arguments, **named)
     status, output = ended(job, PATIENCE)
     digests = re.findall(r"^ok ([0-9a-f]+)$", output, re.M)
@@ -99,8 +99,8 @@ def result(place, *arguments, **named):
 
 
 def is_right(program):
-    """In every way, in order and at random, with one digest per number of ranks. Of MPI programs' many runs, which poll,
-    every other is at random."""
+    """Every way of building, in order and at random: one digest per number of ranks. MPI programs need many runs and poll, so only every
+    other run is at random."""
     digests = {}
     with Place("cuda") as place:
         for number, (way, (mpi, ranks)) in enumerate(itertools.product(program.ways, program.variants())):
@@ -112,7 +112,7 @@ def is_right(program):
 
 
 def shows(race):
-    """The race fails in 9 of 10 runs at least; its correct twin in none."""
+    """The race shows in at least 9 of 10 runs; its corrected twin never fails."""
     with Place("races") as place:
         wrong = []
         for seed in range(1, SEEDS + 1):
@@ -125,7 +125,7 @@ def shows(race):
 
 
 def read_log(path):
-    """[(loss, accuracy) of each epoch], the final hash, whether the nonce held."""
+    """[(loss, accuracy) of each epoch], the final hash, and whether the nonce stayed the same."""
     with open(path) as log:
         text = log.read()
     epochs = [(float(loss), float(accuracy)) for loss, accuracy in re.findall(r"^epoch \d+ loss (\S+) accuracy (\S+)$", text, re.M)]
@@ -143,12 +143,12 @@ def trained(place, program, mpi, log, arguments, limit, **named):
 
 
 def trained_hash(mpi):
-    """Where gpu.train.MPI leaves its final hash for gpu.train.same."""
+    """The file in which gpu.train.MPI leaves its final hash for gpu.train.same."""
     return os.path.join(os.environ.get("CROPDL_TEST_REFERENCES", os.path.join(BUILD, "tests")), f"train.{mpi}.hash")
 
 
 def trains(mpi, few=False):
-    """To 85 % in 3 minutes, and to the losses of the trainer on the CPU within 1e-4. `few`: only that, on the first images."""
+    """Reaches 85 % within 3 minutes, with the losses of the CPU trainer within 1e-4. `few`: only the losses, on the first images."""
     with Place("train") as place:
         arguments = (*TRAINING, "--data", beginning_of_the_data(place.path("data")) if few else DATA)
         began = time.monotonic()
@@ -161,19 +161,19 @@ def trains(mpi, few=False):
         expect(few or epochs[-1][1] >= 0.85, f"accuracy {epochs[-1][1]}")
         expect(len(epochs) == len(expected) == 3, f"{len(epochs)} epochs, on the CPU {len(expected)}")
         for (loss, _), (other, _) in zip(epochs, expected):
-            expect(abs(loss - other) <= 1e-4 + 1e-9, f"loss {loss}, on the CPU {other}")  # both have four digits
+            expect(abs(loss - other) <= 1e-4 + 1e-9, f"loss {loss}, on the CPU {other}")  # both are printed with four digits
         if few:
             return
         with open(trained_hash(mpi), "w") as record:
             record.write(final)
-        for other in ("openmpi", "mpich"):  # which may have run before
+        for other in ("openmpi", "mpich"):  # if that test ran before
             if os.environ.get("CROPDL_TEST_REFERENCES") and os.path.exists(trained_hash(other)):
                 with open(trained_hash(other)) as record:
                     expect(record.read() == final, f"the weights under {mpi} are not those under {other}: DIFFERENT")
 
 
 def beginning_of_the_data(directory):
-    """A directory like DATA with the first images alone."""
+    """A directory like DATA with only the first images."""
     os.mkdir(directory)
     for part, count in FEW.items():
         for kind, header, size in (("images-idx3", 16, 28 * 28), ("labels-idx1", 8, 1)):
@@ -185,8 +185,8 @@ def beginning_of_the_data(directory):
 
 
 def trains_the_same():
-    """Five runs with five seeds of the scheduler, under either MPI, give the same weights, in all but the number of images like
-    gpu.train.MPI. With CROPDL_TEST_LONG=1 (an hour, not under ctest) the five train in full, and give what those two gave."""
+    """Five scheduler seeds, under either MPI, give the same weights. Settings are those of gpu.train.MPI except for the number of images.
+    With CROPDL_TEST_LONG=1 (an hour, not under ctest) all images are used, and the weights must equal those of gpu.train.MPI."""
     in_full = os.environ.get("CROPDL_TEST_LONG") == "1"
     hashes = {}
     if in_full:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The story of scripts/demo: for each case an undisturbed native run and one that is checkpointed, killed and restarted.
-Ends with a table; the exit status is 1 if any final hash differs. The last two are a trainer in CUDA and NCCL on the software GPU,
-where a CUDA toolkit is."""
+"""The demonstration of scripts/demo: each case is run natively and undisturbed, then checkpointed, killed and restarted. Ends with a table;
+the exit status is 1 if any final hash differs. The last two cases, if a CUDA toolkit is installed, are a trainer in CUDA and NCCL on the
+software GPU."""
 
 import argparse
 import os
@@ -17,11 +17,11 @@ from driver import (BUILD, SOURCE, Failure, Skipped, Log, Place, check_continued
 
 
 class Case(NamedTuple):
-    first: str  # the MPI that it begins under, and the one that it is restarted under
+    first: str  # the MPI of the start, and the one of the restart
     second: str
     ranks: int
     arguments: tuple = ()
-    cuda: str = ""  # in CUDA, with its weights in this memory
+    cuda: str = ""  # for the CUDA trainer: the kind of memory that holds its weights
 
     @property
     def title(self):
@@ -51,7 +51,7 @@ def say(text):
 
 
 def has_cuda():
-    """Whether the trainer in CUDA can be built here. A build of the demo's own begins without all that is CUDA: it is half of it."""
+    """Whether the CUDA trainer can be built here. The demo's own build starts without CUDA, which would take half of its time."""
     with open(os.path.join(BUILD, "CMakeCache.txt")) as cache:
         if "CROPDL_TESTS:BOOL=OFF\n" in cache.read():
             say("configuring the build with CUDA")
@@ -61,7 +61,7 @@ def has_cuda():
 
 
 def build(target, whose):
-    """What a run needs; ninja's own count, every 20th step."""
+    """Builds what a run needs. Prints every 20th line of ninja's progress."""
     say(f"  building what {whose} needs (log: build/demo-build.log)")
     with open(os.path.join(BUILD, "demo-build.log"), "w") as log:
         ninja = subprocess.Popen(["cmake", "--build", BUILD, "--target", target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -78,8 +78,8 @@ def build(target, whose):
 
 
 def watch(job, until, what):
-    """Shows the training's progress until the step is reached or the run is over. A restarted run's log still has the
-    killed one's steps until it is cut back: only steps since the job's start are its own."""
+    """Shows the training's progress until the step is reached or the run ends. A restarted run's log still has the killed run's steps until
+    it is truncated: only steps after the job's start count."""
     shown, last, end = 0.0, 0, time.monotonic() + 60
     while True:
         log = Log(job.log)
@@ -128,7 +128,7 @@ def run(case, arguments, reference):
 
 
 def cases_of(epochs):
-    """Four ranks, slowed by sharing two cores, do three quarters as many epochs, in larger steps."""
+    """Four ranks share two cores, so they make three quarters as many epochs, with larger steps."""
     few, many = ("--epochs", str(epochs), "--batch", "64"), ("--epochs", str((epochs * 3 + 3) // 4), "--batch", "128")
     pairs = [("openmpi", "openmpi"), ("mpich", "mpich"), ("openmpi", "mpich"), ("mpich", "openmpi")]
     return [Case(*pair, 2, few) for pair in pairs] + [Case(*pair, 4, many) for pair in pairs[:2]]

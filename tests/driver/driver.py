@@ -1,6 +1,6 @@
-"""Runs unmodified programs natively, under cropdl-run and under cropdl-restart, kills them, and judges from their logs
-whether a restarted run continued or began anew. Needs Python 3 alone, no privileges; touches only processes that it
-started (every one carries this run's mark in its environment)."""
+"""Runs unmodified programs natively, under cropdl-run and under cropdl-restart, kills them, and checks by their logs whether a restarted
+run continued. Needs only Python 3 and no privileges. Touches only processes that it started: each carries this run's mark in its
+environment."""
 
 import ctypes
 import fcntl
@@ -19,42 +19,42 @@ import sys
 import tempfile
 import time
 
-gc.disable()  # a test is over before garbage matters
+gc.disable()  # tests are too short to need it
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("CROPDL_BUILD", os.path.join(SOURCE, "build"))
 STARTING = "the program is only just being started or restarted; ask again"
 LAUNCHERS = ("mpirun", "mpiexec", "orterun", "orted", "prte", "hydra_", "timeout", "env", "bash", "sh", "dash")
-PATIENCE = float(os.environ.get("CROPDL_TEST_PATIENCE", "60"))  # seconds for anything that should take a few
-SKIPPED = 77  # exit status; ctest counts it (SKIP_RETURN_CODE)
-# Everything that a test makes lies below: scripts/test gives one folder for the whole run, and removes it.
+PATIENCE = float(os.environ.get("CROPDL_TEST_PATIENCE", "60"))  # limit in seconds for anything that normally takes a few
+SKIPPED = 77  # exit status for ctest's SKIP_RETURN_CODE
+# All files of the tests lie below this folder. scripts/test makes one for the whole run, and removes it.
 SCRATCH = os.environ.get("CROPDL_TEST_TMP", "/tmp")
-# Fresh device memory is no number, natively and under CropDL: what reads it, or is not given back, shows.
+# Fresh device memory is filled with a pattern, natively and under CropDL, so that reads of uninitialised or lost memory show.
 os.environ.setdefault("CROPDL_SOFTWARE_GPU_FRESH", "pattern")
 
 
 class Failure(Exception):
-    """The promise was not kept; the text says how."""
+    """The test failed; the text says how."""
 
 
 class Skipped(Exception):
-    """The promise could not be looked at here; the text says why. It is counted, and is no failure."""
+    """The test cannot run here; the text says why. Skipped tests are counted, but do not fail the run."""
 
 
 class TooLate(Failure):
-    """The program had come to its end, as it should, before the test had done with it what it wanted."""
+    """The program ended normally before the test was done with it."""
 
 
-TIMES = (1, 3, 9)  # how many times longer the steps of programs become while a test is too late
+TIMES = (1, 3, 9)  # step length factors: the next one is used when a test was too late
 
 
 def too_late(text):
-    """What has to come did not. Perhaps there was no time for it: with the longest steps that is no excuse, and it is a failure."""
+    """An expected event did not come. With the longest steps this is a failure; with shorter ones the program may just have ended too soon."""
     raise (TooLate if Job.slower < TIMES[-1] else Failure)(text)
 
 
 def with_slower_programs(run):
-    """run(); if that is too late, again with programs whose steps take longer, and longer again."""
+    """Runs the test; if it was too late, again with longer steps."""
     for times in TIMES:
         Job.slower = times
         try:
@@ -72,12 +72,12 @@ def seed():
 
 
 def seeded():
-    """The generator of a test's random moments. A failed test shows its seed; CROPDL_TEST_SEED=N repeats them."""
+    """The random generator of a test. A failed test prints its seed; CROPDL_TEST_SEED=N repeats it."""
     return random.Random(seed())
 
 
 def needs(memory=0, shm=0, disk=0):
-    """Skips the test on a machine that has less than so many bytes available."""
+    """Skips the test on a machine with less than this many bytes available."""
     with open("/proc/meminfo") as f:
         available = int(re.search(r"MemAvailable: *(\d+)", f.read()).group(1)) << 10
     for name, wanted, has in (("memory", memory, available), ("/dev/shm", shm, shutil.disk_usage("/dev/shm").free),
@@ -96,17 +96,17 @@ def tool(name):
 
 
 def app(name):
-    """`openmpi/train` -> the path of the unmodified program."""
+    """Path of an unmodified test program, such as `openmpi/train`."""
     path = os.path.join(BUILD, "tests", "apps", name)
     expect(os.access(path, os.X_OK), f"{path} has not been built")
     return path
 
 
 def launcher(mpi, ranks, environment=None):
-    """The launcher's command line. `environment`: variables passed by its own option, to ranks only."""
+    """The launcher's command line. `environment`: variables for the ranks only, passed by the launcher's option."""
     if mpi == "none":
         return []
-    needs(shm=ranks * 40_000_000)  # messages between ranks
+    needs(shm=ranks * 40_000_000)  # the MPI's buffers for messages between ranks
     command = [f"mpirun.{mpi}", "-n", str(ranks)]
     if mpi == "openmpi":
         command[1:1] = ["--oversubscribe", "--bind-to", "none"]
@@ -142,11 +142,11 @@ def is_zombie(pid):
 
 
 class Job:
-    """One launched command and all that descends from it."""
+    """A launched command and all its descendants."""
 
     standard_input = subprocess.DEVNULL
-    own_since = 0.0  # of a restarted job: what the killed run logged before is not its own
-    slower = 1  # what the pace of all programs is multiplied by
+    own_since = 0.0  # earlier log lines belong to the killed run (set for restarted jobs)
+    slower = 1  # factor for the pace of all programs
 
     def __init__(self, command, log, environment=None, cwd=None, output=None):
         pace = [i + 1 for i, word in enumerate(command) if word == "--pace"]
@@ -156,7 +156,7 @@ class Job:
         name, value = self.mark.split("=")
         environ = dict(os.environ, **(environment or {}))
         environ[name] = value
-        if os.geteuid() == 0:  # Open MPI refuses to run as root unless told so twice
+        if os.geteuid() == 0:  # Open MPI needs both to run as root
             environ["OMPI_ALLOW_RUN_AS_ROOT"] = environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
         self.output_path = output
         with open(output, "wb") as out:
@@ -172,21 +172,21 @@ class Job:
         return found
 
     def ranks(self):
-        """Everything that the launcher started, and its children."""
+        """The launcher's descendants that are ranks, including the children of ranks."""
         result = []
         for pid in self.processes():
             name = exe_name(pid)
             if not name or name.startswith(LAUNCHERS):
                 continue
             if name.startswith("cropdl-restart") and pid == self.process.pid and len(self.command) < 6:
-                # Alone it either became the launcher or waits for it; it is a rank only when nothing is below it.
+                # cropdl-restart without a launcher becomes the launcher or waits for it; it is a rank only if no launcher runs below it.
                 if any(exe_name(p).startswith(LAUNCHERS) for p in self.processes()):
                     continue
             result.append(pid)
         return result
 
     def kill_ranks(self):
-        """SIGKILL to all ranks; then to the launcher too if it does not end by itself."""
+        """Sends SIGKILL to all ranks; then to the launcher too, unless it ends by itself."""
         victims = self.ranks()
         for pid in victims:
             try:
@@ -225,7 +225,8 @@ class Job:
             return f.read()
 
     def kill_running(self):
-        """kill_ranks() of a job that must run; one that ended meanwhile is too late: its log would be taken for the restarted run's."""
+        """kill_ranks() of a job that must still run. If the job ended meanwhile, the test is too late: its log would look like the
+        restarted run's."""
         self.must_run()
         killed = self.kill_ranks()
         if any(log.digest is not None for log in logs_of(self.log, 64)):
@@ -233,21 +234,21 @@ class Job:
         return killed
 
     def must_run(self):
-        """Still; a program that has come to its end is too late for the test, one that died has failed."""
+        """The job must still run: an ended program makes the test too late, a dead one fails it."""
         over = Log(self.log).digest is not None
         if self.alive() and not over:
             return
         try:
             status = self.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            status = "nothing yet"  # what started the program may go on
-        over = over or Log(self.log).digest is not None  # it may have come to its end just now
+            status = "nothing yet"  # the launcher may outlive the program
+        over = over or Log(self.log).digest is not None  # the program may have ended just now
         if status in (0, "nothing yet") and over:
             raise TooLate("the job ended before it could be killed")
         raise Failure(f"ended with {status}: {self.output()}")
 
     def finish(self, timeout=None):
-        """Waits for the job's own end; its exit status must be 0."""
+        """Waits until the job ends by itself; its exit status must be 0."""
         try:
             status = self.process.wait(timeout=timeout or 3 * PATIENCE)
         except subprocess.TimeoutExpired:
@@ -260,7 +261,7 @@ class Job:
         end = time.monotonic() + (timeout or PATIENCE)
         changes = Changes(os.path.dirname(self.log))
         while True:
-            alive = self.alive()  # before the look: what an ended job wrote is all there
+            alive = self.alive()  # checked before the log: the log of an ended job is complete
             log = Log(self.log)
             last = log.last_step(self.own_since)
             if last >= step or log.digest is not None:
@@ -275,8 +276,8 @@ class Job:
 
 
 class Changes:
-    """Waits until a file in the directory is written to (inotify(7)), so that who waits for a log's next line takes no time
-    from the ranks that write it. What changes after this was made is not missed."""
+    """Waits until a file in the directory changes (inotify(7)), so that waiting for a log line takes no processor time from the ranks.
+    Changes after the construction are not missed."""
 
     MODIFY, MOVED_TO, CREATE = 0x2, 0x80, 0x100
     C = ctypes.CDLL(None, use_errno=True)
@@ -291,8 +292,8 @@ class Changes:
             os.close(self.fd)
 
     def wait(self, seconds):
-        """At most so long: the end of a process changes no file."""
-        if self.fd < 0:  # no more of them for this user
+        """Waits this long at most: the end of a process changes no file."""
+        if self.fd < 0:  # this user has no inotify instances left
             time.sleep(0.01)
         elif select.select([self.fd], [], [], seconds)[0]:
             os.read(self.fd, 1 << 16)
@@ -313,13 +314,13 @@ def tail(text, lines=15):
 # --- Logs --------------------------------------------------------------------------------------------------------
 
 class Log:
-    """What a program has written so far (the format is described in tests/apps/steplog.h)."""
+    """The lines that a program has written so far (format: tests/apps/steplog.h)."""
 
     def __init__(self, path):
         self.path = path
         self.nonces, self.steps, self.digest, self.final_nonce, self.failed, self.accuracy = [], [], None, None, None, None
         self.at = None  # the last `at WORD` not yet followed by a step
-        self.words = None  # where in its memory the program notes what its device is at (`at device-words-ADDRESS`)
+        self.words = None  # address where the program notes its device's activity (`at device-words-ADDRESS`)
         self.ends_cleanly = True
         try:
             with open(path, "rb") as f:
@@ -363,7 +364,7 @@ def logs_of(path, ranks):
 
 
 def check_whole(log):
-    """One nonce, kept in memory to the end, and every step exactly once, in order."""
+    """The log has exactly one nonce, which the program still had at its end, and every step once, in order."""
     expect(log.failed is None, f"{log.path}: the program's self check failed: {log.failed}")
     expect(len(log.nonces) == 1, f"{log.path}: {len(log.nonces)} nonces: the program was started anew")
     expect(log.digest is not None, f"{log.path}: no result")
@@ -374,8 +375,8 @@ def check_whole(log):
 
 
 def check_continued(before, after, restarted_at, least, most):
-    """`before`: the log when the ranks were dead; `after`: the log now. The restarted run must have kept the nonce and
-    gone on behind the version's step, which lies between `least` and `most`. Returns the step it went on from."""
+    """`before`: the log when the ranks were dead; `after`: the log now. The restarted run must have the same nonce and continue after the
+    version's step, which lies between `least` and `most`. Returns the step that it continued from."""
     expect(before.nonces == after.nonces,
            f"{after.path}: nonce {before.nonces} before the kill, {after.nonces} after: started over")
     new = [step for step, moment in after.steps if moment >= restarted_at]
@@ -391,11 +392,11 @@ def check_continued(before, after, restarted_at, least, most):
 # --- A place of its own, and what happens in it ------------------------------------------------------------------
 
 class Place:
-    """A temporary directory with a store, a log and the jobs of one test. Ends every job, whatever happens."""
+    """A temporary directory with a store, a log and the jobs of one test. On exit it kills every job."""
 
     def __init__(self, name="t"):
         needs(memory=500_000_000, disk=500_000_000)
-        # Short, since MPIs make sockets below it; outside of a run's folder the name says whose it is (tests/run.py).
+        # Short, since MPIs make sockets below it. Outside of a run's folder the name contains the test's pid (see tests/run.py).
         prefix = f"cropdl-test.{os.getpid()}." if SCRATCH == "/tmp" else ""
         self.root = tempfile.mkdtemp(prefix=f"{prefix}{name[:12]}-", dir=SCRATCH)
         self.store = os.path.join(self.root, "store")
@@ -423,8 +424,8 @@ class Place:
         return job
 
     def run(self, program, arguments=(), mpi="none", ranks=1, options=(), environment=None, log=None, preload=False):
-        """The program under cropdl-run, or with `preload` through the LD_PRELOAD entrance; `program`: the name of one of ours, or
-        the words of a command. Without an --interval of the test's own no version is taken that it does not ask for."""
+        """Starts a program under cropdl-run, or with `preload` through LD_PRELOAD. `program`: the name of a test program, or the words of a
+        command. Unless the options have --interval, no version is taken automatically."""
         log = log or self.path("log")
         target = ([app(program)] if isinstance(program, str) else list(program)) + list(arguments) + ["--log", log]
         if preload:
@@ -442,8 +443,7 @@ class Place:
         return job
 
     def checkpoint(self, *options, timeout=None):
-        """`cropdl checkpoint`, again as long as a rank says that it has not come as far as its program yet.
-        Returns (status, text, seconds)."""
+        """`cropdl checkpoint`, repeated while a rank answers that it has not reached its program yet. Returns (status, text, seconds)."""
         end = time.monotonic() + PATIENCE
         while True:
             answer = self.ask([tool("cropdl"), "checkpoint", *options, self.store], timeout)
@@ -452,7 +452,7 @@ class Place:
             time.sleep(0.05)
 
     def ask(self, command, timeout=None, environment=None):
-        """Returns (status, text, seconds); the text is without the lines of a checkpoint that has to wait."""
+        """Runs a command. Returns (status, text, seconds); the text omits the "waiting for" lines of a checkpoint."""
         environ = dict(os.environ, **(environment or {}))
         if os.geteuid() == 0:
             environ["OMPI_ALLOW_RUN_AS_ROOT"] = environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
@@ -484,7 +484,7 @@ class Place:
 
 
 def installed_for_others(place, *programs):
-    """Another user may not be let into the build folder: what is run is copied. Returns functions like tool and app."""
+    """Copies the commands and these programs to where another user can run them. Returns functions like tool and app."""
     for folder in ("bin", "lib"):
         os.makedirs(place.path(f"cropdl/{folder}"), exist_ok=True)
     for name in ("cropdl", "cropdl-run", "cropdl-restart", "cropdl-lower-none", "cropdl-lower-openmpi", "cropdl-lower-mpich"):
@@ -504,7 +504,7 @@ def installed_for_others(place, *programs):
 
 
 def metadata_of(path):
-    """What an image says besides memory (docs/image-format.md)."""
+    """The metadata of an image (docs/image-format.md)."""
     with open(path, "rb") as image:
         image.seek(-80, os.SEEK_END)
         trailer = struct.unpack("<8s9Q", image.read())
@@ -513,7 +513,7 @@ def metadata_of(path):
 
 
 def iteration_of(place, version):
-    """The number that the images of a version agree on."""
+    """The iteration number of a version; all its images must have the same."""
     with open(os.path.join(place.version_path(version), "manifest.json")) as f:
         found = {image.get("iteration", 0) for image in json.load(f)["images"]}
     expect(found != {0}, f"version {version}: no iteration was found")
@@ -522,7 +522,7 @@ def iteration_of(place, version):
 
 
 def recipes_of(place, version, ranks):
-    """By how many recipes a restart makes the objects again that CUDA's libraries made for each rank."""
+    """Per rank, how many recipes the image has for objects of CUDA's libraries."""
     found = []
     for rank in range(ranks):
         libraries = metadata_of(place.version_path(version, f"rank-{rank}.img"))["libraries"]
@@ -531,23 +531,23 @@ def recipes_of(place, version, ranks):
 
 
 def native(place, program, arguments=(), mpi="none", ranks=1, environment=None, through=()):
-    """An undisturbed run without CropDL. Returns its logs, one per rank that keeps one. `through`: what starts the program and
-    becomes it (scripts/software-gpu). Within a run of scripts/test the same
-    program with the same arguments is run once; whose results may depend on the place is run each time."""
-    if "--pace" in arguments:  # results do not depend on it, and the last one counts
+    """An undisturbed run without CropDL. Returns its logs, one per rank that keeps one. `through`: a command that starts the program and
+    becomes it (scripts/software-gpu). During scripts/test, the result is kept and used again for equal arguments, unless these contain
+    this test's directory."""
+    if "--pace" in arguments:  # results do not depend on it, and the last option counts
         arguments = (*arguments, "--pace", "1000")
     log = place.path("reference")
     kept = os.environ.get("CROPDL_TEST_REFERENCES")
     if kept is None or any(place.root in text for text in (*arguments, *(environment or {}).values())):
         return native_run(place, log, program, arguments, mpi, ranks, environment, through)
-    import hashlib  # seldom needed, and slow to import
+    import hashlib  # rarely needed, and slow to import
     key = hashlib.sha256(repr((app(program), arguments, mpi, ranks, through, sorted((environment or {}).items()))).encode()).hexdigest()
     name = os.path.join(kept, key[:24])
     with open(name + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(name):
             logs = native_run(place, log, program, arguments, mpi, ranks, environment, through)
-            for one in reversed(logs):  # rank 0's last: it says that all are there
+            for one in reversed(logs):  # rank 0's last: its presence means that all are there
                 shutil.copy(one.path, name + one.path.removeprefix(log) + ".new")
                 os.rename(name + one.path.removeprefix(log) + ".new", name + one.path.removeprefix(log))
             return logs
@@ -564,26 +564,26 @@ def native_run(place, log, program, arguments, mpi, ranks, environment, through)
 
 
 def without_waiting(text):
-    """What `cropdl checkpoint` printed, but for the lines that say what it waits for."""
+    """The output of `cropdl checkpoint` without the lines that say what it waits for."""
     return re.sub(r"^cropdl: waiting for \d+ s: .*\n", "", text, flags=re.MULTILINE)
 
 
 def as_pattern(words):
-    """Words as tests write them: @ is the directory of the run, <n> a number, <x> a hexadecimal one, <w> a word."""
+    """A regular expression from words of a test: @ is the test's directory, <n> a number, <x> a hexadecimal number, <w> a word."""
     return re.escape(words).replace("<n>", r"\d+").replace("<x>", r"[0-9a-f]+").replace("<w>", r"\w+")
 
 
 def expect_taken(job, status, text):
-    """By `cropdl checkpoint`. Where there is none because the program had come to its end, the test was too late."""
+    """Checks the result of `cropdl checkpoint`. If it failed because the program had ended, the test was too late."""
     if status != 0:
-        if "has ended its program" in text:  # a rank of many, which steps by itself
+        if "has ended its program" in text:  # one of several ranks that do not wait for each other
             raise TooLate(text)
         job.must_run()
     expect(status == 0, text)
 
 
 def check_refused(place, status, text, words):
-    """`cropdl checkpoint` ended with exactly one line, a refusal by exactly these words, and no version was made."""
+    """`cropdl checkpoint` ended with exactly one line, a refusal in exactly these words, and made no version."""
     if "checkpoint refused" not in text:
         place.jobs[-1].must_run()
     text = text.strip().replace(place.root, "@")
@@ -594,7 +594,7 @@ def check_refused(place, status, text, words):
 
 
 def take_checkpoint(place, job, attempts=1):
-    """Asks for a checkpoint that must succeed. Returns the version and, per log, the steps it lies between."""
+    """Takes a checkpoint, which must succeed. Returns the version, the text, and per log the bounds of the version's step."""
     log_paths = [log.path for log in logs_of(job.log, 64)]
     while True:
         least = [Log(path).last_step() for path in log_paths]
@@ -606,26 +606,26 @@ def take_checkpoint(place, job, attempts=1):
         time.sleep(0.05)
     if status != 0:
         why = f"checkpoint failed with {status}: {text}\n{describe(job)}"
-        if seconds < 3:  # one that took longer was held up until the program's end
+        if seconds < 3:  # a longer one was delayed until the program ended
             expect_taken(job, status, why)
         raise Failure(why)
     found = re.search(r"version (\d+)", text)
     expect(found and len(text.splitlines()) == 1, f"`cropdl checkpoint` printed: {text!r}")
     version = int(found.group(1))
     expect(version in place.versions(), f"version {version} was reported but {place.version_path(version)} is not there")
-    # One more: at the cut a step's line may have its time already and not be written yet.
+    # Plus one: at the cut, a step may have its time already while its line is not written yet.
     return version, text, dict(zip(log_paths, zip(least, (step + 1 for step in most))))
 
 
 def stall_of(text):
-    """In seconds, as `cropdl checkpoint` printed it."""
+    """The stall in seconds, as `cropdl checkpoint` printed it."""
     stall = re.search(r"stall ([0-9.]+)", text)
     expect(stall, f"no stall in {text!r}")
     return float(stall.group(1))
 
 
 def status_of(work):
-    """What a script ends with: 0, or 1 and a line if the work fails."""
+    """Runs work(); returns a script's exit status: 0, or 1 after a failure, which is printed."""
     try:
         work()
     except Failure as failure:
@@ -635,14 +635,14 @@ def status_of(work):
 
 
 def check_results(job, reference, ranks):
-    """The run is over, whole, and what an undisturbed one (native()) is."""
+    """The run has ended, its logs are complete, and its digests equal those of the undisturbed run."""
     for rank, (one, undisturbed) in enumerate(zip(logs_of(job.log, ranks), reference, strict=True)):
         check_whole(one)
         expect(one.digest == undisturbed.digest, f"rank {rank}: digest {one.digest}, undisturbed {undisturbed.digest}: DIFFERENT")
 
 
 def keeper_of(promises):
-    """The decorator @promise(NAME) of a file: its function is one of the promises."""
+    """Returns the decorator @promise(NAME) of a file, which adds a function to the file's tests."""
     def promise(name):
         def keep(function):
             promises[name] = function
@@ -652,10 +652,10 @@ def keeper_of(promises):
 
 
 def promise_main(promises, at_random=False, quick=(), long=()):
-    """`FILE --list` prints a line for each: name, labels, how many processors it keeps busy. `FILE NAME` checks one promise.
-    at_random: its moments are (seeded(), or what the scheduler does, as where a running program is asked for a checkpoint), so that a
-    failure is looked at a second time.
-    quick: beginnings of the names of those that scripts/test --quick takes. long: those that only scripts/test --long takes."""
+    """`FILE --list` prints a line for each test: name, labels, number of processors that it keeps busy. `FILE NAME` runs one test.
+    at_random: the tests depend on random moments (seeded() or the scheduler, such as a checkpoint of a running program), so tests/run.py
+    runs a failed one a second time. quick: name prefixes of the tests that scripts/test --quick runs. long: the names that only
+    scripts/test --long runs."""
     if sys.argv[1:] == ["--list"]:
         for name in promises:
             labels = [label for label, has in (("random", at_random), ("quick", name.startswith(tuple(quick))),
@@ -665,7 +665,7 @@ def promise_main(promises, at_random=False, quick=(), long=()):
     if len(sys.argv) != 2 or sys.argv[1] not in promises:
         print(f"usage: {sys.argv[0]} --list | NAME", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ctest's time limit: still end the jobs
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ctest's time limit: end the jobs anyway
     if at_random:
         seed()
     try:

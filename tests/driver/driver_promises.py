@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises of the driver itself: it must not let a checkpointer through that starts the program over, loses steps or
-changes a result. Stand-ins for the commands play such checkpointers; the real ones are not used."""
+"""Tests of the driver itself: it must notice a checkpointer that restarts the program from the beginning, loses steps or changes a result.
+Fake commands play such checkpointers; the real ones are not used."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ STARTS_OVER = {
 
 
 def starting_over_is_found():
-    """The stand-in restarts the program from the beginning; the results are right, and yet the driver must object."""
+    """The fake restarts the program from the beginning. The results are right, but the driver must object."""
     with tempfile.TemporaryDirectory(prefix="cropdl-driver-") as build:
         os.makedirs(f"{build}/bin")
         for name, body in STARTS_OVER.items():
@@ -62,20 +62,20 @@ def wrong_logs_are_found():
         before = log_of(d, "nonce a\nstep 1 10\nstep 2 11\nstep 3 12\n")
         check_whole(log_of(d, good))
         expect(check_continued(before, log_of(d, good), 30.0, 2, 3) == 2, "the step it went on from is 2")
-        must_object(check_continued, before, log_of(d, good), 30.0, 3, 4)      # older than the version
-        must_object(check_continued, before, log_of(d, good), 30.0, 0, 1)      # younger than the version
+        must_object(check_continued, before, log_of(d, good), 30.0, 3, 4)      # continued from before the version
+        must_object(check_continued, before, log_of(d, good), 30.0, 0, 1)      # continued from after the version
         must_object(check_continued, before, log_of(d, good.replace("nonce a", "nonce b")), 30.0, 2, 3)
         must_object(check_continued, before, log_of(d, good.replace("step 3 31", "step 1 31")), 30.0, 2, 3)
-        must_object(check_whole, log_of(d, good.replace("nonce=a", "nonce=b")))  # another process's memory
-        must_object(check_whole, log_of(d, good.replace("step 2", "step 3")))    # a step twice
-        must_object(check_whole, log_of(d, good.replace("step 2 11\n", "")))     # a step lost
+        must_object(check_whole, log_of(d, good.replace("nonce=a", "nonce=b")))  # the memory of another process
+        must_object(check_whole, log_of(d, good.replace("step 2", "step 3")))    # a repeated step
+        must_object(check_whole, log_of(d, good.replace("step 2 11\n", "")))     # a lost step
         must_object(check_whole, log_of(d, good + "nonce c\n"))
         must_object(check_whole, log_of(d, good.replace("ok d nonce=a\n", "")))
         must_object(check_whole, log_of(d, good.replace("ok d", "failed x\nok d")))
 
 
 def ranks_are_all_killed():
-    """After kill_ranks nothing of the job is left, launcher and children included."""
+    """After kill_ranks, no process of the job is left, including the launcher and children."""
     for mpi in ("openmpi", "mpich"):
         with driver.Place("kill") as place:
             log = place.path("log")
@@ -86,7 +86,7 @@ def ranks_are_all_killed():
 
 
 def what_never_comes_is_missed():
-    """too_late() is an excuse for programs that are over soon, and none with the longest steps."""
+    """too_late() excuses programs that ended too soon, but not with the longest steps."""
     tried = []
 
     def never():

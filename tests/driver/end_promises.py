@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about the job's last version: before a time limit and at SIGTERM a version is taken, the job ends with status 75,
-and a restart goes on as if nothing had been."""
+"""The job's last version: before a time limit and at SIGTERM a version is taken, the job ends with status 75, and a restart continues
+without loss."""
 
 import os
 import re
@@ -18,7 +18,7 @@ PROMISES = {}
 promise = keeper_of(PROMISES)
 KINDS = (("alone", "plain/plain", "none", 1), ("openmpi", "openmpi/torture", "openmpi", 2), ("mpich", "mpich/torture", "mpich", 2))
 LONG = ("--steps", "600", "--pace", "20000")
-SHORT = ("--steps", "300", "--pace", "20000")  # for two restarts
+SHORT = ("--steps", "300", "--pace", "20000")  # enough steps for two restarts
 AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 
 
@@ -35,7 +35,7 @@ def ends_with(job, wanted):
 
 
 def ended_by_last_version(place, job, why, had=()):
-    """The job has ended with status 75, by one more version, and said so in one line. Returns the logs at its end."""
+    """The job took one more version, printed one line about it, and ended with status 75. Returns the logs at that time."""
     ends_with(job, AGAIN)
     new = [version for version in place.versions() if version not in had]
     expect(new, f"no version was taken:\n{tail(job.output())}")
@@ -50,11 +50,11 @@ def ended_by_last_version(place, job, why, had=()):
 
 
 def continues(place, mpi, ranks, before, reference, environment=None):
-    """A restart goes on where each rank was at the end, and ends with the undisturbed run's result."""
+    """A restart continues each rank from its last step, and ends with the undisturbed run's result."""
     job = place.restart(mpi, ranks, options=("--interval", "0"), environment=environment)
     job.finish()
     for path, log in before.items():
-        # One more: a step's line may have its time already and not be written yet.
+        # Plus one: at the cut, a step may have its time already while its line is not written yet.
         check_continued(log, Log(path), job.started, log.last_step(), log.last_step() + 1)
     check_results(job, reference, ranks)
 
@@ -62,7 +62,8 @@ def continues(place, mpi, ranks, before, reference, environment=None):
 # --- A time limit ------------------------------------------------------------------------------------------------
 
 def ended_before(moment, place, program, mpi, ranks, options, environment=None):
-    """`moment`, in seconds since 1970: a function of the moment of the program's first step, which is behind the command's start."""
+    """`moment`: the limit, in seconds since 1970, as a function of the time of the program's first step (which is after the command's
+    start)."""
     reference = native(place, program, LONG, mpi, ranks)
     job = place.run(program, LONG, mpi, ranks, options=("--interval", "auto", *options), environment=environment)
     before = ended_by_last_version(place, job, "before the time limit")
@@ -98,7 +99,7 @@ def batch_system_unasked():
 
 
 def writer(place, seconds, options, before=""):
-    """A Python program that writes, but for two words at its end only, what stays in its buffers for so many seconds."""
+    """A Python program that prints a word into its buffer, waits that many seconds, and prints another word at its end."""
     code = ("import os, sys, time\nsys.stdout.write('begun ')\n" + before +
             "\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: time.sleep(0.02)\nprint('done')")
     return place.start([tool("cropdl-run"), "--dir", place.store, *options, "--", "/usr/bin/python3", "-E", "-c", code, str(seconds)])
@@ -116,7 +117,7 @@ def buffers():
 
 
 def goes_on_behind(limit, seconds, line, before=""):
-    """No last version is taken, for the reason that the line says."""
+    """No last version is taken; the line gives this reason."""
     with Place("goes-on") as place:
         job = writer(place, seconds, ("--interval", "auto", "--time-limit", str(limit)), before)
         job.finish()
@@ -134,7 +135,7 @@ promise("end.alone.time_limit_of_a_program_that_refuses_changes_nothing")(lambda
 
 @promise("end.openmpi.time_limit_that_no_cut_is_made_before_leaves_no_half_version")
 def no_cut_before_limit():
-    """The ranks come late to each other's collectives, each time by longer than the time that is left."""
+    """Ranks reach each other's collectives later than the limit allows."""
     with Place("late") as place:
         job = place.run("openmpi/blocked_collective", ("--steps", "2", "--pace", "6000000"), "openmpi", 2,
                         options=("--interval", "auto", "--time-limit", "4"))
@@ -157,8 +158,8 @@ def terminate(pid):
 
 
 def at_sigterm(program, mpi, ranks, times):
-    """Again and again: SIGTERM to one of the ranks or all of them, once or twice at once as `timeout` and launchers do, at a random
-    moment, then a restart."""
+    """SIGTERM, repeatedly: to one rank or all, once or twice in quick succession (as `timeout` and launchers send it), at a random moment;
+    then a restart."""
     at_random = seeded()
     with Place("sigterm") as place:
         arguments = SHORT if times == 2 else LONG
@@ -183,7 +184,7 @@ for _kind, _program, _mpi, _ranks in KINDS:
 
 
 def by_command(program, mpi, ranks, times):
-    """`cropdl checkpoint --last` ends the job, again and again, and of old versions no more stay than shall."""
+    """`cropdl checkpoint --last` ends the job, repeatedly; only as many old versions stay as --keep says."""
     at_random = seeded()
     with Place("command") as place:
         arguments = SHORT if times == 2 else LONG
@@ -220,9 +221,9 @@ def refused():
 
 
 def rank_that_ends_late(mpi):
-    """Rank 1 is stopped when its image is written, until rank 0 has ended. A launcher may take a rank that leaves without MPI_Finalize
-    for one that crashed, kill the others, and end with another status."""
-    seeded()  # for the scheduler's moments
+    """Rank 1 is stopped while its image is written, until rank 0 has ended. A launcher may take a rank that exits without MPI_Finalize for
+    a crashed one, kill the others, and end with another status."""
+    seeded()  # the scheduler makes this test random
     with Place("late") as place:
         trace = {"CROPDL_TRACE_PHASE": "1"}
         reference = native(place, f"{mpi}/torture", LONG, mpi, 2)
@@ -241,7 +242,7 @@ def rank_that_ends_late(mpi):
             while not is_zombie(ranks[0]):
                 expect(time.monotonic() < end, describe(job))
                 time.sleep(0.01)
-            time.sleep(0.3)  # in which the launcher does what it does
+            time.sleep(0.3)  # time for the launcher to react
             expect(not late or mpi == "openmpi" or not is_zombie(ranks[1]), "the launcher has killed the rank that was late")
             send([ranks[1]], signal.SIGCONT)
             before = ended_by_last_version(place, job, "at SIGTERM", had)
@@ -267,7 +268,7 @@ def sleeper(place, before, options=("--interval", "auto"), seconds=3):
 
 @promise("end.alone.sigterm_that_the_program_handles_is_its_own")
 def own_sigterm():
-    """Handled, ignored, blocked, waited for; of its children, and its own to itself."""
+    """SIGTERM handled, ignored or blocked by the program; sent to its children, and by the program to itself."""
     with Place("own") as place:
         for before, wanted, output in (
                 ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))", 3, "begun\n"),
@@ -279,7 +280,7 @@ def own_sigterm():
             terminate(job.process.pid)
             ends_with(job, wanted)
             expect(job.output() == output, f"{before}: {job.output()}")
-            shutil.rmtree(place.store)  # the next one is another job
+            shutil.rmtree(place.store)  # the next case is another job
         for before, wanted, output in (
                 ("child = os.fork()\nif child == 0: time.sleep(60)\nos.kill(child, signal.SIGTERM)\n"
                  "assert os.waitpid(child, 0)[1] == signal.SIGTERM", 0, "begun\ndone\n"),
@@ -298,7 +299,8 @@ def own_sigterm():
 
 @promise("end.alone.sigterm_interrupts_no_wait_of_the_program")
 def waits():
-    """The call (Python's own begin anew when they are interrupted) goes on behind the restart, and is no shorter."""
+    """Interrupted system calls continue after the restart and are no shorter. (Called through ctypes: Python would restart its own calls by
+    itself.)"""
     for call in ("poll(None, 0, 3000)", "usleep(3000000)"):
         with Place("waits") as place:
             job = sleeper(place, f"import ctypes\nlibc, began = ctypes.CDLL(None), time.monotonic()\nprint('begun', flush=True)\n"
@@ -337,7 +339,7 @@ def dies_if_wanted():
 
 
 def second_sigterm(mpi, wanted):
-    """The ranks are in no state to be cut for many seconds: the first SIGTERM waits, the second one kills."""
+    """The ranks cannot be cut for many seconds: the first SIGTERM waits, the second one kills."""
     with Place("second") as place:
         job = place.run(f"{mpi}/blocked_collective", ("--steps", "4", "--pace", "8000000"), mpi, 2, options=("--interval", "auto"))
         end = time.monotonic() + PATIENCE
@@ -361,7 +363,7 @@ promise("end.mpich.second_sigterm_kills_as_natively")(lambda: second_sigterm("mp
 
 @promise("end.alone.sigterm_while_the_program_is_stopped")
 def while_stopped():
-    """The version that it is stopped for is the last one."""
+    """SIGTERM while the program is stopped for a version: that version is the last one."""
     with Place("stopped") as place:
         reference = native(place, "plain/plain", LONG)
         job = place.run("plain/plain", LONG, options=("--interval", "0", "--at-sigterm", "version"), environment={"CROPDL_TRACE_PHASE": "1"})
@@ -387,7 +389,7 @@ def while_stopped():
 
 @promise("end.alone.sigterm_while_another_version_is_taken")
 def while_another_is_taken():
-    """Versions come every tenth of a second: the last one is behind the signal."""
+    """With a version every tenth of a second, the last one still includes all steps before the signal."""
     at_random = seeded()
     with Place("another") as place:
         reference = native(place, "plain/plain", LONG)
@@ -408,4 +410,4 @@ def while_another_is_taken():
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES, at_random=True, quick=("end.alone.time_limit_ends", "end.openmpi.time_limit_ends"),
-                          long=("end.mpich.time_limit_ends_the_job_by_a_last_version",)))  # the limit is rank 0's, whatever its MPI
+                          long=("end.mpich.time_limit_ends_the_job_by_a_last_version",)))  # rank 0 keeps the time limit, whatever the MPI

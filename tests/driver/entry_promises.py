@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Promises of the way in: what cropdl-run and cropdl-restart make of words, files and programs that they do not expect."""
+"""How cropdl-run and cropdl-restart handle unexpected options, files and programs."""
 
 import fcntl
 import json
@@ -20,7 +20,7 @@ promise = keeper_of(PROMISES)
 
 
 def says(place, command, line, environment=None, timeout=None):
-    """Fails with this one line (a regular expression for all of it), within seconds."""
+    """Fails with exactly this line (a regular expression), within seconds."""
     status, text, _ = place.ask(command, timeout or 20, environment)
     expect(0 < status < 128, f"status {status}: {' '.join(command)}: {text}")
     expect(re.fullmatch(line, text), f"{' '.join(command)} says:\n  {text}\nwanted:\n  {line}")
@@ -135,7 +135,7 @@ def numbers():
 
 @promise("bad_input.schedules_are_read")
 def schedules():
-    """Every form that the help tells of starts the program."""
+    """Every form in the help text starts the program."""
     with Place("schedules") as place:
         for options in (["--interval", "auto"], ["--interval", "0"], ["--interval=0.0"], ["--max-overhead", "1"],
                         ["--max-overhead", "0.5%"], ["--mtbf", "43200", "--interval", "auto"], ["--mtbf", "30m"],
@@ -156,7 +156,7 @@ def unknown_options():
         for words in ([], ["--"], ["--dir", place.store]):
             says(place, [run, *words], r"cropdl-run: no program given \(see cropdl-run --help\)")
         expect(not os.path.exists(place.store), "a store was made")
-        for options in ([], ["--"]):  # what follows the program is the program's
+        for options in ([], ["--"]):  # words after the program are the program's
             place.store = place.path(f"store{len(options)}")
             status, text, _ = place.ask([run, "--dir", place.store, *options, "/bin/echo", "--interval", "nan", "--", "--dir"])
             expect(status == 0 and text == "--interval nan -- --dir", f"{status}: {text}")
@@ -193,7 +193,7 @@ def fifos():
             for command in ([tool("cropdl"), "list"], [tool("cropdl"), "status"], [tool("cropdl"), "verify"], [tool("cropdl"), "inspect"],
                             [tool("cropdl"), "prune", "--keep", "9"], [tool("cropdl"), "checkpoint"], [tool("cropdl-restart")]):
                 if name in ("job", "job.new", "phase") and command[-1].endswith("cropdl-restart"):
-                    continue  # which replaces it and goes on
+                    continue  # it is replaced and the run continues
                 try:
                     done = subprocess.run(command + [place.store], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                           timeout=20, cwd=place.root)
@@ -287,7 +287,7 @@ def unprotected():
 
 @promise("run.script_of_an_interpreter_is_protected")
 def interpreter_script():
-    """Its words are those that execve(2) would pass."""
+    """Its arguments are those that execve(2) would pass."""
     with Place("script") as place:
         for first in ("#!/usr/bin/python3 -u", "#!/usr/bin/env /usr/bin/python3"):
             script, log = place.path("script"), place.path("log")
@@ -327,7 +327,7 @@ def sanitized(place, kind):
                 "  char* p = malloc(10);\n  p[3] = (char)argc;\n  puts(\"begun\");\n  fflush(stdout);\n"
                 "  if (argc > 1) sleep((unsigned)atoi(argv[1]));\n  printf(\"done %d\\n\", p[3]);\n  free(p);\n  return 0;\n}\n")
     options = [f"-fsanitize={kind}"]
-    if kind == "memory":  # GCC has none; Clang links its runtime into the program, which then exports this
+    if kind == "memory":  # GCC has no MemorySanitizer; Clang links its runtime into the program, which then exports this
         with open(source, "a") as f:
             f.write("void __msan_init(void) {}\n")
         options = ["-rdynamic"]
@@ -367,7 +367,7 @@ promise("run.memory_sanitizer_s_programs_run_natively")(lambda: natively_sanitiz
 
 @promise("run.python_that_loads_mpi_without_a_launcher")
 def singleton():
-    """As natively: a job of one rank, that can be saved and goes on."""
+    """As natively: a job of one rank, which can be saved and restarted."""
     code = ("from mpi4py import MPI; import sys, time; c = MPI.COMM_WORLD; print(c.size, c.rank, c.allreduce(5), flush=True)\n"
             "open(sys.argv[1], 'w').write('x')\n"
             "while time.sleep(0.02) is None and not __import__('os').path.exists(sys.argv[2]): c.barrier()\n"
@@ -394,7 +394,7 @@ def singleton():
 
 @promise("restart.waits_for_a_killed_job_that_still_holds_the_lock")
 def dying_job():
-    """A stand-in holds the lock in the name of a process that is dead, for a while."""
+    """A fake holds the lock for a while in the name of a dead process."""
     with Place("dying") as place:
         made_store(place)
         stand_in = subprocess.Popen([sys.executable, "-c", f"""
@@ -422,7 +422,7 @@ time.sleep(4)
 
 @promise("restart.takes_the_version_that_the_killed_job_published_while_it_ended")
 def late_version():
-    """The restart has looked at the store when the newest version appears, and waits for the lock."""
+    """The restart has already read the store when the newest version appears, and waits for the lock."""
     with Place("late") as place:
         made_store(place, 2)
         hidden = place.path("hidden")
@@ -442,7 +442,7 @@ def late_version():
 
 
 def below_a_shell(mpi):
-    """The ranks' parents are shells of their own: they are ranks of one launch all the same."""
+    """Each rank's parent is a shell of its own; they are ranks of one launch nevertheless."""
     with Place("shell") as place:
         words = f"{app(f'{mpi}/torture')} --steps 2000 --pace 10000 --log {place.path('log')}; true"
         job = place.start(launcher(mpi, 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", "sh", "-c", words])
@@ -505,8 +505,8 @@ def early_interval():
 # --- Launchers ---------------------------------------------------------------------------------------------------
 
 def like_srun(ranks, command):
-    """A shell that starts the command as srun does: one process a rank, which finds its place in its environment. RANK in
-    the command becomes the rank's suffix of a log."""
+    """A shell that starts the command as srun does: one process per rank, with the rank in its environment. RANK in the command becomes the
+    log suffix of the rank."""
     lines = [f"SLURM_PROCID={rank} SLURM_STEP_NUM_TASKS={ranks} SLURM_JOB_ID=1 SLURM_STEP_ID=0 "
              + " ".join(command).replace("RANK", f".{rank}" if rank else "") + " &" for rank in range(ranks)]
     return ["bash", "-c", "\n".join(lines) + "\nwait"]
@@ -553,7 +553,7 @@ def place_not_told():
 
 @promise("launch.mpi_that_the_launcher_does_not_reach_is_refused")
 def mpi_not_reached():
-    """srun --mpi=none: every rank is an MPI job of its own, and no cut of theirs means anything."""
+    """srun --mpi=none: every rank is a separate MPI job, so a common cut means nothing."""
     with Place("apart") as place:
         log = place.path("log")
         work = [app("mpich/compute_only"), "--steps", "1000000", "--log", log + "RANK"]
@@ -572,7 +572,7 @@ def mpi_not_reached():
 
 
 def folder_table():
-    """[(folder, namespace)] of docs/architecture.md, in its order, and a function that says in which row a path is."""
+    """[(folder, namespace)] of docs/architecture.md, in its order, and a function that returns the row of a path."""
     with open(os.path.join(SOURCE, "docs", "architecture.md")) as f:
         table = f.read().partition("## Folders")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([a-z_/]+)/` \| `?([a-z_]*)`? \|", table, re.MULTILINE)
@@ -586,7 +586,7 @@ def folder_table():
 
 
 def own_sources():
-    """(path from the root, text) of every source of the product."""
+    """(path from the root, text) of every source file of the product."""
     for top in ("base", "restart", "coord", "interpose", "gpu_state"):
         for directory, _, names in os.walk(os.path.join(SOURCE, top)):
             for name in names:
@@ -613,7 +613,7 @@ def folders():
 
 @promise("documents.folders_have_a_namespace_each")
 def namespaces():
-    """A component's names are in its namespace, and in no other's (of templates, what they generate is a library's)."""
+    """A component defines its names in its own namespace only. (Templates count as their component: the generated code is a library's.)"""
     rows, row_of = folder_table()
     named = [namespace for _, namespace in rows if namespace]
     expect(len(named) == len(set(named)), f"two folders with one namespace: {named}")
@@ -633,8 +633,8 @@ def namespaces():
 
 @promise("documents.name_files_that_there_are")
 def files_named():
-    """By their paths, or, where a folder was named before, by their names. (Of what is generated, and of the MPI, the page about
-    the generator speaks.)"""
+    """Documents name only files that exist, by path, or by name after their folder was named. (Generated files and the MPI's files are
+    exempt.)"""
     paths = set()
     for directory, folders, names in os.walk(SOURCE):
         folders[:] = [name for name in folders if name not in (".git", "build")]
@@ -654,13 +654,13 @@ def files_named():
 
 
 def packages_under(roots):
-    """Installed packages that these depend on, or that every Debian has."""
+    """These packages and their dependencies, without those that every Debian has."""
     fields = "${Package}\t${Essential}\t${Provides}\t${Pre-Depends}, ${Depends}\n"
     rows = [row.split("\t") for row in subprocess.run(["dpkg-query", "-W", "-f", fields], capture_output=True, text=True,
                                                       check=True).stdout.splitlines()]
     names = lambda text: re.findall(r"(?:^|[,|]) *([a-z0-9][a-z0-9.+-]*)", text)
     needs = {package: names(depends) for package, _, _, depends in rows}
-    makers = {}  # of a virtual package, too
+    makers = {}  # packages that provide a virtual one count too
     for package, _, provides, _ in rows:
         for name in [package] + names(provides):
             makers.setdefault(name, set()).add(package)
@@ -675,8 +675,8 @@ def packages_under(roots):
 
 @promise("documents.demo_installs_what_it_is_built_from")
 def demo_packages():
-    """Each file of Debian that the demo's targets read is in a package that `scripts/setup --demo` installs, so that a bare machine
-    has it."""
+    """Every file of a Debian package that the demo's targets read belongs to a package that `scripts/setup --demo` installs, so that the
+    demo builds on a bare machine."""
     ninja = lambda *words: subprocess.run(["ninja", "-C", BUILD, "-t", *words], capture_output=True, text=True, check=True).stdout
     targets = re.findall(r"^(demo_[a-z_]+):", ninja("targets", "all"), re.MULTILINE)
     expect("demo_openmpi" in targets and "demo_mpich" in targets, f"the demo's targets are {targets}")
@@ -697,12 +697,12 @@ def demo_packages():
 
 @promise("documents.sources_are_formatted")
 def formatted():
-    """As clang-format 14 does it, the one of Debian 12: others differ in details."""
+    """By clang-format 14 of Debian 12: other versions differ in details."""
     version = subprocess.run(["clang-format", "--version"], capture_output=True, text=True).stdout
     if " 14." not in version:
         raise Skipped(f"this machine has {version.strip() or 'no clang-format'}, and the sources are formatted with version 14")
     names = subprocess.run(["git", "ls-files"], cwd=SOURCE, capture_output=True, text=True).stdout.split()
-    if not names:  # an unpacked archive
+    if not names:  # an unpacked archive, without git
         names = [os.path.relpath(os.path.join(at, name), SOURCE) for top in ("base", "coord", "gpu_state", "interpose", "restart", "tests")
                  for at, _, found in os.walk(os.path.join(SOURCE, top)) for name in found]
     names = [name for name in names if name.endswith((".c", ".cpp", ".h"))]
@@ -712,7 +712,7 @@ def formatted():
 
 
 def keys_of(value, without):
-    """All keys of JSON objects in it, but below the member `without`."""
+    """All keys of its JSON objects, except below the member `without`."""
     if isinstance(value, list):
         return set().union(*(keys_of(one, without) for one in value))
     if not isinstance(value, dict):
@@ -722,7 +722,7 @@ def keys_of(value, without):
 
 @promise("documents.manifest_and_metadata_have_the_members_that_are_described")
 def described():
-    """docs/image-format.md against a version of a job whose iterations are known, and the first one after its restart."""
+    """Compares docs/image-format.md with a version of a job whose iterations are known, and with the first version after its restart."""
     with open(os.path.join(SOURCE, "docs", "image-format.md")) as f:
         sections = {text.partition("\n")[0].strip(): text for text in f.read().split("\n### ")}
     rows = lambda section: re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \| (.*) \|$", sections[section].partition("\nIts member")[0], re.MULTILINE)
@@ -731,7 +731,7 @@ def described():
     of_images = next(words(meaning) for names, meaning in rows("manifest.json") if names == "`images[K]`")
     members = set().union(*(words(names) for names, _ in rows("Metadata")))
     known = set(re.findall(r"\w+", " ".join(re.findall(r"`[^`]+`", sections["Metadata"]))))
-    sealed = {"format", "checksum"}  # of any of these files
+    sealed = {"format", "checksum"}  # in any of these files
     expect(len(listed) > 15 and len(of_images) > 5 and len(members) > 25, f"{listed} {of_images} {members}")
 
     with Place("described") as place:
@@ -748,7 +748,7 @@ def described():
         found = {f"{key}.{inner}" for key, value in manifest.items() if isinstance(value, dict) for inner in value}
         found |= {key for key, value in manifest.items() if not isinstance(value, dict)} - {"images"} | {"images[K]"}
         expect(found - sealed == listed, f"manifest.json has {sorted(found - sealed)}, docs/image-format.md {sorted(listed)}")
-        in_images = set().union(*manifest["images"]) | {"devices", "device_memory"}  # this job uses none
+        in_images = set().union(*manifest["images"]) | {"devices", "device_memory"}  # not used by this job
         expect(in_images == of_images, f"images of a manifest have {sorted(in_images)}, docs/image-format.md {sorted(of_images)}")
         with open(os.path.join(place.store, "store.json")) as f:
             in_store = set(json.load(f)) - sealed
@@ -761,11 +761,11 @@ def described():
 
 @promise("documents.every_refusal_is_listed")
 def refusals():
-    """Lines that tell people why not, or what to do about it: each must stand in docs/refusals.md as it does in the code."""
+    """Every line that tells users why something failed or what to do must be in docs/refusals.md, in the same words."""
     telling = re.compile(r"cannot be (saved|followed|known|told|had again|put back)|cannot restart|are not seen|is not known|not possible|"
                          r"try again|Try again|ask again|; (raise|restart|start|close|choose|build|link|remove|put|use|give) |restart (it|under)|"
                          r"was written by an?|--files=|is alive|is not complete|persistent request|has a child process|all ranks on one node")
-    place_holder = re.compile(r"%[.0-9l]*[a-z]|\{[^{}]*\}")  # printf's and fmt's
+    place_holder = re.compile(r"%[.0-9l]*[a-z]|\{[^{}]*\}")  # placeholders of printf and fmt
     quoted = r'"(?:[^"\\\n]|\\.)*"'
     with open(os.path.join(SOURCE, "docs", "refusals.md")) as f:
         document = f.read()
@@ -792,8 +792,8 @@ def refusals():
     expect(found > 60, f"only {found} lines found in the code")
     expect(not missing, "not in docs/refusals.md:\n" + "\n".join(missing))
 
-    # And the other way round: what stands in the first column is said by some line of the code, from one place holder to
-    # the next. A line that is put together has one seam where two words that meet stand in no single string.
+    # The reverse: the first column's text occurs in the code, from one placeholder to the next. In a line made from parts, two adjacent
+    # words may come from different strings, once.
     said = [" " + text + " " for text in texts + [os.strerror(code) for code in range(1, 134)]]
     stale = []
     cells = re.findall(r"^\| (?!words|---)(.*?) \|", document, re.MULTILINE)

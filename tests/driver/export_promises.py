@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Promises of `cropdl export` and `cropdl import`: a version that went through one file is the version that it was, and what is not
-one becomes none."""
+"""`cropdl export` and `cropdl import`: an imported version equals the exported one, and a file that is no archive is refused."""
 
 import io
 import json
@@ -19,7 +18,7 @@ promise = keeper_of(PROMISES)
 
 
 def exported(place, name, *options):
-    """The version as a file of that name."""
+    """Exports the version to a file of that name."""
     status, text, _ = place.ask([tool("cropdl"), "export", place.store, "--output", place.path(name), *options])
     expect(status == 0, f"{status}: {text}")
     expect(os.stat(place.path(name)).st_mode & 0o777 == 0o600, "others may read a program's memory")
@@ -27,7 +26,7 @@ def exported(place, name, *options):
 
 
 def imported(place, store, file):
-    """From now on the place's store is the new one."""
+    """Imports the file into a new store, which becomes the place's store."""
     place.store = place.path(store)
     status, text, _ = place.ask([tool("cropdl"), "import", "--json", place.store, file])
     expect(status == 0, f"{status}: {text}")
@@ -36,7 +35,7 @@ def imported(place, store, file):
 
 @promise("export.version_of_two_ranks_goes_on_from_another_store")
 def of_ranks():
-    """The older one of two, under the other MPI."""
+    """Exports the older of two versions, and restarts it under the other MPI."""
     with Place("export") as place:
         reference = native(place, "openmpi/torture", MIDDLE, "openmpi", 2)
         job = place.run("openmpi/torture", MIDDLE, "openmpi", 2)
@@ -59,7 +58,7 @@ def of_ranks():
 
 @promise("export.files_beside_the_images_go_with_them")
 def with_files():
-    """Through a pipe, with holes: a file that is written in place is saved, and put back."""
+    """A file that the program writes in place goes through a pipe, with its holes, and is restored."""
     with Place("export") as place:
         job, bounds = kept_open(place)
         content = next(os.path.join(folder, name) for folder, _, names in os.walk(place.version_path(1)) for name in names
@@ -185,7 +184,7 @@ def hostile():
             left = [name for _, folders, names in os.walk(place.store) for name in folders + names]
             expect(set(left) <= {"lock"}, f"{case}: left {left}")
             expect(not os.path.exists(place.path("climbed")), f"{case}: wrote outside of the store")
-        place.store = place.path("store-cut")  # what failed is in nobody's way
+        place.store = place.path("store-cut")  # a failed import does not block the next one
         job = place.run("plain/plain", LONG)
         job.wait_for_step(2)
         job.kill_running()
@@ -211,7 +210,7 @@ def of_others():
 
 @promise("export.holds_the_version_alone")
 def alone():
-    """A version that is by reference says so, and what somebody has put into its folder stays there."""
+    """A version saved by reference says so, and extra files in its folder are not exported."""
     with Place("export") as place:
         job = place.run("plain/plain", LONG, options=("--by-reference",))
         job.wait_for_step(3)

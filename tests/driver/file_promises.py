@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about descriptors, standard streams and files: each comes back as it was, or is refused by name, and nothing
-outside the program is changed that is not provably its own."""
+"""Descriptors, standard streams and files: each is restored, or refused with a line that names it. Files are changed only if they provably
+belong to the program."""
 
 import ctypes
 import errno
@@ -26,7 +26,7 @@ STEPS = ("--steps", "60", "--pace", "20000")
 # --- Standard streams --------------------------------------------------------------------------------------------
 
 def by_shell(place, redirections, command):
-    """The command, started by a shell that redirects its standard streams; @ is the test's directory."""
+    """The command, started by a shell that redirects its standard streams; @ stands for the test's directory."""
     return ["sh", "-c", f'exec "$@" {redirections.replace("@", place.root)}', "sh", *command]
 
 
@@ -63,14 +63,14 @@ def input_file():
 
 @promise("files.that_their_modes_forbid_to_write_are_written_on")
 def sealed_files():
-    """As their owner without capabilities, whom modes bind; they are as they were afterwards."""
+    """Run without capabilities, so that file modes apply. The files' modes are the same afterwards."""
     with Place("sealed") as place:
         os.mkdir(place.path("work"))
         job = place.start(without_privileges(protected(place, "sealed_files", STEPS + ("--work", place.path("work")))))
         for _ in range(2):
             job.wait_for_step(Log(job.log).last_step() + 4)
             _, _, bounds = take_checkpoint(place, job)
-            job.wait_for_step(Log(job.log).last_step() + 3)  # so that there is something to put back
+            job.wait_for_step(Log(job.log).last_step() + 3)  # so that the restart has something to undo
             job.kill_running()
             job = place.start(without_privileges([tool("cropdl-restart"), place.store]))
             job.own_since = job.started
@@ -83,7 +83,7 @@ def input_pipe():
     with Place("input") as place:
         with open(place.path("in"), "w") as f:
             f.write("".join(f"{i}\n" for i in range(3)))
-        # Read, and its end not there: refused. Its end there: nothing is lost.
+        # Data was read but end of file was not seen: refused. After end of file, nothing can be lost.
         job = place.start(["sh", "-c", 'f=$1; g=$2; shift 2; (cat "$f"; until [ -e "$g" ]; do sleep 0.05; done) | exec "$@"', "sh",
                            place.path("in"), place.path("go"),
                            *protected(place, "streams", ("--input", "3", "--steps", "200", "--pace", "20000"))])
@@ -162,7 +162,7 @@ def with_limit(ulimit, command):
 
 
 def restarts_with_limit(place, job, ulimit):
-    """Killed after a checkpoint and continued under another limit, to its end after 30 steps."""
+    """Takes a checkpoint, kills, restarts under another limit, and waits for the end at step 30."""
     job.wait_for_step(3)
     _, _, bounds = take_checkpoint(place, job)
     job.kill_running()
@@ -181,12 +181,12 @@ def many():
 
 @promise("files.streams_where_few_files_may_be_open")
 def few():
-    """Under a limit below the usual 1024, hard and soft, at the start and at the restart."""
+    """Soft and hard limit below the usual 1024, at the start and at the restart."""
     with Place("few") as place:
         limited = lambda command: with_limit("-n 256", by_shell(place, "</dev/null >@/o 2>@/e", command))
         job = place.start(limited(protected(place, "streams", STEPS)))
         job.wait_for_step(4)
-        ours = [int(fd) for pid in job.ranks() for fd in os.listdir(f"/proc/{pid}/fd") if 3 < int(fd) < 100]  # 3 is its log
+        ours = [int(fd) for pid in job.ranks() for fd in os.listdir(f"/proc/{pid}/fd") if 3 < int(fd) < 100]  # 3 is the program's log
         expect(not ours, f"the program's low numbers are taken: {ours}")
         _, _, bounds = take_checkpoint(place, job)
         job.kill_running()
@@ -198,7 +198,7 @@ def few():
 
 @promise("files.high_descriptors_under_a_lower_limit")
 def high_numbers():
-    """Numbers above 65536 where the hard limit allows them; restarted under a smaller soft limit."""
+    """Numbers above 65536 if the hard limit allows; restarted under a smaller soft limit."""
     import resource
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     try:
@@ -217,7 +217,7 @@ def high_numbers():
 def without_kcmp():
     kcmp, not_permitted, no_new_privileges, set_seccomp, filter_mode = 312, 0x50000 | errno.EPERM, 38, 22, 2
     steps = b"".join(struct.pack("HBBI", *step) for step in (
-        (0x20, 0, 0, 0), (0x15, 0, 1, kcmp), (0x06, 0, 0, not_permitted), (0x06, 0, 0, 0x7fff0000)))  # man 2 seccomp
+        (0x20, 0, 0, 0), (0x15, 0, 1, kcmp), (0x06, 0, 0, not_permitted), (0x06, 0, 0, 0x7fff0000)))  # seccomp(2)
     buffer = ctypes.create_string_buffer(steps)
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps) // 8, ctypes.addressof(buffer)))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -289,7 +289,7 @@ for _mpi, _giver in {"none": "the_shell", "openmpi": "a_script_behind_openmpi", 
 
 @promise("refused.descriptor.offset_that_ranks_share")
 def shared_by_ranks():
-    """MPICH's launcher gives all ranks what it has open itself. One that is only appended to has no offset that matters."""
+    """MPICH's launcher passes its own open descriptors to all ranks. The offset of one opened with O_APPEND does not matter."""
     for redirection in ("9<@/in", "9>>@/in"):
         with Place("given") as place:
             with open(place.path("in"), "w") as f:
@@ -329,7 +329,7 @@ def rotated():
 
 
 def kept_open(place, arguments=()):
-    """A version of `changing`, which writes in place and at the end of its files, and the job killed some steps later."""
+    """Takes a version of `changing`, which writes in place and at the end of its files; kills it some steps later."""
     job = place.run("plain/changing", ("--work", place.root) + arguments + STEPS)
     job.wait_for_step(8)
     _, _, bounds = take_checkpoint(place, job)
@@ -375,10 +375,10 @@ def policies():
 
 
 def read_version(place):
-    """A version of `reads`, which reads a line of a file in each step, and the job killed."""
+    """Takes a version of `reads`, which reads a line of a file in each step; kills it."""
     with open(place.path("in"), "w") as f:
         f.write("".join(f"line {i}\n" for i in range(60)))
-    # Its log is its standard output: no other file of it differs afterwards.
+    # Its log is its standard output, so that no other file of it differs afterwards.
     job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/reads"), "--in", place.path("in"), *STEPS],
                       place.path("output-0"))
     job.wait_for_step(8)
@@ -419,7 +419,7 @@ def unchanged_input():
 
 @promise("files.half_read_directory_that_changed_is_refused_where_places_count_names")
 def counted_names():
-    """On a tmpfs. As it was, the other half of its names is read, each once."""
+    """On a tmpfs, where directory offsets count names. If the directory is unchanged, each name is read exactly once."""
     with Place("directories") as place, tempfile.TemporaryDirectory(dir="/dev/shm") as names:
         for i in range(60):
             open(f"{names}/{i}", "w").close()
@@ -441,7 +441,7 @@ def counted_names():
 
 @promise("files.other_directories_of_the_same_names_are_named_or_refused")
 def other_directories():
-    """Its current directory, in which it may go on, and one of which it has read half the names, where it may not."""
+    """A replaced working directory only causes a warning; a replaced directory that the program has half read causes a refusal."""
     with Place("directories") as place:
         with open(place.path("in"), "w") as f:
             f.write("".join(f"line {i}\n" for i in range(60)))
@@ -484,8 +484,8 @@ promise("files.openmpi.mapped_by_all_ranks_and_written_by_one")(
 
 @promise("files.openmpi.mapped_by_all_ranks_and_then_changed_or_deleted")
 def mapped_and_changed():
-    """What is put back is mapped when it is there again: a data set that no image has and one rank writes to later, and a file that is
-    gone and made again, of which a mapping must show what is written to it from then on."""
+    """Files are restored before they are mapped again: a large data set that no image contains and that one rank writes to later, and a
+    deleted file that is made again and whose mapping must show later writes."""
     for change in ("large", "deleted"):
         with Place("mapped") as place:
             os.mkdir(place.path("work"))
@@ -511,7 +511,7 @@ def mapped_and_changed():
 
 
 def two_names(place):
-    """A version of `two_names`, which has a file open by two hard links and one by two symbolic ones, and the job killed."""
+    """Takes a version of `two_names`, which has one file open by two hard links and one by two symbolic links; kills it."""
     shutil.rmtree(place.store, ignore_errors=True)
     if os.path.exists(place.path("log")):
         os.remove(place.path("log"))
@@ -576,7 +576,7 @@ def became_link():
         os.rename(place.path("below/file"), place.path("below/moved"))
         os.symlink("moved", place.path("below/file"))
         refused_restart(place, f"{place.path('below/file')}: is a symbolic link now")
-        job = place.restart(options=("--files=keep",))  # nothing is written through it then
+        job = place.restart(options=("--files=keep",))  # --files=keep: nothing is written through the link
         end = time.monotonic() + PATIENCE
         while "continues from version 1" not in job.output() and time.monotonic() < end:
             expect(job.alive() or "continues from version 1" in job.output(), job.output())

@@ -1,13 +1,13 @@
-// forge_memory DIRECTORY RANK WHAT…: takes something out of a rank's image in a version's directory as if it
-// had never been saved, all checksums being right, so that tests see whether anybody misses it:
-//   pages KIND             prints how many pages of regions of that kind (docs/image-format.md) are stored
-//   page KIND N            the N-th of them, from 0, becomes zeros
-//   bytes KIND FROM TO     the first place in them that has the bytes FROM (hexadecimal) gets TO
-//   recipes LIBRARY        prints how many objects and states the library's handle tables have
-//   recipe LIBRARY N       the N-th, from 0, is freed as the program would free it; status 3: others need it,
-//   and it stays
-//   object LIBRARY N       the same, if it is no state, and the image's count is that of those that are left
-// The image is loaded at its own addresses, which are free in this process. A tool of the tests alone.
+// forge_memory DIRECTORY RANK WHAT…: removes something from a rank's image in a version's directory as if it
+// had never been saved; all checksums stay right. Tests use it to see whether a restart or the program
+// notices the loss.
+// pages KIND             prints how many stored pages the regions of that kind have (docs/image-format.md)
+// page KIND N            fills the N-th of them, from 0, with zeros
+// bytes KIND FROM TO     replaces the first occurrence of the bytes FROM (hexadecimal) in them by TO
+// recipes LIBRARY        prints how many objects and states the library's handle tables have
+// recipe LIBRARY N       frees the N-th, from 0, as the program would; exit status 3: others need it, it stays
+// object LIBRARY N       the same for objects only, and the image's count is corrected
+// Loads the image at its own addresses, which are free in this process. Used by tests only.
 #include <sys/mman.h>
 #include <cstdio>
 #include <cstdlib>
@@ -63,7 +63,7 @@ void load(const ImageReader& image) {
   }
 }
 
-// Visits the stored pages of a kind until `visit` says that it is enough.
+// Calls `visit` for the stored pages of a kind until it returns false.
 template <class Visit>
 void each_page(const ImageReader& image, RegionKind kind, Visit visit) {
   for (const Region& region : image.regions())
@@ -73,7 +73,7 @@ void each_page(const ImageReader& image, RegionKind kind, Visit visit) {
           if (!visit(reinterpret_cast<char*>(page))) return;
 }
 
-uint64_t lost = 0;  // recipes that the metadata shall not count any more
+uint64_t lost = 0;  // recipes to subtract from the metadata's count
 
 std::string less_counted(const std::string& metadata, unsigned library) {
   auto all = nlohmann::json::parse(metadata);
@@ -82,7 +82,7 @@ std::string less_counted(const std::string& metadata, unsigned library) {
   return all.dump();
 }
 
-// True: the memory was changed.
+// Returns true if the memory was changed.
 bool change(const ImageReader& image, const std::string& what, char** words, int count) {
   const auto number = [&](int i) { return i < count ? std::stoul(words[i]) : (fail("too few words"), 0ul); };
   if (what == "pages" || what == "page") {
@@ -124,7 +124,7 @@ bool change(const ImageReader& image, const std::string& what, char** words, int
     std::vector<handles::Handle> gone;
     const handles::Handle chosen = all[number(1)];
     const handles::Slot& slot = *tables->slot(chosen);
-    // Of CUDA's objects owner[1] is the state, which would be left without them.
+    // Of a CUDA object, owner[1] is the state that would lose it.
     const bool has_state = number(0) == seam::kLibraryCudart && slot.owner[1] != 0 &&
                            handles::kind_of(chosen) != one_abi::kStateRecord;
     if (slot.state != handles::kLive || slot.users > 0 || has_state ||

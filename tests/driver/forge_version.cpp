@@ -1,11 +1,12 @@
-// forge_version DIRECTORY KIND: changes rank 0's image or the manifest in a version's directory into what a
-// CropDL of another kind or another machine would have written, all checksums being right:
+// forge_version DIRECTORY KIND: changes rank 0's image or the manifest in a version's directory to what
+// another CropDL or another machine would have written; all checksums stay right. KIND:
 //   image-format N | image-seam N | manifest-format N | manifest-seam N | manifest-ranks N |
-//   manifest-launcher PATH | manifest-program PATH | manifest-created TEXT | manifest-devices TEXT |
-//   image-cpu-feature NAME | image-without KEY | image-vector-bytes N | image-functions N | image-contents
-//   JSON | history FILE
-// history: of each line of FILE, `NUMBER PARENT RESTARTED CREATED ITERATION STALL BYTES MEMORY`, a version
-// beside DIRECTORY that is like it otherwise; its images are holes. A tool of the tests alone.
+//   manifest-launcher PATH manifest-program PATH | manifest-created TEXT | manifest-devices TEXT |
+//   image-cpu-feature NAME | image-without KEY image-vector-bytes N | image-functions N | image-contents JSON
+//   | history FILE
+// history: for each line of FILE, `NUMBER PARENT RESTARTED CREATED ITERATION STALL BYTES MEMORY`, makes a
+// version beside DIRECTORY with these values and otherwise like it; its images are sparse. Used by tests
+// only.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -48,7 +49,7 @@ T take(const std::string& image, size_t offset) {
   return out;
 }
 
-// The changed image; its trailer's checksum, which the manifest names, in `sum`.
+// Returns the changed image, and in `sum` the checksum of its trailer, which the manifest has too.
 std::string forged(const std::string& image, const std::string& kind, const std::string& value,
                    uint64_t* sum) {
   auto header = take<ImageHeader>(image, 0);
@@ -62,7 +63,7 @@ std::string forged(const std::string& image, const std::string& kind, const std:
     if (at == std::string::npos) fail("the image's metadata lists no CPU features");
     metadata.insert(at + list.size(), "\"" + value + "\"" + (metadata[at + list.size()] == ']' ? "" : ","));
   }
-  if (kind == "image-functions") {  // of the first library's table
+  if (kind == "image-functions") {  // in the first library's table
     const std::string name = "\"functions\":";
     const size_t at = metadata.find(name);
     if (at == std::string::npos) fail("the image's metadata has no library");
@@ -95,7 +96,7 @@ std::string forged(const std::string& image, const std::string& kind, const std:
   return out.append(reinterpret_cast<const char*>(&trailer), sizeof trailer);
 }
 
-// One number of bytes for all images together: rank 0's has it.
+// BYTES is the total of all images; rank 0's image gets all of it.
 void forge_history(const Manifest& like, const std::string& store, const std::string& file) {
   std::ifstream lines(file);
   Manifest m = like;
@@ -147,7 +148,7 @@ int main(int argc, char** argv) {
   } else if (kind == "history") {
     forge_history(*manifest, directory + "/..", value);
     return 0;
-  } else if (kind == "manifest-ranks") {  // beyond what a Manifest can hold
+  } else if (kind == "manifest-ranks") {  // a value that Manifest cannot hold
     auto object = unsealed(manifest_text(*manifest), path, kManifestFormat);
     (*object)["ranks"] = std::stoull(value);
     replace(path, sealed_text(*object));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about Fortran programs, built by gfortran with the module mpi or mpi_f08 of each MPI: they are saved and restarted like C programs, under
-the MPI that they were linked with and under the other one. Without a Fortran compiler they were not built, and are skipped."""
+"""Fortran programs, built by gfortran with the module mpi or mpi_f08 of each MPI: saved and restarted like C programs, under their own MPI
+and the other one. Skipped if they were not built, for lack of a Fortran compiler."""
 
 import os
 import sys
@@ -19,13 +19,13 @@ def needs_fortran(mpi):
 
 
 def stencil(program, mpi):
-    """Equal after three kills: the last two restarts are under the other MPI, and back."""
+    """The result is the same after three kills; the second restart is under the other MPI, the third under the first again."""
     needs_fortran(mpi)
     survives(program, mpi, 4, SHORT + ("--work", "@"), chain=("same", "other", "other"))
 
 
 def scratch_unit(mpi):
-    """A unit opened with status='scratch' is a file that libgfortran has removed already."""
+    """A unit opened with status='scratch' is a file that libgfortran has unlinked already."""
     needs_fortran(mpi)
     with Place("scratch") as place:
         job = place.run(f"{mpi}/fortran_stencil", SHORT + ("--work", place.root, "--scratch"), mpi, 2)

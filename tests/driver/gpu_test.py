@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The CUDA programs of the tests on this machine's own GPUs, natively and then killed and restarted: what scripts/gpu-test runs.
-Prints a line for each, writes them to build/gpu-test.jsonl, and ends with 1 if one failed.
+"""Runs the tests' CUDA programs on this machine's own GPUs, natively, then with kills and restarts. Started by scripts/gpu-test. Prints a
+line for each program, writes the lines to build/gpu-test.jsonl, and exits with 1 if one failed.
 
     gpu_test.py [--only PATTERN] [--long] [--software]     --software: on the software GPU, to try this script
 
-A program that needs more devices than there are is left out, and counted."""
+Programs that need more devices than the machine has are skipped, and counted."""
 
 import argparse
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about the hazards of two programs in one address space (signals, children, descriptors, placement, clocks, threads, the
-way in and out of the lower half): each program here would fail, differ from its undisturbed run, or hang, if one bit."""
+"""Hazards of two programs in one address space: signals, children, descriptors, placement, clocks, threads, the way into and out of the
+lower half. If its hazard occurs, a program here fails, hangs, or differs from its undisturbed run."""
 
 import ctypes
 import errno
@@ -27,7 +27,7 @@ def promise(name, function, *args, **kwargs):
 
 
 def checkpointed_all_the_time(program, mpi, ranks, arguments, kills):
-    """A version every 50 ms, and kills at random moments between them."""
+    """Takes a version every 50 ms, and kills at random moments."""
     rng = seeded()
     name = f"{'plain' if mpi == 'none' else mpi}/{program}"
     with Place(program) as place:
@@ -66,7 +66,7 @@ for _mpi in ("openmpi", "mpich"):
 
 
 class Signals(threading.Thread):
-    """SIGUSR2 to all ranks of a job, as long as the block lasts."""
+    """Sends SIGUSR2 to all ranks of a job, again and again while the block runs."""
 
     def __init__(self, job):
         super().__init__()
@@ -91,7 +91,7 @@ class Signals(threading.Thread):
 
 
 def interrupted(mpi):
-    """Handlers run in blocking MPI calls and while images are written; nothing is torn, lost or deadlocked."""
+    """Handlers run during blocking MPI calls and while images are written; nothing is torn, lost or deadlocked."""
     with Place("interrupted") as place:
         arguments = ("--steps", "14", "--pace", "200000")
         reference = native(place, f"{mpi}/interrupted", arguments, mpi, 2)
@@ -127,7 +127,7 @@ for _mpi in ("openmpi", "mpich"):
 
 
 def ended_by_a_signal_that_comes_in_a_stop(*arguments):
-    """A wait that a checkpoint and then a handler without SA_RESTART interrupt ends with EINTR, as if only the handler had come."""
+    """A wait that is interrupted by a checkpoint, then by a handler without SA_RESTART, ends with EINTR, as after the handler alone."""
     steps, found = 6, 0
     with Place("interrupted_wait") as place:
         job = place.run("plain/interrupted_wait", (*arguments, "--steps", str(steps), "--pace", "0"), environment={"CROPDL_TRACE_PHASE": "1"})
@@ -161,11 +161,11 @@ PROMISES["hazard.wait_ends_by_a_signal_that_comes_in_a_stop"] = ended_by_a_signa
 PROMISES["hazard.wait_for_a_vector_ends_by_a_signal_that_comes_in_a_stop"] = vector_ended_by_a_signal_that_comes_in_a_stop
 
 BLOCKED = ("import ctypes, os, sys; ctypes.CDLL(None).syscall(14, 2, ctypes.byref(ctypes.c_uint64(2**64 - 1)), None, 8); "
-           "os.execvp(sys.argv[1], sys.argv[1:])")  # rt_sigprocmask(SIG_SETMASK, everything)
+           "os.execvp(sys.argv[1], sys.argv[1:])")  # rt_sigprocmask(SIG_SETMASK, all signals)
 
 
 def begun_with_every_signal_blocked():
-    """Whoever started it has blocked those, too, by which CropDL stops a program and takes its calls."""
+    """Its parent blocked every signal, including those by which CropDL stops threads and traps system calls."""
     rng = seeded()
     with Place("begun_blocked") as place:
         reference = native(place, "plain/plain", SHORT)
@@ -184,7 +184,7 @@ PROMISES["hazard.begun_with_every_signal_blocked"] = begun_with_every_signal_blo
 
 
 def forbid(*steps):
-    """A filter for this process and all that it starts (man 2 seccomp)."""
+    """Installs a seccomp filter for this process and its descendants (seccomp(2))."""
     no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
     buffer = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(buffer)))
@@ -195,7 +195,7 @@ def forbid(*steps):
 
 
 def without_segments(function, *arguments):
-    """On a kernel without modify_ldt(2) the gate switches by wrfsbase."""
+    """On a kernel without modify_ldt(2), the gate switches by wrfsbase."""
     modify_ldt, not_there = 154, 0x50000 | errno.ENOSYS
     libc = forbid((0x20, 0, 0, 0), (0x15, 0, 1, modify_ldt), (0x06, 0, 0, not_there), (0x06, 0, 0, 0x7fff0000))
     expect(libc.syscall(modify_ldt, 0, 0, 0) == -1 and ctypes.get_errno() == errno.ENOSYS, "modify_ldt is still there")
@@ -203,7 +203,7 @@ def without_segments(function, *arguments):
 
 
 def without_fsgsbase(function, *arguments, **options):
-    """As on a machine that does not let programs change FS and GS bases by themselves: the kernel is asked."""
+    """As on a machine without FSGSBASE instructions: FS and GS bases are set by system calls."""
     os.environ["CROPDL_NO_FSGSBASE"] = "1"
     function(*arguments, **options)
 
@@ -221,7 +221,8 @@ LIBC_S_MMAP = "import ctypes; print(ctypes.string_at(ctypes.CDLL(None).mmap, 64)
 
 
 def patched():
-    """The C library's mmap jumps to the core, unless the user asks otherwise: 1.10 times slower is easily missed."""
+    """The C library's mmap is patched to jump to the core, unless CROPDL_NO_PATCH is set. (A missing patch would cost only a factor of
+    1.10, which nobody would notice.)"""
     call = "b8090000000f05"  # mov $9, %eax; syscall
     with Place("patched") as place:
         def mmap_in(*command, environment=None):
@@ -239,7 +240,7 @@ promise("hazard.c_library_s_placement_calls_are_patched", patched)
 
 
 def unpatched():
-    """Where nothing becomes code that could be written to (SELinux, PR_SET_MDWE), the C library stays as its file has it."""
+    """Where writable memory must not become executable (SELinux, PR_SET_MDWE), the C library stays unpatched."""
     mprotect, executable, denied = 10, 4, 0x50000 | errno.EACCES
     libc = forbid((0x20, 0, 0, 0), (0x15, 0, 3, mprotect), (0x20, 0, 0, 32), (0x45, 0, 1, executable), (0x06, 0, 0, denied),
                   (0x06, 0, 0, 0x7fff0000))
@@ -264,7 +265,7 @@ print(libc.mremap(page, 4096, 4096, 3, at) == failed and ctypes.get_errno())"""
 
 
 def kept_apart():
-    """A program that maps over the lower half's blocks gets an error; natively there is nothing."""
+    """A program that maps over the lower half's blocks gets an error; natively nothing is there."""
     with Place("apart") as place:
         command = [sys.executable, "-c", REPLACES_MEMORY]
         _, text, _ = place.ask(command)
@@ -294,7 +295,7 @@ thread.join()"""
 
 
 def thread_blocks_kept():
-    """Natively thread-local storage lies above 4 GiB: a program that maps over it there gets an error, and a line."""
+    """Natively, thread-local storage lies above 4 GiB. A program that maps over it below 4 GiB gets an error, and one line is printed."""
     with Place("blocks") as place:
         status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", sys.executable, "-c", REPLACES_BLOCKS])
         lines = text.splitlines()
@@ -308,7 +309,7 @@ promise("hazard.thread_blocks_cannot_be_mapped_over", thread_blocks_kept)
 
 
 def crashes(mpi):
-    """A program that crashes ends its job as it does natively, with the same status."""
+    """A crashing program ends the job as natively, with the same status."""
     with Place("crash") as place:
         command = [app(f"{mpi}/faults"), "crash", "--steps", "5", "--pace", "1000", "--log", place.path("log")]
         wanted, _, _ = place.ask(launcher(mpi, 2) + command)
@@ -318,7 +319,7 @@ def crashes(mpi):
 
 
 def real_library_outside(mpi):
-    """The window holds the shim under libmpi's name, never the site's MPI."""
+    """The window contains the shim under libmpi's name, and never the site's MPI."""
     with Place("outside") as place:
         job = place.run(f"{mpi}/torture", ("--steps", "300", "--pace", "20000"), mpi, 2)
         job.wait_for_step(3)
@@ -340,7 +341,7 @@ def real_library_outside(mpi):
 
 
 def control_page_is_read_only():
-    """The program's half calls through pointers that no write of the program can change, before and after a restart."""
+    """The upper half calls through function pointers that the program cannot overwrite, before and after a restart."""
     with Place("control") as place:
         job = place.run("plain/plain", ("--steps", "3000", "--pace", "20000"))
         for restarted in (False, True):
@@ -357,7 +358,7 @@ def control_page_is_read_only():
 
 
 def by_shell(mpi, preload):
-    """`bash -c 'exec PROGRAM'`, given to cropdl-run or with the library set by the launcher."""
+    """The program is started by `bash -c 'exec PROGRAM'`, under cropdl-run or with LD_PRELOAD set by the launcher."""
     with Place("shell") as place:
         arguments = ("--steps", "80", "--pace", "20000")
         reference = native(place, f"{mpi}/torture", arguments, mpi, 2)
@@ -381,7 +382,7 @@ promise("hazard.openmpi.exec_by_a_shell_under_cropdl_run", by_shell, "openmpi", 
 promise("hazard.mpich.exec_by_a_shell_with_the_library", by_shell, "mpich", True)
 
 def executes(how):
-    """A program that replaces itself by exec runs to its end, unprotected; a checkpoint is refused with a line."""
+    """A program that replaces itself by exec runs to its end unprotected; a checkpoint is refused with one line."""
     with Place("executes") as place:
         arguments = (how, "--steps", "100", "--pace", "20000")
         reference = native(place, "plain/executes", arguments)
@@ -399,7 +400,7 @@ promise("hazard.program_that_executes_itself_by_proc_self_exe", executes, "self"
 
 
 def debugger(program, mpi, ranks):
-    """scripts/cropdl-gdb shows the program's own functions and variables, before and after a restart."""
+    """scripts/cropdl-gdb finds the program's functions and variables, before and after a restart."""
     expect(shutil.which("gdb"), "gdb is not installed (scripts/setup installs it)")
     with Place("gdb") as place:
         job = place.run(program, ("--steps", "3000", "--pace", "20000"), mpi, ranks)

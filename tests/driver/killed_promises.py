@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Promises about single ranks that are killed (SIGKILL to exactly one process) in the middle of each phase of a checkpoint, or of a
-restart; about ranks that are stopped, and about a `cropdl checkpoint` that is killed. Whatever was killed: nothing of a torn
-version is visible, older versions are whole, the job ends as a native one, nothing is left over, and a restart from the last
-whole version ends with the undisturbed native run's digest.
+"""Kills exactly one rank (SIGKILL) in the middle of each phase of a checkpoint or a restart; stops ranks; kills a `cropdl checkpoint`. In
+every case: nothing of a torn version is visible, older versions are whole, the job ends as a native one, nothing is left over, and a
+restart from the newest whole version ends with the undisturbed native run's digest.
 
 `killed_promises.py --random MPI KILLS [SEED]` kills at random, in chains of restarts (docs/testing.md)."""
 
@@ -18,7 +17,7 @@ import time
 from driver import (Changes, Failure, Log, PATIENCE, Place, STARTING, Skipped, TooLate, app, check_results, check_whole, describe, expect,
                     launcher, logs_of, native, promise_main, read_proc, tail, take_checkpoint, too_late, tool, without_waiting)
 
-# Which argument of tests/apps/mpi/phases.c makes a phase long enough to be found.
+# The argument of tests/apps/mpi/phases.c that makes a phase long enough to be hit.
 PHASES = {"holding": "holding", "stopping": "stopping", "draining": "draining", "writing": "writing", "publishing": "publishing"}
 RANKS = 3
 CRASH = re.compile(r"terminate called|Segmentation|Assertion|self check failed|signal 11|signal 6\b")
@@ -56,7 +55,7 @@ def send(pids, number):
 
 
 def freeze(pids):
-    """All threads of the ranks stand still, or will do so when the kernel has done what they wait for."""
+    """Stops all threads of the ranks; those in an uninterruptible system call stop when it returns."""
     send(pids, signal.SIGSTOP)
     end = time.monotonic() + 0.2
     while any(s not in ([b"T"], [b"D"]) for pid in pids for s in states(pid)) and time.monotonic() < end:
@@ -78,7 +77,7 @@ def wait_until(condition, text, seconds=PATIENCE):
 # --- A run, and its kills ----------------------------------------------------------------------------------------
 
 class Run:
-    """One run of tests/apps/mpi/phases.c, killed and restarted as often as one likes."""
+    """A run of tests/apps/mpi/phases.c that is killed and restarted any number of times."""
 
     def __init__(self, place, mpi, what, steps=0):
         self.place, self.mpi = place, mpi
@@ -88,14 +87,14 @@ class Run:
         self.reference = native(place, self.program, self.arguments, mpi, RANKS)
         self.natively = {victim: self.native_end(victim) for victim in range(RANKS)}
         self.environment = {"CROPDL_TRACE_PHASE": "1"}
-        self.restarts = False  # the job is being restarted, and has not gone on yet
+        self.restarts = False  # the job is being restarted and has not continued yet
         self.job = place.run(self.program, self.arguments, mpi, RANKS, environment=self.environment, log=place.path("log"))
 
     def over(self):
         return any(log.digest is not None for log in logs_of(self.job.log, RANKS))
 
     def native_end(self, victim):
-        """The launcher's exit status when that rank of a native job is killed; within a run of scripts/test looked at once."""
+        """The launcher's exit status when that rank of a native job is killed. Measured once per run of scripts/test."""
         kept = os.environ.get("CROPDL_TEST_REFERENCES")
         if kept is None:
             return self.look_at_native_end(victim)
@@ -123,7 +122,7 @@ class Run:
             with open(os.path.join(self.place.store, "job")) as f:
                 return re.search(r"cropdl-[0-9a-f]+", f.read()).group(0)
         except OSError:
-            return ""  # a restart that has not come so far
+            return ""  # a restart that has no socket yet
 
     def a_version(self):
         self.job.wait_for_step(Log(self.job.log).last_step() + 1)
@@ -134,11 +133,11 @@ class Run:
                                 stderr=subprocess.STDOUT, text=True)
 
     def find(self, phase):
-        """Asks for checkpoints until the ranks are found in that phase; leaves them frozen. The request, or None if the run ended."""
+        """Asks for checkpoints until the ranks are in that phase, and leaves them frozen. Returns the request, or None if the run ended."""
         end = time.monotonic() + PATIENCE
         asked = None
         ranks = by_rank(self.job)
-        pids = [ranks[rank] for rank in sorted(ranks)]  # rank 0 first: the phase is its
+        pids = [ranks[rank] for rank in sorted(ranks)]  # rank 0 first: it sets the phase
         changes = Changes(self.place.store)
         while not self.over() and self.job.alive():
             expect(time.monotonic() < end, f"never found {phase}: {describe(self.job)}")
@@ -155,7 +154,7 @@ class Run:
         return None
 
     def kill(self, victim, asked=None):
-        """Kills that rank, alone, lets the others go on, and checks what becomes of the job and of the request."""
+        """Kills that rank, continues the others, and checks how the job and the request end."""
         before = self.place.versions()
         address = self.address()
         pids = self.job.ranks()
@@ -163,21 +162,21 @@ class Run:
         os.kill(ranks[victim], signal.SIGKILL)
         send(pids, signal.SIGCONT)
         self.ends(victim, self.natively[victim])
-        # A thread of a dying rank that is syncing its image keeps it until the disk answers, when the process looks dead already.
+        # A dying rank keeps its socket while one of its threads waits for the disk in a sync, even if it is a zombie already.
         wait_until(lambda: not address or address not in sockets(), f"the socket {address} is left over")
         if asked:
             text = without_waiting(asked.communicate(timeout=PATIENCE)[0]).strip()
-            # The launcher ends the others, and rank 0 may hear of one of those first.
+            # The launcher then ends the other ranks, and rank 0 may notice one of these first.
             words = (*(rf"cropdl: checkpoint refused: rank {rank} is gone: its process \(pid {pid}\) died( or left the job)?" for rank, pid in ranks.items()),
                      rf"cropdl: the job on {re.escape(self.place.store)} ended before the checkpoint was complete",
-                     rf"cropdl: no job is running on {re.escape(self.place.store)}",  # it came too late to ask
+                     rf"cropdl: no job is running on {re.escape(self.place.store)}",  # the request came after the end
                      rf"cropdl: checkpoint refused: rank \d+: {STARTING}",
                      r"version \d+: .*")
             expect(any(re.fullmatch(w, text) for w in words), f"`cropdl checkpoint` says: {text!r}")
             expect(asked.returncode == 0 or not text.startswith("version"), text)
             if asked.returncode == 0:
                 expect(int(text.split(":")[0].split()[1]) in self.place.versions(), f"{text}, and it is not there")
-        # Of the images that were being written none, or all, is a version.
+        # The images being written became a version completely or not at all.
         now = self.place.versions()
         expect(now[-1] >= before[-1] and len(set(now) - set(before)) <= 1, f"versions {before}, then {now}")
         status, text, _ = self.place.ask([tool("cropdl"), "verify", self.place.store])
@@ -189,9 +188,9 @@ class Run:
             status = self.job.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             raise Failure(f"rank {victim} was killed, and the job still runs\n{describe(self.job)}")
-        # An MPI that was reading from the memory of the killed one says so and may abort.
-        # Hydra tells the signal of the killed rank, or of one that it then ended.
-        # Open MPI's tells what it hears of first: in a restart also the end of another one that says whom it misses.
+        # An MPI that was reading the killed rank's memory reports that, and may abort. Hydra reports the signal of the killed rank or of
+        # one that it ended afterwards. Open MPI's launcher reports the first end that it sees: during a restart, this may be another rank
+        # that reports the missing one.
         allowed = {expected, 9, 15} if self.mpi == "mpich" else {expected, 1} if self.restarts else {expected}
         reading = re.search(r"process_vm_readv|Read -1, expected", self.job.output())
         expect(status in allowed or reading, f"rank {victim} was killed: the launcher ends with {status}, natively {expected}\n{tail(self.job.output(), 60)}")
@@ -209,7 +208,7 @@ class Run:
             self.goes_on()
 
     def goes_on(self):
-        """From the newest version, with the same memory; what a killed job left in the store is gone."""
+        """The job continues from the newest version with the same memory, and leftovers of the killed job are gone from the store."""
         self.restarts = False
         line = f"cropdl-restart: continues from version {self.newest}"
         wait_until(lambda: line in self.job.output() or not self.job.alive(), lambda: f"does not go on: {describe(self.job)}")
@@ -229,7 +228,7 @@ class Run:
 
 
 def killed_while(mpi, phase):
-    """The hub's rank, and then another one."""
+    """Kills the hub's rank, then, in the restarted job, another one."""
     with Place("killed") as place:
         run = Run(place, mpi, PHASES[phase])
         run.a_version()
@@ -246,14 +245,14 @@ def killed_while(mpi, phase):
 for _mpi in ("openmpi", "mpich"):
     for _phase in PHASES:
         promise(f"killed.{_mpi}.rank_while_{_phase}", killed_while, _mpi, _phase)
-# The phases are CropDL's own, and the same under both.
+# Phases do not depend on the MPI, so each is killed under one MPI only, except in the long form.
 LONG = ["killed.openmpi.rank_while_draining", "killed.openmpi.rank_while_publishing", "killed.mpich.rank_while_holding",
         "killed.mpich.rank_while_stopping", "killed.mpich.rank_while_writing", "killed.openmpi.stopped_rank_is_named_while_writing"]
 
 
 # --- Restarts ----------------------------------------------------------------------------------------------------
 
-MEMORY = 64 << 20  # of a rank of `phases writing`
+MEMORY = 64 << 20  # bytes per rank of `phases writing`
 
 
 def memory_of(pid):
@@ -261,7 +260,7 @@ def memory_of(pid):
     return int(found.group(1)) << 10 if found else 0
 
 
-# As the ranks go through them. The names are seen from outside: memory that is there, and shared memory of the MPI.
+# In order of time. Recognised from outside: by the memory that is mapped, and by the MPI's shared memory.
 MOMENTS = ("starting", "loading", "before MPI is up", "right after")
 
 
@@ -280,7 +279,7 @@ def moment(run):
 
 
 def find_moment(run, wanted):
-    """Restarts until all ranks are found there, frozen."""
+    """Restarts until all ranks are found at that moment; leaves them frozen."""
     for _ in range(12):
         run.restart(wait=False)
         while run.job.alive():
@@ -317,7 +316,7 @@ LONG += ["killed.openmpi.rank_while_restarting", "killed.mpich.hub_while_restart
 
 
 def client_killed(mpi):
-    """A `cropdl checkpoint` that is killed, or stands still, is nobody's loss: the attempt goes on, and the next one is taken."""
+    """A `cropdl checkpoint` that is killed or stopped disturbs nobody: the attempt continues, and the next checkpoint succeeds."""
     with Place("client") as place:
         run = Run(place, mpi, "writing", 150)
         run.a_version()
@@ -341,7 +340,7 @@ promise("killed.mpich.checkpoint_command", client_killed, "mpich")
 
 
 def stopped(mpi, where):
-    """A rank that stands still is named within seconds, in every stage; when it goes on all goes on, and the next checkpoint is taken."""
+    """A stopped rank is named within seconds, in every phase. When it continues, the job continues and the next checkpoint succeeds."""
     with Place("stopped") as place:
         run = Run(place, mpi, "writing", 120)
         run.a_version()
@@ -360,7 +359,7 @@ def stopped(mpi, where):
                 text = without_waiting(asked.communicate(timeout=PATIENCE)[0]).strip()
                 if asked.returncode != 0:
                     break
-                os.kill(pid, signal.SIGCONT)  # it had written its image already
+                os.kill(pid, signal.SIGCONT)  # it had already written its image
             words = (rf"checkpoint refused: rank {victim} has been stopped for [\d.]+ s \(SIGSTOP, or a debugger\); let its process go on "
                      rf"\(kill -CONT {pid}\) and try again" if victim else
                      rf"rank 0 of the job on {re.escape(place.store)} has been stopped \(SIGSTOP, or a debugger\); the checkpoint goes on when its "
@@ -381,7 +380,7 @@ promise("killed.mpich.stopped_rank_is_named_before_and_rank_0_while_writing", st
 
 
 def refused_meanwhile(mpi):
-    """Another rank refuses the checkpoint while this one still looks at its many threads, again and again: no harm is done."""
+    """Another rank refuses the checkpoint, repeatedly, while this one still inspects its many threads: no harm is done."""
     with Place("refused") as place:
         arguments = ("--steps", "100", "--pace", "20000")
         reference = native(place, f"{mpi}/threads_refused", arguments, mpi, 2)
@@ -411,13 +410,13 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"killed.{_mpi}.attempt_that_ends_while_many_threads_are_looked_at", refused_meanwhile, _mpi)
 
 def no_room(mpi, *how):
-    """A message for which a rank has no memory refuses the checkpoint at once, and is still there for the program. With
-    `threads`, before the ranks have stopped."""
+    """If a rank has no memory for a message, the checkpoint is refused at once, and the program still receives the message. With `threads`,
+    this happens before the ranks have stopped."""
     with Place("noroom") as place:
         arguments = (*how, "--steps", "80", "--pace", "20000")
         job = place.run(f"{mpi}/no_room", arguments, mpi, 2)
 
-        def both_at(step):  # with threads each rank steps by itself
+        def both_at(step):  # with threads the ranks do not step together
             wait_until(lambda: min(log.last_step() for log in logs_of(job.log, 2)) >= step or not job.alive(), job.output)
 
         both_at(3)
@@ -444,7 +443,7 @@ for _mpi in ("openmpi", "mpich"):
 # --- At random ---------------------------------------------------------------------------------------------------
 
 def at_random(mpi, kills, seed):
-    """Any rank, in any phase, after any time, and in restarts, of one program after the other. Prints what was hit."""
+    """Kills any rank, in any phase or restart, after any time, program after program. Prints how often each was hit."""
     rng = random.Random(seed)
     hits, torn, done, programs = {}, 0, 0, []
 

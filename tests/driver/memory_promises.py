@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about the program's memory: whatever a mapping is, holds or was advised, it is so again after a restart, or the
-checkpoint is refused by name."""
+"""The program's memory: the kind, contents and advice of every mapping are restored, or the checkpoint is refused with a line that names
+the mapping."""
 
 import json
 import os
@@ -37,7 +37,7 @@ promise("memory.read_only_shared_mapping_of_a_file", survives, "shared_mappings"
 
 
 def on_a_disk(place):
-    """Where files are in memory (tmpfs), what maps them is saved."""
+    """Mappings of files on a tmpfs are saved, so this needs a disk."""
     if subprocess.run(["stat", "-f", "-c", "%T", place.root], check=True, capture_output=True, text=True).stdout.strip() == "tmpfs":
         raise Skipped(f"{place.root} is in memory")
 
@@ -49,11 +49,11 @@ def image_without_it(place, version):
 
 
 def data_set():
-    """What a program shares with a file and cannot write to is not saved; a file that is gone or has changed is named, also by `cropdl verify`,
-    and used if the user wants it."""
+    """A shared mapping of a file that the program cannot write is not saved. If the file is missing or changed, restart and `cropdl verify`
+    name it; the user may decide to use the changed file."""
     with Place("data") as place:
         arguments = ["data-set", *STEPS, "--work", place.root]
-        native(place, "plain/shared_mappings", arguments, "none", 1)  # makes it: what is written while the job runs is saved
+        native(place, "plain/shared_mappings", arguments, "none", 1)  # creates the file: data written while the job runs would be saved
         job = place.run("plain/shared_mappings", arguments)
         job.wait_for_step(5)
         version, _, _ = take_checkpoint(place, job)
@@ -101,7 +101,7 @@ for _how, _of in {"read-write-descriptor": "@/shared-<n>", "none": "@/shared-<n>
 
 
 def limited(resource_number, limit, program, arguments):
-    """Under a limit on resources that the program alone would keep, as `ulimit` sets it."""
+    """Under a resource limit that the program alone would meet (as set by `ulimit`)."""
     resource.setrlimit(resource_number, (limit, limit))
     survives(program, arguments=arguments)
 
@@ -112,18 +112,18 @@ promise("memory.stacks_limited_to_64_kb", limited, resource.RLIMIT_STACK, 64 << 
 
 
 def too_little_for_a_checkpoint():
-    """A program whose limit leaves no memory for a checkpoint runs on, and is saved once there is some."""
+    """A program whose limit leaves no memory for a checkpoint continues, and is saved once memory is free."""
     with Place("little") as place:
         job = place.run("plain/little_memory", ["--pace", "25000", "--work", place.root])
         job.wait_for_step(3)
-        # Whatever comes of it, it makes what work on the second thread needs: only then does that thread lack memory itself.
+        # Succeeds or fails. Either way CropDL allocates what it needs on the second thread, so that later that thread itself lacks memory.
         place.checkpoint()
 
         def change(name):
             open(place.path(name), "w").close()
             job.wait_for_step(Log(job.log).last_step() + 4)
 
-        for lacks in ("full", "alone"):  # the second thread; then the main one
+        for lacks in ("full", "alone"):  # the second thread, then the main thread
             change(lacks)
             status, text, _ = place.checkpoint()
             expect(status != 0 and "memory" in text.lower() and len(text.splitlines()) == 1, f"{status}: {text}")
@@ -140,7 +140,7 @@ promise("memory.too_little_for_a_checkpoint_fails_it_and_the_program_runs_on", t
 
 
 def stack_under_a_smaller_limit():
-    """The stack can grow as far as before a restart, whatever limit that has; where it may not, the restart is refused."""
+    """The stack can grow as far as before the restart, whatever the new limit; where that is impossible, the restart is refused."""
     arguments = STEPS
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
     with Place("deep") as place:
@@ -163,7 +163,7 @@ promise("memory.stack_grows_as_before_under_a_smaller_limit", stack_under_a_smal
 
 
 def places(job):
-    """Where the program says its parts are: {part: address}, at its start and at its end."""
+    """The addresses that the program printed: {part: address}, at its start and at its end."""
     job.finish()
     check_whole(Log(job.log))
     with open(job.log) as f:
@@ -173,7 +173,8 @@ def places(job):
 
 
 def addresses_drawn(program, fixed):
-    """Each run has other addresses, and a restart those of its first run. `fixed`: the parts whose file names their addresses."""
+    """Every new run has different addresses; a restart has those of the killed run. `fixed`: the parts whose addresses are fixed in the
+    executable."""
     with Place("where") as place, Place("again") as again:
         one, _ = places(place.run(program, ("--steps", "3", "--pace", "1000")))
         job = again.run(program, STEPS)
@@ -187,7 +188,7 @@ def addresses_drawn(program, fixed):
 
 
 def addresses_not_drawn():
-    """The kernel's own way of asking for that (man 1 setarch)."""
+    """Address space randomisation is off, by setarch(1)."""
     seen = []
     for _ in range(2):
         with Place("where") as place:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Promises about the MPI engine of the lower half: what communicates inside the MPI while a checkpoint is asked for, and
-that a million objects made and freed leave nothing behind: neither memory, nor bytes of images, nor a longer stall.
+"""The MPI library of the lower half: programs that communicate while a checkpoint is requested, and programs that make and free a million
+objects, which must leave nothing behind: no memory, no bytes in images, no longer stall.
 
-`mpi_promises.py --churn MPI WHAT COUNT` runs one of the latter with any number (docs/testing.md has a table)."""
+`mpi_promises.py --churn MPI WHAT COUNT` runs one of the latter with any count (docs/testing.md has a table)."""
 
 import os
 import re
@@ -17,7 +17,7 @@ STEPS = 30
 
 
 def resident(job, ranks):
-    """Bytes of memory of each rank that are its own (shared memory of the MPI comes and goes)."""
+    """Bytes of private memory of each rank (the MPI's shared memory varies)."""
     found = []
     for pid in job.ranks():
         with open(f"/proc/{pid}/status") as f:
@@ -28,7 +28,7 @@ def resident(job, ranks):
 
 
 def measure(place, job, ranks):
-    """A version now: its stall in seconds (the best of three), bytes of its images, and the ranks' memory before it."""
+    """Takes a version. Returns its stall in seconds (the best of three), the size of its images, and the ranks' memory before it."""
     memory = resident(job, ranks)
     stalls, size = [], 0
     for _ in range(3):
@@ -42,7 +42,7 @@ def measure(place, job, ranks):
 
 
 def churn(mpi, what, count, ranks=2, patience=3 * PATIENCE):
-    """Measured before and after `count` objects; a version is asked for meanwhile, too. The last version restarts."""
+    """Measures before and after `count` objects, with a version in between. The last version is restarted."""
     with Place("churn") as place:
         arguments = [what, str(count), "--steps", str(STEPS), "--pace", "300000"]
         job = place.run(f"{mpi}/churn", arguments, mpi, ranks)
@@ -66,7 +66,7 @@ def churn(mpi, what, count, ranks=2, patience=3 * PATIENCE):
 
 def leaves_nothing(mpi, what, count, ranks=2, growth=4 << 20):
     before, during, after = churn(mpi, what, count, ranks)
-    # A machine under load stalls a run now and then; a stall that grows with the objects is far beyond this.
+    # A loaded machine lengthens a stall occasionally; a stall that grows with the number of objects is far beyond this.
     expect(after[0] < before[0] * 2 + 0.25, f"the stall went from {before[0]:.3f} s to {after[0]:.3f} s")
     if during >= 15:
         too_late(f"a checkpoint meanwhile took {during:.1f} s")
@@ -75,8 +75,8 @@ def leaves_nothing(mpi, what, count, ranks=2, growth=4 << 20):
 
 
 def says_done(mpi, program, ranks, interval=None, attempts=0, versions=0, silent_mpi=True):
-    """Runs a program that prints what is wrong, or else only "done", to its end, with so many attempts at a checkpoint and
-    versions in the end at least. Not silent_mpi: MPICH and UCX may say what they think of how the program ended."""
+    """Runs a program, which prints problems or just "done", to its end, with this many checkpoint attempts and at least this many versions.
+    silent_mpi=False: MPICH and UCX may print remarks on how the program ended."""
     with Place(program) as place:
         job = place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--interval", str(interval or 0), "--dir", place.store, "--", app(f"{mpi}/{program}")])
         job.finish()
@@ -87,33 +87,33 @@ def says_done(mpi, program, ranks, interval=None, attempts=0, versions=0, silent
 
 
 def synchronous(mpi):
-    """No MPI_Ssend returns before its receive, though checkpoints are taken all the time."""
+    """No MPI_Ssend returns before its receive has begun, although checkpoints are taken all the time."""
     says_done(mpi, "synchronous", 2, 0.05, versions=1)
 
 
 def duplicates(mpi):
-    """Ranks that are held while MPI_Comm_idup is under way come to the same duplicate on every rank."""
+    """If ranks are held while MPI_Comm_idup is pending, every rank still gets the same duplicate."""
     says_done(mpi, "idup_beside", 3, 0.005, attempts=3)
 
 
 def objects_beside(mpi):
-    """What threads make and free at the same time is each one's own, though numbers are used again."""
+    """Objects that threads make and free concurrently stay separate, although handle numbers are reused."""
     says_done(mpi, "objects_beside", 1)
 
 
 def error_handlers(mpi):
-    """More error handlers than there are numbers for them, one after the other: each is the program's own."""
+    """More error handlers in sequence than there are numbers for them: each behaves as the program's own."""
     says_done(mpi, "many_errhandlers", 1)
 
 
 def uneven_end(mpi):
-    """Nonblocking collectives that one rank alone has begun do not keep the others in MPI_Finalize."""
+    """Nonblocking collectives that only one rank started do not block the others in MPI_Finalize."""
     says_done(mpi, "uneven_end", 3, silent_mpi=False)
 
 
 def cut_again_and_again(mpi, what, ranks, times):
-    """Checkpoints as fast as they come while the program makes such calls: each one is taken or refused by the name of
-    what lives (an inter-communicator), none hangs, none harms the program."""
+    """Checkpoints as often as possible during such calls: each one is taken, or refused with the name of the object that is alive (an
+    inter-communicator); none hangs or harms the program."""
     with Place("meetings") as place:
         steps = {"openmpi": 300, "mpich": 120}[mpi]  # a few seconds
         job = place.run(f"{mpi}/meetings", [what, "--steps", str(steps), "--pace", "100"], mpi, ranks)
@@ -141,7 +141,7 @@ def cut_again_and_again(mpi, what, ranks, times):
 
 
 def crossing_attempts(mpi, steps):
-    """(versions, refusals) of a program of which one rank has a pipe half of the time."""
+    """Returns (versions, refusals) of a program in which one rank has a pipe open half of the time."""
     with Place("crossing") as place:
         job = place.run(f"{mpi}/threads_cross", ["refuse", "--steps", str(steps), "--pace", "5000"], mpi, 2)
         job.wait_for_step(1)
@@ -160,9 +160,9 @@ def crossing_attempts(mpi, steps):
 
 
 def crossing(mpi, times=3):
-    """Versions while threads of both ranks are inside sends to one another: each is cut at the first attempt. Attempts that
-    another rank ends in the middle of that do no harm. Then kills."""
-    # Its steps take 2 to 60 ms: as long as the receivers let them.
+    """Versions while threads of both ranks send to each other: each succeeds at the first attempt. Attempts that another rank refuses
+    meanwhile do no harm. Then kills and restarts."""
+    # A step takes 2 to 60 ms, depending on the receivers.
     expect(any(min(crossing_attempts(mpi, steps)) > 0 for steps in (60, 600, 2400)), "none was taken, or none refused")
     with Place("crossing") as place:
         job = place.run(f"{mpi}/threads_cross", ["--steps", "1000", "--pace", "20000"], mpi, 2)
@@ -177,7 +177,7 @@ def crossing(mpi, times=3):
 
 
 def attributes_beside(mpi):
-    """Of what threads change on one communicator at the same time nothing is lost; a version is taken meanwhile."""
+    """Threads change attributes of one communicator concurrently: no change is lost; a version is taken meanwhile."""
     with Place("attributes") as place:
         job = place.run(f"{mpi}/attributes_beside", ["--steps", "40", "--pace", "20000"], mpi, 1)
         job.wait_for_step(3)
@@ -188,7 +188,7 @@ def attributes_beside(mpi):
 
 
 PROMISES = {}
-# The tables of objects are CropDL's own, and the same under both.
+# The object tables are CropDL's own and do not depend on the MPI.
 LONG = ("openmpi.operations", "openmpi.objects_freed_while_in_use", "mpich.communicators", "mpich.datatypes", "mpich.messages_of_ten_thousand_tags")
 for _mpi in ("openmpi", "mpich"):
     for _what, _count in (("comm", 20000), ("op", 20000), ("type", 20000), ("tags", 30000), ("early", 4000)):

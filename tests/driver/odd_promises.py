@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Odd but legal programs, more than two hundred (tests/apps/odd and tests/apps/odd_mpi; a theme per file). Each oddity is run natively, under
-cropdl-run alone, and checkpointed, killed and restarted in a chain; every run must end as the native one. Or its
-checkpoint is refused by exactly the words that stand beside it here, and it goes on undisturbed.
+"""More than two hundred unusual but legal programs (tests/apps/odd and tests/apps/odd_mpi, one file per theme). Each is run natively, under
+cropdl-run alone, and checkpointed, killed and restarted in a chain. Either every run ends as the native one, or the checkpoint is
+refused in exactly the words given here, and the program continues undisturbed.
 
-    odd_promises.py odd.files.shrinking   one of them, as ctest runs it
-    odd_promises.py --only NAME           one oddity, or every one whose name has NAME in it
-    odd_promises.py --oddities            their names and what is expected of each"""
+    odd_promises.py odd.files.shrinking   one program, as ctest runs it
+    odd_promises.py --only NAME           every program with NAME in its name
+    odd_promises.py --oddities            their names and the expected result of each"""
 
 import ctypes
 import mmap
@@ -21,21 +21,21 @@ from driver import (Failure, Log, Place, Skipped, app, as_pattern, check_continu
                     TooLate, seeded, take_checkpoint, tool, with_slower_programs)
 from restart_promises import wait_for_new_steps
 
-RESTORED = None  # instead of the words of a refusal
+RESTORED = None  # stands for the words of a refusal
 
 
 class Oddity(NamedTuple):
     theme: str
     name: str
-    words: str  # of the refusal, one or the other; <n> stands for a number, @ for the directory of the run
-    shell: str  # the command line as a shell has it; $@ is the command
+    words: str  # words of the expected refusal; <n> stands for a number, @ for the test's directory
+    shell: str  # the command line, in a shell; $@ is the command
     again: str  # the same for the restart
     mpi: str
     ranks: int
-    attempts: int  # how often a checkpoint is asked for: more than once where children come and go
+    attempts: int  # how often a checkpoint is requested: more than once if the program has children at times
     steps: int
-    only: bool  # judged by --only alone, since it is part of another
-    terminal: bool  # the protected run starts on a terminal, the restarts do not
+    only: bool  # judged only with --only, since it is part of another
+    terminal: bool  # the first run has a terminal, its restarts do not
 
     @property
     def program(self):
@@ -56,8 +56,7 @@ def odd(theme, name, words=RESTORED, shell="", again="", mpi="none", ranks=1, at
     ODDITIES[key] = Oddity(theme, name, words, shell, again, mpi, ranks, attempts, steps, only, terminal)
 
 
-# What is not right yet, and how it shows. An entry whose oddity is as expected fails the test (then remove it), but for those
-# that show "at times" only.
+# Known failures, and how they show. A known failure that passes fails the test (remove it from here then), unless it shows only "at times".
 KNOWN = {
     "openmpi.bridges_for_a_moment": "at times: each request meets an inter-communicator that is alive",
     "mpich.bridges_for_a_moment": "at times: each request meets an inter-communicator that is alive",
@@ -159,7 +158,7 @@ for _name, _words in {
         }.items():
     odd("memory", _name, _words)
 with open("/proc/cpuinfo") as _cpus:
-    _has_keys = re.search(r"^flags.* ospke\b", _cpus.read(), re.M)  # else there are none to allocate
+    _has_keys = re.search(r"^flags.* ospke\b", _cpus.read(), re.M)  # otherwise there are none to allocate
 odd("memory", "protection_keys", "memory with a protection key (pkey_mprotect) at <x>-<x> cannot be saved yet" if _has_keys else RESTORED)
 for _name in """queued_real_time_signals pending_kill_keeps_its_sender pending_for_process_or_thread
         every_signal_has_an_action every_signal_is_delivered last_real_time_signals 
@@ -225,7 +224,7 @@ for _name, _words in {
         }.items():
     odd("execution", _name, _words)
 
-# The standard streams: # is the number of the run, so that each has its own files.
+# Standard streams: # becomes the number of the run, so that each run has its own files.
 _FILES = '"$@" <input >out# 2>err#'
 for _name in """copies_input_to_output reads_input_by_bytes error_closed_and_data_in_its_place output_closed_and_data_in_its_place
         all_three_closed redirected_to_a_file_and_back output_kept_in_the_buffer pushed_back streams_in_memory wide_stream
@@ -239,7 +238,7 @@ odd("streams", "inherited_and_unused", "a pipe (descriptor 3) cannot be saved ye
 odd("streams", "inherited_with_its_writer", "the program has a child process that it has not waited for", shell='"$@" 3< <(cat input; sleep 3)')
 
 
-# MPI: all of TOGETHER begin, take their steps and end in one program, so that each cut falls into the state of all.
+# MPI: all members of TOGETHER run in one program, in step, so that each cut meets the states of all.
 TOGETHER = """many_duplicates splits create_group bridges_for_a_moment attributes predefined names_and_infos groups
         error_handlers wildcard_probes self_messages nothing_at_all largest_tags cancelled_receives forgotten_sends
         types_freed_in_use buffered_sends many_unexpected mixed_requests nested_types hints_of_some_ranks own_operations many_operations
@@ -257,11 +256,11 @@ for _mpi in ("openmpi", "mpich"):
     for _name in TOGETHER:
         odd(_mpi, _name, mpi=_mpi, ranks=3, attempts=20, only=f"{_mpi}.{_name}" not in KNOWN)
     for _name, _words in MPI_REFUSED.items():
-        if _name != "session" or _mpi == "mpich":  # Open MPI 4.1 has none
+        if _name != "session" or _mpi == "mpich":  # Open MPI 4.1 has no sessions
             odd(_mpi, _name, _words, mpi=_mpi, ranks=3)
 
 
-if os.geteuid():  # then these can only try
+if os.geteuid():  # these need root
     for _key in ("user_given_up", "effective_user_for_a_while", "user_of_files", "name_of_the_host", "another_root"):
         ODDITIES[f"process.{_key}"] = ODDITIES[f"process.{_key}"]._replace(words=RESTORED)
 
@@ -288,7 +287,7 @@ ON_TERMINAL = """python3 -c 'import os, pty, sys; sys.exit(os.waitstatus_to_exit
 
 
 def written(place, one, run=None):
-    """What the program wrote to the files that its standard streams were, without lines of ours."""
+    """What the program wrote to the files that are its standard streams, without CropDL's lines."""
     texts = {}
     if one.terminal and not run and os.path.exists(place.path("terminal")):
         with open(place.path("terminal"), "rb") as f:
@@ -302,7 +301,7 @@ def written(place, one, run=None):
 
 
 def joined(before, after, whole):
-    """What an interrupted run wrote and what the restarted one did, which went on at a place that lies in the former."""
+    """Joins the output of a killed run with that of its restart, which continued somewhere within it."""
     for end in range(len(before), -1, -1):
         if whole.startswith(before[:end] + after):
             return before[:end] + after
@@ -326,7 +325,7 @@ def results(place, one, job, undisturbed=None, last=0):
 
 
 def words_of(text, place):
-    """A refusal without what comes before its reason."""
+    """The words of a refusal, without the prefix."""
     text = re.sub(r"^.*?\brank \d+: ", "", text, count=1, flags=re.S)
     return text.replace(place.root, "@")
 
@@ -337,7 +336,7 @@ def refused_as_expected(one, text, place):
 
 
 def has_32_bit_calls():
-    """Some virtual machines have none."""
+    """Some virtual machines have no 32-bit calls."""
     child = os.fork()
     if child == 0:
         code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -349,12 +348,12 @@ def has_32_bit_calls():
 
 
 def judge(one, rng):
-    """Returns what happened, in a few words; raises Failure where it is not as expected."""
+    """Returns the result in a few words; raises Failure if it is not the expected one."""
     if one.name in ("opened_by_int_0x80", "calls_of_32_bits") and not has_32_bit_calls():
         raise Skipped("this machine has no 32-bit system calls (int 0x80)")
     with Place("native") as place:
         undisturbed = results(place, one, start(place, one, [], 1000))
-    if one.words is RESTORED and one.mpi == "none":  # the others' starts are slow
+    if one.words is RESTORED and one.mpi == "none":  # other programs start too slowly
         with Place("under") as place:
             try:
                 results(place, one, start(place, one, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], 1000), undisturbed)
@@ -371,7 +370,7 @@ def judge(one, rng):
                 status, text, _ = place.checkpoint(timeout=60)
                 expect(status != 0, f"a checkpoint was taken that was to be refused: {one.words!r}")
                 if not refused_as_expected(one, text, place):
-                    job.must_run()  # one that came to its end meanwhile is asked sooner, with longer steps
+                    job.must_run()  # if it ended meanwhile, the test is repeated with longer steps
                 expect(refused_as_expected(one, text, place), f"refused with other words: {words_of(text, place)!r}")
                 expect(not place.versions(), f"refused, and yet there are versions {place.versions()}")
                 results(place, one, job, undisturbed)
@@ -411,7 +410,7 @@ def killed_and_restarted(place, one, job, kill, rng):
 
 
 def judged(key):
-    """(as expected, line). A known failure is as expected; a known failure that is none is not."""
+    """Returns (as expected, line). A known failure is as expected; one that passes is not."""
     rng = seeded()
     began = time.monotonic()
     try:
@@ -441,7 +440,7 @@ def all_judged(keys):
     expect(good, "see above")
 
 
-# What fails at times would pass whatever it does: those are for `--only`.
+# Tests that fail at times would pass in any case, so they run only with --only.
 PROMISES = {f"odd.{key}": lambda k=key: all_judged([k]) for key, one in ODDITIES.items()
             if not one.only and not KNOWN.get(key, "").startswith("at times: ")}
 QUICK = {f"odd.{key}" for key in ("files.append_beside_plain", "kinds.pipe_with_data", "memory.guard_pages", "signals.queued_real_time_signals",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about what the kernel knows of a process besides its memory and files: ids, credentials, limits, scheduling,
-clocks, namespaces. Each is as it was after a restart, or the checkpoint is refused by its name."""
+"""Process attributes that the kernel keeps, other than memory and files: ids, credentials, limits, scheduling, clocks, namespaces. A
+restart restores each one, or the checkpoint is refused with a line that names it."""
 
 import ctypes
 import os
@@ -21,7 +21,7 @@ SHORT = ("--steps", "48", "--pace", "25000")
 
 
 def goes_on(starter, restarter, program, *arguments, kills=(5, 20), attempts=1):
-    """The program is started through one command, killed at these steps, each time restarted through the other, and ends well."""
+    """Starts the program by one command, kills it at the given steps, restarts it by the other command each time; it must end normally."""
     with Place(program) as place:
         log = place.path("log")
         command = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app(f"plain/{program}"), *arguments, *SHORT, "--log", log]
@@ -50,7 +50,7 @@ def clocks_go_on():
 
 @promise("process.clocks_go_on_after_a_younger_boot")
 def younger_boot():
-    """Started in a time namespace whose clocks are eleven days ahead, restarted outside: what a younger machine would say."""
+    """Started in a time namespace whose clocks are eleven days ahead, restarted outside of it, as on a machine that booted later."""
     ahead = ["unshare", "--time", "--monotonic", "1000000", "--boottime", "1000000"]
     ahead += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     with Place("younger") as place:
@@ -61,7 +61,7 @@ def younger_boot():
 
 @promise("process.child_with_the_program_s_number_is_not_taken_for_it")
 def number_taken():
-    """The program is number 41 of a process namespace; it is restarted in a young one, where soon a child is."""
+    """The program has pid 41 in its pid namespace. It is restarted in a fresh namespace, where a child soon gets that pid."""
     space = ["unshare", "--pid", "--fork", "--mount-proc"]
     space += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     goes_on(space + ["sh", "-c", 'echo 40 > /proc/sys/kernel/ns_last_pid && "$@"; true', "sh"], space + ["sh", "-c", '"$@"; true', "sh"],
@@ -73,7 +73,7 @@ def attributes():
     survives("kept_attributes", arguments=SHORT, chain=("same", "same"))
 
 
-# Starts a command on a kernel that does not tell for which barriers a process has registered (membarrier, before Linux 6.3).
+# Starts a command on a simulated kernel before Linux 6.3, which cannot report membarrier registrations.
 OLDER_KERNEL = """
 import ctypes, os, struct, sys
 code = struct.pack("<" + 6 * "HBBI", 0x20, 0, 0, 0,  # the number of the call
@@ -93,22 +93,22 @@ def barriers_untold():
     goes_on(starter, starter, "kept_attributes")
 
 
-# What only root may do an ordinary user does as the root of a user namespace, where that is allowed.
+# Calls that need root: an ordinary user runs them as root of a user namespace, where that is allowed.
 AS_ROOT = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]
 
 
 def dropped(what):
-    """Groups and capabilities that the program gave up stay given up."""
+    """Groups and capabilities that the program dropped stay dropped."""
     goes_on(AS_ROOT, AS_ROOT, "dropped_privileges", what)
 
 
 promise("process.capabilities_and_groups_do_not_come_back")(lambda: dropped("capabilities"))
-if os.geteuid() == 0:  # a user namespace of one user has no other ids
+if os.geteuid() == 0:  # a user namespace that maps one user has no other ids
     promise("process.group_ids_do_not_come_back")(lambda: dropped("group"))
 
 
 def refused_for_good(what, words, needs=(), program="refused_attributes"):
-    """Changed for the rest of the run: the checkpoint is refused, by that name, and the program ends well."""
+    """The program changes the attribute for good: every checkpoint is refused with a line that names it, and the program ends normally."""
     with Place("changed") as place:
         log = place.path("log")
         program = [app(f"plain/{program}"), what, *SHORT, "--log", log]
@@ -122,11 +122,11 @@ def refused_for_good(what, words, needs=(), program="refused_attributes"):
 
 @promise("process.threads_that_cannot_be_had_are_said_before_the_program_runs")
 def no_more_threads():
-    """At each limit of the user's processes that is too low, in one line; at a restart, too, and the store stays as it was."""
+    """A limit on processes that is too low fails the start, and the restart, with one line; the store stays unchanged."""
     with Place("nothreads") as place:
         os.chmod(place.root, 0o777)
         log = place.path("log")
-        # For root there is no limit.
+        # Root has no such limit.
         user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
         program = [app("plain/plain"), *SHORT, "--log", log]
         command = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program
@@ -160,7 +160,7 @@ def no_more_threads():
 
 
 def content(folder):
-    """Every file below it, with what tells that nobody wrote to it; without those that say who runs."""
+    """Every file below the folder, with data that changes when the file is written; excludes the files that describe the running job."""
     found = {}
     for path, _, names in os.walk(folder):
         for name in set(names) - {"job", "lock"}:
@@ -201,7 +201,7 @@ if os.geteuid() == 0:
         with Place("byroot") as place:
             os.chmod(place.root, 0o777)
             log = place.path("log")
-            # Not that of the promise above, which counts its processes.
+            # Not the user of the test above, which counts that user's processes.
             somebody = ["setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups"]
             tools, programs = installed_for_others(place, "plain/plain")
             command = [tools("cropdl-run"), "--interval", "0", "--dir", place.store, "--", programs("plain/plain"), *SHORT, "--log", log]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about killed and restarted programs: each is checkpointed at a random moment, all its ranks are killed with
-SIGKILL, and it is restarted, twice or more in a chain. In the end its digest must be the undisturbed native run's."""
+"""Programs are checkpointed at a random moment, all ranks are killed with SIGKILL, and the job is restarted, at least twice in a chain. The
+final digest must be that of the undisturbed native run."""
 
 import os
 import sys
@@ -12,9 +12,9 @@ from driver import (PATIENCE, Changes, Failure, Log, Place, check_continued, che
 
 def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone"), attempts=1, earliest=0.0, latest=0.8,
              environment=None, options=(), folder=None, through=(), every_version=lambda place, version: None):
-    """chain: one entry per kill: restart under the "same" MPI, the "other" one, or "alone". Kills fall between the
-    parts `earliest` and `latest` of the steps, so that the program does not end before the image is written. `folder`: where the
-    program is, if not among its MPI's; `through`: see native(); `every_version` is called when one was taken."""
+    """chain: one entry per kill: restart under the "same" MPI, the "other" one, or "alone" (without a launcher). Kills fall between the
+    fractions `earliest` and `latest` of the steps, so that the program does not end before the image is written. `folder`: the program's
+    folder, if not its MPI's; `through`: see native(); `every_version`: called for each version."""
     rng = seeded()
     folder = folder or ("plain" if mpi == "none" else mpi)
     name = f"{folder}/{program}"
@@ -34,7 +34,7 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
             version, text, bounds = take_checkpoint(place, job, attempts)
             every_version(place, version)
             time.sleep(rng.random() * 0.1)
-            expect(job.kill_running() >= ranks, "found fewer ranks than were started")  # and children of theirs, maybe
+            expect(job.kill_running() >= ranks, "found fewer ranks than were started")  # possibly with children
             before = {path: Log(path) for path in bounds}
             if how == "other":
                 under = other(under)
@@ -59,7 +59,7 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
 
 
 def wait_for_new_steps(job, bounds, total):
-    """Until each log shows a step of the restarted run, or its end."""
+    """Waits until each log shows a step of the restarted run, or its end."""
     end = time.monotonic() + PATIENCE
     changes = Changes(os.path.dirname(job.log))
     for path in bounds:
@@ -74,7 +74,7 @@ def wait_for_new_steps(job, bounds, total):
 
 
 SHORT = ("--steps", "48", "--pace", "25000")
-FEW = ("--steps", "24", "--pace", "50000")  # each of them is long
+FEW = ("--steps", "24", "--pace", "50000")  # few but long steps
 PROMISES = {}
 
 
@@ -95,17 +95,18 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"restart.{_mpi}.datatypes_by_every_constructor", "constructed_types", _mpi, 2, SHORT,
             chain=("same", "other", "other"))
 promise("restart.mpich.datatypes_of_more_than_2_to_the_31", "large_types", "mpich", 2, SHORT)
-# MPICH's own builds call their library so.
+# Some MPICH builds name their library like this.
 promise("restart.mpich.program_linked_with_libmpi_so_12", "collectives", "mpich", 3, FEW, folder="named", chain=("same", "other"))
 promise("restart.openmpi.program_below_4_gib", "torture_nonpie", "openmpi", 2, SHORT)
 
-# Begun under each MPI, restarted under it, and then under the other one.
+# Started under each MPI, restarted under it, then under the other one.
 for _mpi in ("openmpi", "mpich"):
     _first = "same" if _mpi == "openmpi" else "alone"
     for _name, _program, _ranks, _arguments, _attempts in (
             ("every_send_mode_and_probe", "p2p_modes", 3, SHORT, 1),
-            ("pending_requests_and_every_completion_call", "requests", 2, SHORT, 20),  # a synchronous send whose receive has not
-            ("messages_under_way_keep_order_and_length", "in_flight", 2, ("--steps", "150", "--pace", "10000"), 1),  # begun refuses one
+            ("pending_requests_and_every_completion_call", "requests", 2, SHORT, 20),  # a synchronous send whose receive
+            # has not begun is refused
+            ("messages_under_way_keep_order_and_length", "in_flight", 2, ("--steps", "150", "--pace", "10000"), 1),
             ("persistent_requests_inactive_and_started", "persistent", 2, FEW, 20),
             ("nonblocking_collectives_outstanding", "icollectives", 3, FEW, 1),
             ("overlapping_communicators", "communicators", 4, SHORT, 1),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises of tests/run.py: a test that fails always fails the run; one with random moments that fails once is flaky and is shown with
-its seed; others are never run twice; tests that cannot tell are counted; what killed runs left is removed."""
+"""Tests of tests/run.py: a failing test always fails the run. A test with random moments that fails once and then passes is flaky; it is
+shown with its seed. Other tests never run twice. Skipped tests are counted. Leftovers of killed runs are removed."""
 
 import os
 import re
@@ -16,8 +16,8 @@ COUNTED = 'echo run >> "$1"; ' + FAILS
 
 
 def planted(tests, *options, program="/bin/bash"):
-    """(status, output, {name: what it wrote to its file}) of a run of these: name -> (labels, shell script; $0 is the name, $1 the
-    file)."""
+    """Runs these tests: name -> (labels, shell script with $0 = name, $1 = output file). Returns (exit status, output, {name: contents of
+    its output file})."""
     with Place("runner") as place:
         with open(place.path("CTestTestfile.cmake"), "w") as f:
             for name, (labels, script) in tests.items():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Promises about what an image holds and what it only names."""
+"""What an image contains and what it only refers to (--by-reference)."""
 
 import os
 import re
@@ -14,7 +14,8 @@ promise = keeper_of(PROMISES)
 
 
 def saved(place, options):
-    """A program of the place's own, killed after a version was made. Returns the image's size, the log then, the bounds."""
+    """Runs a copy of the program in the test's directory, takes a version, kills it. Returns the image's size, the log, the bounds of the
+    step."""
     program = place.path("program")
     shutil.copy(app("plain/plain"), program)
     job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store] + options + ["--", program, "--steps", "200", "--pace", "10000",
@@ -34,7 +35,7 @@ def goes_on(place, before, bounds):
 
 
 def refused(place, words, version=None):
-    """The restart, and `cropdl verify` of the version."""
+    """The restart and `cropdl verify` both refuse the version."""
     for command, prefix in (([tool("cropdl-restart"), place.store], "cropdl-restart: "), ([tool("cropdl"), "verify", place.store], "")):
         status, text, _ = place.ask(command)
         text = text.replace(place.root, "@")
@@ -48,11 +49,11 @@ def by_reference():
         small, before, bounds = saved(place, ["--by-reference"])
         with Place("whole") as other:
             whole, _, _ = saved(other, [])
-        expect(small < whole - 1_000_000, f"an image has {small} bytes by reference, {whole} without")  # libc's text alone
+        expect(small < whole - 1_000_000, f"an image has {small} bytes by reference, {whole} without")  # libc's code alone is larger
         status, text, _ = place.ask([tool("cropdl"), "verify", place.store])
         expect(status == 0, f"verify: {text}")
         job = goes_on(place, before, bounds)
-        # The restarted program is saved in the same way, and goes on once more.
+        # The restarted program is saved in the same way and restarted once more.
         version, _, bounds = take_checkpoint(place, job)
         again = os.path.getsize(place.version_path(version, "rank-0.img"))
         expect(again < whole - 1_000_000, f"after a restart an image has {again} bytes, {small} before")
@@ -69,7 +70,7 @@ def changed():
         program = place.path("program")
         with open(program, "rb") as f:
             content = f.read()
-        for at in (100, len(content) // 2):  # as an upgrade does: another file of the same name
+        for at in (100, len(content) // 2):  # as an upgrade does: a new file of the same name
             with open(program + ".new", "wb") as f:
                 f.write(content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])
             os.chmod(program + ".new", 0o755)

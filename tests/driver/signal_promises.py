@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Promises about signals: the core's own frames, its trigger, and how a program ends."""
+"""Signals: signal frames, the trigger signal, and how a program ends."""
 
 import signal
 import sys
@@ -26,7 +26,7 @@ promise("signal.masks_that_come_from_contexts", survives, "masks_in_contexts", a
 
 
 def trigger_after_default():
-    """signal(SIGUSR1, SIG_DFL) leaves the documented trigger where it is."""
+    """signal(SIGUSR1, SIG_DFL) leaves the documented trigger enabled."""
     with Place("trigger") as place:
         arguments = ("children_and_the_trigger", "--steps", "60", "--pace", "30000")
         reference = native(place, "plain/signal_corners", arguments)
@@ -46,7 +46,7 @@ promise("signal.trigger_works_after_the_program_says_default", trigger_after_def
 
 
 def own_timer():
-    """A timer of the program's own that expires with SIGUSR1 at its default kills it, as natively."""
+    """The program's own timer that sends SIGUSR1 kills it if the action is the default, as natively."""
     with Place("timer") as place:
         code = ("import ctypes, time\nlibc = ctypes.CDLL(None)\n"
                 f"event = (ctypes.c_int * 16)(0, 0, {int(signal.SIGUSR1)}, 0)\ntimer = ctypes.c_void_p()\n"
@@ -62,7 +62,7 @@ promise("signal.timer_of_the_program_s_own_with_the_trigger_s_signal", own_timer
 
 
 def ends_under_a_timer():
-    """A timer's signals that arrive while the process ends do no harm: 20 ends."""
+    """Timer signals that arrive during process exit do no harm, in 20 exits."""
     with Place("end") as place:
         for _ in range(20):
             command = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/signal_corners"), "timer_at_exit",
@@ -76,7 +76,7 @@ promise("signal.timers_at_the_very_end", ends_under_a_timer)
 
 
 def aborts(mpi):
-    """abort() ends the job as natively, whatever handlers the MPI has installed."""
+    """abort() ends the job as natively, whatever handlers the MPI installed."""
     with Place("abort") as place:
         command = [app(f"{mpi}/aborts")]
         wanted, _, _ = place.ask(launcher(mpi, 1) + command)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Promises about stores that others have, or may have, written: whoever looks at one is safe, and nobody restarts one but its
-owner, as long as nobody else may write to it. Others are real users, where these tests run as root."""
+"""Stores that other users wrote or can write to. Looking at any store is safe. Only its owner can restart from a store, and only if nobody
+else can write to it. If the tests run as root, the other users are real ones."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from driver import (BUILD, PATIENCE, Log, Place, app, check_whole, expect, expec
 
 PROMISES = {}
 promise = keeper_of(PROMISES)
-OWNER, THIRD = 65534, 65533  # users who need no entry in /etc/passwd
+OWNER, THIRD = 65534, 65533  # users need no entry in /etc/passwd
 
 
 def by(user, command):
@@ -22,14 +22,14 @@ def by(user, command):
 
 
 def forge(place, kind, value, version=1):
-    """As whoever may write to the store could: all checksums are right."""
+    """Changes the version as a user with write access could: all checksums stay right."""
     done = subprocess.run([os.path.join(BUILD, "tests", "driver", "forge_version"), place.version_path(version), kind, value],
                           capture_output=True, text=True)
     expect(done.returncode == 0, done.stderr)
 
 
 def version_of(place, user=None, steps="40"):
-    """A store with version 1 in it, of a program that has been killed since. Returns the program's log."""
+    """Makes a store with version 1 of a program, then kills the program. Returns the program's log."""
     log = place.path("log")
     bin_, program = installed_for_others(place, "plain/plain") if user else (tool, app)
     command = [bin_("cropdl-run"), "--interval", "0", "--dir", place.store, "--", program("plain/plain"), "--steps", steps, "--pace", "25000", "--log", log]
@@ -46,14 +46,14 @@ def version_of(place, user=None, steps="40"):
 
 @promise("store.of_a_program_whose_umask_leaves_its_owner_nothing")
 def umask_of_the_program():
-    """What is in a store is its owner's to read and write, whatever umask the program has, which is CropDL's, too."""
+    """Everything in a store is readable and writable for its owner, whatever the program's umask."""
     for mask in ("0277", "0777"):
         with Place("umask") as place:
             os.chmod(place.root, 0o755)
             log = place.path("log")
             bin_, program = installed_for_others(place, "plain/plain")
             with open(log, "w"):
-                os.chown(log, OWNER, OWNER)  # it would not get its own file back, either
+                os.chown(log, OWNER, OWNER)  # the program could not reopen its own file either
             command = [bin_("cropdl-run"), "--interval", "0", "--dir", place.store, "--", program("plain/plain"), "--steps", "60", "--pace", "25000", "--log", log]
             os.mkdir(place.store, 0o700)
             os.chown(place.store, OWNER, OWNER)
@@ -73,7 +73,7 @@ def umask_of_the_program():
 
 
 def launcher_that_leaves_a_mark(place):
-    """A program for a manifest to name; whoever runs it leaves MARK-UID."""
+    """A program for a manifest to name. It leaves a file MARK-UID if anybody runs it."""
     path = place.path("launcher")
     with open(path, "w") as f:
         f.write(f"#!/bin/sh\ntouch {place.path('mark')}-$(id -u)\n")
@@ -110,13 +110,13 @@ def of_another():
         refused(place, restart, NOT_YOURS % (OWNER, 0))
         refused(place, restart[:1] + ["--version", "1", place.store], NOT_YOURS % (OWNER, 0))
         refused(place, by(THIRD, restart), "store @/store: Permission denied")
-        for at, _, names in os.walk(place.store):  # so that all can read it
+        for at, _, names in os.walk(place.store):  # make it readable for all
             os.chmod(at, 0o755)
             for name in names:
                 os.chmod(os.path.join(at, name), 0o644)
         refused(place, by(THIRD, restart), NOT_YOURS % (OWNER, THIRD))
         refused(place, by(OWNER, restart[:1]) + ["--version", "1", place.path("link")], "@/link: No such file or directory")
-        # Not for the way that leads there, nor one by one: DIR may be root's, and what is in it may not.
+        # Checked also through a symbolic link, and for each file by itself: the folder may be root's and its contents another user's.
         os.symlink(place.store, place.path("link"))
         refused(place, restart[:1] + [place.path("link")], NOT_YOURS % (OWNER, 0))
         os.chown(place.store, 0, 0)
@@ -145,14 +145,14 @@ def others_may_write():
                 refused(place, restart, "(version 1 cannot be used: |store )" + re.escape(path.replace(place.root, "@")) +
                         r": others may write to it \(mode 0[0-7]+\); take that away \(chmod go-w\) if you know what is in it")
                 os.chmod(path, before)
-        # By the lower half, too, which opens it again.
+        # The lower half opens the store again, and checks it too.
         boot = {"restart": True, "directory": place.store, "interval": "", "max_overhead": 0, "mtbf": -1, "ends_at": -1, "at_sigterm": "", "keep": "", "quiet": False, "log": "text", "metrics": "", "program": "", "preload": "", "version": 0, "installation":
                 os.path.join(BUILD, "lib"), "sanitizer": "", "layout": 0, "personality": 0, "save_files": 0, "by_reference": False, "moved_variables": False,
                 "files": "", "software_gpu": False, "software_gpus": 0}
         os.chmod(place.version_path(1, "rank-0.img"), 0o620)
         refused(place, ["env", "CROPDL_BOOT=" + json.dumps(boot), tool("cropdl-lower-none")],
                 r"version 1 cannot be used: @/store/v000001/rank-0.img: others may write to it \(mode 0620\); take that away .*")
-        os.chmod(place.root, 0o1777)  # as /tmp; and that others may read is no reason
+        os.chmod(place.root, 0o1777)  # sticky, like /tmp; being readable for others is no reason to refuse
         os.chmod(place.version_path(1), 0o755)
         os.chmod(place.version_path(1, "rank-0.img"), 0o644)
         forge(place, "manifest-launcher", "")
@@ -162,8 +162,8 @@ def others_may_write():
 
 @promise("store.of_another_user_can_be_looked_at")
 def looked_at():
-    """By list, status, verify and inspect: what is no file is not waited for, no link is followed, and what it says reaches the terminal
-    without commands to the terminal."""
+    """list, status, verify and inspect on hostile stores: they do not block on non-regular files, follow no links, and print no terminal
+    control sequences."""
     with Place("looked") as place:
         two = os.geteuid() == 0
         if two:
@@ -197,7 +197,7 @@ def looked_at():
             path = os.path.join(place.store, name)
             os.rename(path, outside) if os.path.exists(path) else open(outside, "w").close()
             whole = name in ("store.json", "lock", "job")
-            unknown = name == "store.json"  # whose it is: the versions are good, and a restart refuses them
+            unknown = name == "store.json"  # without it the owner is unknown: the versions are good, but a restart refuses them
             os.mkfifo(path)
             look(1 if unknown or not whole else 0, "good" if whole else "is not a ", 1 if name == "lock" else 0, "complete" if whole else "damaged",
                  2 if unknown else 1)
@@ -211,7 +211,7 @@ def looked_at():
         os.mkfifo(place.version_path(1, "rank-0.files/9"))
         with open(outside, "w"):
             pass
-        nothing = '"identity": {"size": 0}, "checksum": "0x2d06800538d394c2"'  # of no bytes
+        nothing = '"identity": {"size": 0}, "checksum": "0x2d06800538d394c2"'  # an entry of zero bytes
         for stored, words in (("rank-0.files/9", "is not a regular file"), ("../../outside", "no name of a file saved"),
                               (outside, "no name of a file saved"), ("rank-0.files/../../../outside", "no name of a file saved"),
                               ("rank-0.img", "no name of a file saved"), ("/", "no name of a file saved")):
@@ -226,7 +226,7 @@ def looked_at():
 
 @promise("store.with_files_that_are_none_is_not_waited_for")
 def not_waited_for():
-    """By a restart, of one's own store, too: the version is damaged."""
+    """A restart from the user's own store does not block on it either: the version counts as damaged."""
     with Place("none") as place:
         version_of(place)
         os.makedirs(place.version_path(1, "rank-0.files"), 0o700, exist_ok=True)
@@ -243,7 +243,7 @@ def not_waited_for():
 
 @promise("store.job_removes_what_it_was_told_not_to_keep")
 def kept():
-    """--keep of the start counts for restarts that say nothing else. What goes, goes behind the version that makes it one too many."""
+    """--keep of the start holds for restarts without one. The oldest version is removed after the one that makes it superfluous."""
     def settles(place, job, wanted):
         end = time.monotonic() + PATIENCE
         while place.versions() != wanted:

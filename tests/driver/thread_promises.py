@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Promises about programs with several threads: checkpointed at random moments, killed and restarted, in chains."""
+"""Programs with several threads: checkpointed at random moments, killed and restarted, in chains."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from restart_promises import survives
 
 SHORT = ("--steps", "48", "--pace", "25000")
 THREE = ("same", "same", "same")
-EARLY = 0.55  # busy threads keep the driver waiting: the last moment is one that leaves it time to kill
+EARLY = 0.55  # busy threads slow the driver down: the last moment leaves it time to kill
 PROMISES = {}
 
 
@@ -18,7 +18,7 @@ def promise(name, *args, **kwargs):
 
 
 def input_from_nobody():
-    """Standard input is a pipe, open for writing as long as this runs; nobody writes."""
+    """Standard input is a pipe that stays open for writing during the block, and stays empty."""
     Job.standard_input, _ = os.pipe()
     survives("threads_input", arguments=SHORT, chain=THREE, latest=EARLY)
 
@@ -26,7 +26,8 @@ def input_from_nobody():
 PROMISES["threads.alone.that_wait_for_input"] = input_from_nobody
 
 def blocks_in_low_memory():
-    """A call into MPI costs a thread what it costs main if its block lies below 4 GiB; there is room for some hundred."""
+    """MPI calls of a thread are as fast as those of main if the thread's TLS block lies below 4 GiB. There is room for several hundred
+    blocks."""
     with Place("blocks") as place:
         for count, least in ((3, 3), (400, 200)):
             status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", f"{place.store}-{count}", "--", app("plain/threads_blocks"), str(count)])
@@ -68,7 +69,7 @@ for _end in ("return", "exit", "group"):
 
 promise("threads.alone.openmp", "threads_openmp", arguments=SHORT, chain=THREE, latest=EARLY, environment={"OMP_WAIT_POLICY": "passive"})
 promise("threads.alone.that_change_the_process", "threads_process", arguments=(*SHORT, "--work", "@"), chain=THREE, latest=EARLY)
-# While a child lives the checkpoint is refused.
+# The checkpoint is refused while a child lives.
 promise("threads.alone.that_start_children", "threads_spawn", arguments=SHORT, chain=THREE, latest=EARLY, attempts=100)
 
 for _mpi in ("openmpi", "mpich"):

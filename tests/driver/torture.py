@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
-"""Kills all ranks, or one, at random and at chosen moments and restarts each time from the newest complete version, restarts of
-restarts included. In the end the digest of every rank must be the undisturbed native run's.
+"""Kills all ranks or one rank, at random and at chosen moments. Restarts each time from the newest complete version, so restarts are
+restarted too. At the end, the digest of every rank must equal that of the undisturbed native run.
 
   torture.py [--mpi openmpi|mpich|alternate] [--program plain|openmp|serialized|multiple|cuda|nccl] [--kills 50] [--ranks 2]
              [--interval 0.3] [--seed N] [--short]
 
-Half of the kills fall at random moments; the other half are aimed at the phase that was hit least so far: the ranks are
-frozen (SIGSTOP), and killed if they are in that phase, else let go on. Half of the kills take one rank alone, the hub's
-(rank 0) or another, and the launcher has to end the rest; between kills one rank is stopped for a moment, often in the middle
-of a checkpoint, and goes on. Prints how many kills fell into each phase and
-fails if one was never hit; with --short (the form that ctest runs) phases may be missed. Where the program ends before
-all kills are spent, it is started anew in a new store, and compared again.
+Half of the kills fall at random moments. The other half are aimed at the phase that was hit least so far: the ranks are frozen
+(SIGSTOP), then killed if they are in that phase, else continued. Half of the kills take a single rank (rank 0, where the hub runs, or
+another), and the launcher has to end the rest. Between kills, one rank is stopped for a moment, often in the middle of a checkpoint, and
+continued. Prints how many kills hit each phase and fails if a phase was never hit; with --short (the form that ctest runs) phases may be
+missed. If the program ends before all kills are spent, it is started again in a new store, and compared again.
 
-Programs with threads are OpenMP with MPI from the main thread (openmp) or from all in turn (serialized), and four threads a
-rank that call MPI at the same time (multiple). For them it also tells what the threads were doing that were killed, as the
-kernel saw them; every other aimed kill is aimed at that, and nothing of it may be missed either. The program of cuda is one process
-without MPI on the software GPU, which computes, launches, waits for a kernel and copies. That of nccl trains with a device a rank,
-and notes in its memory what its device is at, in a kernel, a collective of NCCL's or a copy."""
+Programs with threads: OpenMP with MPI calls from the main thread (openmp) or from all threads in turn (serialized), and four threads per
+rank that call MPI concurrently (multiple). For these, the report also says what the killed threads were doing, as the kernel saw it;
+every other aimed kill targets such an activity, and none may be missed. cuda is one process without MPI on the software GPU, which
+computes, launches, waits for a kernel and copies. nccl trains with one device per rank, and notes in its memory what its device is
+doing: a kernel, an NCCL collective or a copy."""
 
 import argparse
 import os
@@ -31,42 +30,42 @@ import time
 from driver import Failure, Log, PATIENCE, SOURCE, Place, Skipped, check_whole, expect, logs_of, native, other, read_proc, tool
 
 AT = {"collective": "blocked in a collective", "receive": "blocked in a receive", "launch": "launching", "kernel": "a kernel running",
-      "copy": "copying", "all-reduce": "inside a collective of NCCL's"}  # what a program's log says that it is about to do
+      "copy": "copying", "all-reduce": "inside a collective of NCCL's"}  # what the program's log says it is about to do
 TRACED = {"holding": "cutting", "stopping": "cutting", "draining": "draining", "writing": "writing",
           "publishing": "between sync and rename", "restarting": "restarting", "joining": "restarting"}
-JOINING = "making communicators again"  # of NCCL's, in a restart
-PROGRAMS = {"plain": ("torture", (), 500), "openmp": ("torture_openmp", (), 300),  # and the steps of a round
+JOINING = "making communicators again"  # NCCL's communicators, during a restart
+PROGRAMS = {"plain": ("torture", (), 500), "openmp": ("torture_openmp", (), 300),  # and the steps of one run
             "serialized": ("torture_openmp", ("--serialized",), 300), "multiple": ("torture_multiple", (), 120),
             "cuda": ("cuda/static/checkpoint-torture", (), 300), "nccl": ("cuda/static/checkpoint-trainer", (), 600)}
 DOING = ("computing", "waiting for another thread", "in another system call", "inside MPI", "held by the engine")
-SEVERAL = "several of a rank at once inside MPI"  # MPI_THREAD_MULTIPLE only
+SEVERAL = "several of a rank at once inside MPI"  # only with MPI_THREAD_MULTIPLE
 VICTIMS = ("all ranks", "rank 0, the hub", "another rank")
-BLOCKED_AFTER = 0.001  # seconds at a call before it counts as blocked in it
+BLOCKED_AFTER = 0.001  # a thread counts as blocked after this many seconds in one call
 WINDOW = range(0x4000_0000_0000, 0x5000_0000_0000)  # the program's addresses
-LOW = range(0x1_0000, 0xfc00_0000)  # and below 4 GiB, where stacks of threads may be
-STATE = range(0x4000_0020_0000, 0x4000_0100_0000)  # what the core keeps there: on a word in it a stopped thread waits
+LOW = range(0x1_0000, 0xfc00_0000)  # and below 4 GiB, where thread stacks may be
+STATE = range(0x4000_0020_0000, 0x4000_0100_0000)  # the core's state: a parked thread waits on a futex in it
 FUTEX = 202
 
 
 def doing(pid):
-    """What each thread of the program is doing, one of DOING: a list, of a rank that stands still (SIGSTOP)."""
+    """What each thread of a stopped (SIGSTOP) rank is doing, as a list of members of DOING."""
     found, clock = [], range(0)
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return found
     for begin, end in re.findall(rb"^(\w+)-(\w+) .*\[vdso\]$", read_proc(pid, "maps"), re.MULTILINE):
-        clock = range(int(begin, 16), int(end, 16))  # read by a program that computes
+        clock = range(int(begin, 16), int(end, 16))  # a page that a computing program reads
     for thread in threads:
         end = time.monotonic() + 1
         words = ["running"]
-        while words == ["running"] and time.monotonic() < end:  # it has not come to a stop yet
+        while words == ["running"] and time.monotonic() < end:  # the thread has not stopped yet
             words = read_proc(pid, f"task/{thread}/syscall").decode().split()
         if len(words) < 3:
             continue
         call, pointers = int(words[0]), [int(word, 16) for word in words[1:]]
         stack, at = pointers[-2:]
-        if stack not in WINDOW and stack not in LOW:  # a thread of the lower half, or the main thread while it serves the engine
+        if stack not in WINDOW and stack not in LOW:  # a lower-half thread, or the main thread while it serves the agent
             found += ["held by the engine"] if int(thread) == pid else []
         elif at not in WINDOW and at not in LOW and at not in clock:
             found.append("inside MPI")
@@ -117,10 +116,10 @@ class Torture:
             self.mpi = other(self.mpi)
         log = self.job.log
         try:
-            os.remove(os.path.join(self.place.store, "phase"))  # of the run that was killed
+            os.remove(os.path.join(self.place.store, "phase"))  # left by the killed run
         except FileNotFoundError:
             pass
-        # An attempt in a restart, given up at once, would overwrite its phases.
+        # With the short interval of the start, a checkpoint attempt during the restart would overwrite the traced restart phases.
         self.job = self.place.restart(self.mpi, self.options.ranks, environment={"CROPDL_TRACE_PHASE": "1"}, log=log,
                                       options=("--interval", "1") if self.nccl else ())
 
@@ -147,8 +146,8 @@ class Torture:
         return int(found.group(1)) if found else -1
 
     def stop_one(self):
-        """One rank stands still for a moment, the others and a checkpoint wait for it; nothing may come of it."""
-        while self.job.alive() and not self.job.ranks():  # the launcher alone, as yet
+        """Stops one rank for a moment. The other ranks and a running checkpoint wait; nothing may break."""
+        while self.job.alive() and not self.job.ranks():  # only the launcher exists yet
             time.sleep(0.005)
         pids = self.job.ranks()
         if not pids:
@@ -166,7 +165,7 @@ class Torture:
         self.stops += 1
 
     def choose(self, pids):
-        """Who of the frozen ranks is to be killed: in words, and their process ids."""
+        """Chooses which of the frozen ranks to kill: a description, and their process ids."""
         who = VICTIMS[0] if self.kills % 4 < 2 or len(self.victims) == 1 else min(VICTIMS[1:], key=lambda v: self.victims[v])
         wanted = [pid for pid in pids if (self.rank_of(pid) == 0) == (who == VICTIMS[1])]
         if who == VICTIMS[0] or len(wanted) == 0:
@@ -174,7 +173,7 @@ class Torture:
         return who, [self.rng.choice(wanted)]
 
     def strike(self, pids, who, victims):
-        """Kills the frozen ranks, or one of them; in the end the job is dead. False: there was nobody to kill."""
+        """Kills the chosen frozen ranks and waits until the job is dead. Returns False if no rank was there."""
         if who == VICTIMS[0]:
             return self.job.kill_ranks() > 0
         os.kill(victims[0], signal.SIGKILL)
@@ -187,12 +186,12 @@ class Torture:
         return True
 
     def phase_now(self):
-        """Of frozen or dead ranks."""
+        """The phase of frozen or dead ranks."""
         if not self.place.versions():
             return "before the first version"
         traced = self.traced.get(self.place.phase())
         if traced == "between sync and rename" and len(self.place.versions()) > self.versions_before_request:
-            traced = None  # renamed already
+            traced = None  # already renamed
         if traced:
             return traced
         logs = logs_of(self.job.log, self.options.ranks)
@@ -209,7 +208,7 @@ class Torture:
         return "computing"
 
     def at_on_devices(self, logs):
-        """What frozen ranks launch, and what their devices are at, by what the program notes."""
+        """Which kernels frozen ranks launch and what their devices are doing, from the notes in the program's memory."""
         by_rank = {self.rank_of(pid): pid for pid in self.job.ranks()}
         found = set()
         for rank, log in enumerate(logs):
@@ -227,7 +226,7 @@ class Torture:
         return sorted(found)
 
     def doing_now(self, pids):
-        """How many threads of these frozen ranks do what."""
+        """How many threads of these frozen ranks are in each state of DOING."""
         if not self.doing:
             return {}
         by_rank = [doing(pid) for pid in pids]
@@ -239,7 +238,7 @@ class Torture:
     # --- Kills ---------------------------------------------------------------------------------------------------
 
     def request(self):
-        """Asks for a checkpoint without waiting for it, unless one is asked for already."""
+        """Starts `cropdl checkpoint` without waiting for it, unless one is running already."""
         if self.asked and self.asked.poll() is None:
             return
         self.versions_before_request = len(self.place.versions())
@@ -247,7 +246,7 @@ class Torture:
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def aim(self, target):
-        """Waits until the ranks are in the phase, and leaves them frozen there. False: the moment did not come."""
+        """Waits until the ranks are in the phase and leaves them frozen in it. Returns False if it did not happen in time."""
         end = time.monotonic() + 20
         wanted = {traced for traced, phase in self.traced.items() if phase == target}
         while time.monotonic() < end and self.job.alive() and Log(self.job.log).digest is None:
@@ -260,7 +259,7 @@ class Torture:
                 near = time.monotonic() + 2
                 while self.place.phase() not in wanted and self.asked.poll() is None and time.monotonic() < near:
                     pass
-            elif target == JOINING:  # which lasts for milliseconds, and comes once
+            elif target == JOINING:  # lasts milliseconds and happens once
                 while self.place.phase() != "restarting" and time.monotonic() < end and self.job.alive():
                     time.sleep(0.001)
                 while len(pids or ()) < self.options.ranks and time.monotonic() < end:
@@ -286,10 +285,10 @@ class Torture:
         at_random = self.kills % 2 == 0
         target = None
         if at_random and self.kills == 0:
-            time.sleep(self.rng.random() * self.options.interval * 0.7)  # no later moment is before the first version
+            time.sleep(self.rng.random() * self.options.interval * 0.7)  # later kills come after the first version
         elif at_random:
             time.sleep(self.rng.random() * self.options.interval * 4)
-        elif self.doing and self.kills % 8 in (1, 7):  # of either kind of victims
+        elif self.doing and self.kills % 8 in (1, 7):  # one kill of all ranks and one of a single rank
             target = min(self.doing, key=lambda what: self.doing[what])
             self.aim(target)
         else:
@@ -299,7 +298,7 @@ class Torture:
             least = min(self.hits[phase] for phase in reachable)
             target = JOINING if joins else self.rng.choice([phase for phase in reachable if self.hits[phase] == least])
             self.aim(target)
-        while self.job.alive() and not self.job.ranks():  # the launcher alone, as yet
+        while self.job.alive() and not self.job.ranks():  # only the launcher exists yet
             time.sleep(0.005)
         frozen = self.freeze() if self.job.alive() else []
         if not frozen:
@@ -326,7 +325,7 @@ class Torture:
         return True
 
     def after_kill(self):
-        """Restarts, and checks at once that it goes on where the newest version was taken."""
+        """Restarts, and checks at once that the run continues from the newest version."""
         versions = self.place.versions()
         before = logs_of(self.job.log, self.options.ranks)
         if not versions:
@@ -341,13 +340,13 @@ class Torture:
         self.restart()
 
     def check_last_restart(self):
-        """Judges the latest restart by the logs, if the run has got to a step since. Called when the ranks are dead."""
+        """Checks the latest restart by its logs, if it has made a step. Called when the ranks are dead."""
         if self.restarted_from is None or not getattr(self, "pending", None):
             return
         before, published = self.pending
         for old in before:
             new = Log(old.path)
-            # A version of before the first step may be of before the nonce was drawn, too.
+            # A version taken before the first step may also precede the draw of the nonce.
             expect(new.nonces == old.nonces or (len(new.nonces) == 1 and old.last_step_at(published) == 0), f"{old.path}: nonce {old.nonces}, then {new.nonces}: started over")
             steps = [step for step, moment in new.steps if moment >= self.job.started]
             if not steps:

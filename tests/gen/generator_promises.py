@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the generator promises: every symbol of the real libraries is in the shims, every function of the headers has
-somebody who writes it, an index never changes its meaning, and a mistake in a table stops the build.
+"""Tests of the generator: the shims have every symbol of the real libraries, every function of the headers has an implementation, an index
+never changes its meaning, and an error in a table stops the build.
 
     generator_promises.py FILE_WITH_THE_GENERATOR'S_COMMAND REAL_LIBRARY=SHIM..."""
 import re
@@ -26,7 +26,7 @@ def exported(library):
 
 
 def generate(folder, **tables):
-    """Runs the generator into `folder` with some of its tables replaced by other text."""
+    """Runs the generator into `folder`, with some of its tables replaced by other text."""
     command = list(COMMAND)
     command[command.index("--out") + 1] = str(folder)
     for name, text in tables.items():
@@ -75,8 +75,7 @@ class Generator(unittest.TestCase):
         self.roles = (TABLES / "roles.toml").read_text()
 
     def test_the_core_knows_no_library(self):
-        """No name of a library that the tables beside it describe: of the library, its handle types, their kinds in the
-        seam, its functions, its constants, its facts."""
+        """The core contains no name from the libraries' tables: no library, handle type, kind, function, constant or fact."""
         core = sorted(GENERATOR.glob("*.py")) + sorted((GENERATOR / "templates").glob("*.j2"))
         libraries = sorted(GENERATOR.glob("*/annotations.toml"))
         self.assertGreater(len(core), 8)
@@ -85,7 +84,7 @@ class Generator(unittest.TestCase):
         for path in libraries:
             table = tomllib.loads(path.read_text())
             handles = table.get("handles", {})
-            # Words that are ordinary English too are looked for in code only (quoted or behind a dot).
+            # Words that are also ordinary English are searched in code only (in quotes or after a dot).
             names = set(handles) | set(handles.values()) | {table["library"]["success"]}
             names |= {n for group in table.get("constants", {}).values() for n in group} | set(table.get("errors", {}))
             names |= {line for line in (path.parent / "functions.txt").read_text().splitlines() if line[:1] != "#"}
@@ -113,7 +112,7 @@ class Generator(unittest.TestCase):
         self.assertIn("wheights", result.stderr)
 
     def test_an_object_that_cannot_be_made_again_from_what_is_known_stops_the_build(self):
-        # How long the arrays of a constructor are is not said.
+        # The lengths of a constructor's arrays are missing.
         result = generate(self.folder.name, annotations=self.annotations.replace('role = "array"\ncount = "ndims"',
                                                                                 'role = "value"'))
         self.assertNotEqual(result.returncode, 0)
@@ -136,7 +135,7 @@ class Generator(unittest.TestCase):
                 self.assertNotEqual(why if where != "none" else "-", "", f"{name} has no reason")
 
     def test_a_function_that_is_not_listed_stops_the_build_by_name(self):
-        # A later release's header: the list ends before the function, and the indices before it are right.
+        # A later release's header: functions.txt ends before the function, and earlier indices stay right.
         result = generate(self.folder.name, functions=self.functions.replace("MPI_Wtime\n", ""), frozen="")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("MPI_Wtime", result.stderr)
@@ -165,7 +164,7 @@ class Generator(unittest.TestCase):
         self.assertIn("index", result.stderr)
 
     def test_the_seam_and_the_table_know_the_same_kinds_and_errors(self):
-        """Kinds in their order, which is part of every handle; error classes by their names."""
+        """Kinds must have the same order, which is part of every handle; error classes must have the same names."""
         abi = (GENERATOR.parent / "seam" / "mpi_abi.h").read_text()
         table = tomllib.loads(self.annotations)
         enumerators = lambda name: re.findall(r"\bk\w+", re.search(rf"enum (?:class )?{name} : \w+ {{(.*?)}};", abi, re.S).group(1))

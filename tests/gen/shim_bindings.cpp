@@ -1,5 +1,5 @@
-// The C++ bindings' own library (libmpi_cxx, libmpichcxx) runs unmodified above the shim. Includes nothing
-// but mpi.h; built with plain mpicxx. Returns the number of broken expectations. Run with 2 ranks.
+// The MPIs' C++ bindings (libmpi_cxx, libmpichcxx) run unmodified on the shim. Includes only mpi.h; built
+// with plain mpicxx. Returns the number of failed expectations. Run with 2 ranks.
 #include <mpi.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
-/* The Fortran bindings' own library (libmpi_mpifh, libmpichfort) runs unmodified above the shim: calls it as
-   compiled Fortran 77 does, by address and with the constants of mpif.h. Returns the number of broken
-   expectations. Run with 2 ranks. */
+/* The MPIs' Fortran bindings (libmpi_mpifh, libmpichfort) run unmodified on the shim: calls them as
+ * compiled Fortran 77 does, by address and with the constants of mpif.h. Returns the number of failed
+ * expectations. Run with 2 ranks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void multiply(Integer* in, Integer* inout, Integer* n, Integer* type) {
   for (int i = 0; i < *n; ++i) inout[i] *= in[i];
 }
 
-/* They are still there after each form of Wait and Test, which reads their number in the object. */
+/* Requests survive each form of Wait and Test, which reads their number in the object. */
 static void persistent_requests_are_kept(Integer peer) {
   Integer one = 1, two = 2, tag = 8, value = peer + 20, got = -1, error = -1, flag = 0, count = 0, index = -1;
   Integer requests[2], made[2], status[2 * kStatusSize], indices[2];
@@ -88,7 +88,7 @@ static void persistent_requests_are_kept(Integer peer) {
   EXPECT(error == 0 && requests[0] != made[0] && requests[1] != made[1]);
 }
 
-/* How many datatypes there are is read in the communicator's object. */
+/* The bindings read the number of datatypes from the communicator's object. */
 static void each_pair_has_its_types(Integer comm, Integer rank) {
   Integer counts[2] = {1, 1}, places[2] = {0, sizeof(Integer)}, types[2] = {integer, integer}, error = -1;
   Integer out[2] = {10 * rank, 10 * rank + 1}, in[2] = {-1, -1};

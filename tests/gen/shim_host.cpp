@@ -1,6 +1,6 @@
-// Runs an MPI program (built as a shared object with a `main`) above a shim and the lower half's MPI runtime,
-// without the split process: the program, the shim and a libc of their own live in a second linker namespace,
-// and both halves have the same FS base. `shim_host PROGRAM.so [ARGUMENT...]`
+// Runs an MPI program (built as a shared object with a `main`) on a shim and the lower half's MPI runtime,
+// without a split process: the program, the shim and their libc are in a second linker namespace, and both
+// halves have the same FS base. `shim_host PROGRAM.so [ARGUMENT...]`
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -50,5 +50,5 @@ int main(int argc, char** argv) {
   auto* flush = reinterpret_cast<int (*)(FILE*)>(dlsym(program, "fflush"));
   const int status = main(argc - 1, argv + 1);
   flush(nullptr);
-  _exit(status);  // the namespace's destructors belong to a libc that is not the process's
+  _exit(status);  // destructors in the namespace use a libc that is not the process's
 }

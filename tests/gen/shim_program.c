@@ -1,5 +1,5 @@
-/* What an MPI program may expect of its library, checked from outside: it includes nothing but its mpi.h and
-   is built with plain mpicc. Prints each broken expectation, returns their number. Run with 2 ranks. */
+/* What MPI programs may expect of their library, tested from outside: includes only mpi.h and is built
+ * with plain mpicc. Prints each failed expectation, and returns their number. Run with 2 ranks. */
 #define OMPI_OMIT_MPI1_COMPAT_DECLS 0
 #include <mpi.h>
 #include <stdarg.h>
@@ -291,7 +291,7 @@ static void datatypes_describe_themselves(void) {
   } x = {rank, 0.5}, y = {-1, 0};
   OK(MPI_Sendrecv(&x, 1, s, 1 - rank, 0, &y, 1, s, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
   EXPECT(y.a == 1 - rank && y.b == 0.5);
-  // More than an int counts cannot be packed. None of it is touched.
+  // Packing more than an int can count fails. The memory is not touched.
   MPI_Datatype large;
   int class = MPI_SUCCESS;
   OK(MPI_Type_contiguous(1 << 20, MPI_INT, &large));
@@ -305,7 +305,7 @@ static void datatypes_describe_themselves(void) {
   OK(MPI_Type_free(&large));
   int sizes[2] = {4, 4}, subsizes[2] = {2, 2}, starts[2] = {1, 1};
   MPI_Datatype sub;
-  // Another MPI's constant is none of this one's: MPI_ORDER_C is 0 in one and 56 in the other.
+  // A constant of the other MPI is invalid here: MPI_ORDER_C is 0 in one MPI and 56 in the other.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   EXPECT(MPI_Type_create_subarray(2, sizes, subsizes, starts, MPI_ORDER_C == 0 ? 56 : 0, MPI_INT, &sub) !=
          MPI_SUCCESS);
@@ -378,7 +378,7 @@ static void communicators_and_groups(void) {
 
 static void what_cannot_be_saved_still_works(const char* folder) {
   MPI_Win win;
-  /* aligned: Debian 12's MPICH over UCX shifts a window that begins off a multiple of 16 */
+  /* aligned, since Debian 12's MPICH over UCX shifts a window that does not start at a multiple of 16 */
   static int memory __attribute__((aligned(64))) = -1;
   int value = rank + 100, flag, *model = NULL;
   void* base = NULL;

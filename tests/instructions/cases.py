@@ -1,5 +1,5 @@
-"""One case per instruction and type: its text, what goes in, what must come out. The text is inline assembly over registers without
-type ({d} {e}: results, {a} {b} {c}: operands), so that bits go in and come out as they are."""
+"""One case per instruction and type: its text, inputs and expected outputs. The text is inline assembly over untyped registers ({d} {e}:
+results, {a} {b} {c}: operands), so that bits are passed unchanged."""
 
 import dataclasses
 import functools
@@ -18,12 +18,13 @@ NUMBER_OF_INPUTS = 640  # whole warps
 class Case:
     name: str  # the instruction, with all its modifiers
     text: str
-    results: list  # widths in bits of {d}, {e}
+    results: list  # in bits, of {d} and {e}
     operands: list  # kinds of {a}, {b}, {c}: see inputs()
-    expect: Callable  # of the operands' bits: a list of results, each bits or a function that judges bits
-    note: str = ""  # tells two cases of one instruction apart
-    # Of instructions that touch memory or other lanes: lines of C++ before, operands besides ({p}, {s}: letter, constraint,
-    # expression), how many results the assembly itself writes (the rest is in memory), and whether `expect` judges all at once.
+    expect: Callable  # expect(operands' bits): a list with, per result, its bits or a function that checks bits
+    note: str = ""  # distinguishes cases of the same instruction
+    # For instructions that access memory or other lanes. before: preceding lines of C++. besides: further operands ({p}, {s}: letter,
+    # constraint, expression). written: the number of results that the assembly itself writes (the others are in memory). whole: `expect`
+    # gets all inputs at once.
     before: str = ""
     besides: list = dataclasses.field(default_factory=list)
     written: int = -1
@@ -39,14 +40,14 @@ def family(function):
 
 
 def cases_of(name):
-    """The family's cases, each name once."""
+    """The family's cases; names are unique."""
     cases = list(FAMILIES[name]())
     names = [(case.name, case.note) for case in cases]
     assert len(names) == len(set(names)), [n for n in names if names.count(n) > 1]
     return cases
 
 
-# --- what goes in ------------------------------------------------------------------------------------------------------------
+# --- inputs -------------------------------------------------------------------------------------------------------------------
 
 WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "f16x2": 32, "bf16x2": 32, "pred": 1}
 
@@ -83,7 +84,7 @@ def some(kind, random_):
         return some(half, random_) | some(half, random_) << 16
     if random_.random() < 0.35:
         return random_.choice(specials(kind))
-    if kind in FORMATS and random_.random() < 0.6:  # near one another, so that sums round
+    if kind in FORMATS and random_.random() < 0.6:  # close to each other, so that sums must be rounded
         form = FORMATS[kind]
         spread = min(form.bias // 2, form.mantissa + 3)
         exponent = form.bias + random_.randrange(-spread, spread)
@@ -95,7 +96,7 @@ def some(kind, random_):
 
 
 def inputs(case):
-    """Tuples of the operands' bits: specials against specials, then random ones; always the same."""
+    """Tuples of the operands' bits: all pairs of special values, then random ones; always the same."""
     random_ = random.Random(case.name + case.note)
     lists = [specials(kind) if kind not in ("f16x2", "bf16x2") else [some(kind, random_) for _ in range(20)] for kind in case.operands]
     product = 1
@@ -137,7 +138,7 @@ def bits_of(value, width):
 
 
 def simple(name, result, operands, function, note=""):
-    """A case whose operands are values of their kinds and whose result is a value."""
+    """A case whose operands and result are values of their kinds."""
     letters = ", ".join("{" + letter + "}" for letter in "abcd"[: len(operands)])
     letters = letters.replace("{d}", "{q}")
     kinds = [kind for kind in operands]
@@ -167,7 +168,7 @@ def integer():
         yield simple(f"sad.{kind}", width, [kind] * 3, lambda a, b, c: c + abs(a - b))
         yield simple(f"min.{kind}", width, [kind, kind], min)
         yield simple(f"max.{kind}", width, [kind, kind], max)
-        # A division by zero has no result that the ISA names; the most negative by -1 overflows.
+        # PTX does not define division by zero; minimum / -1 overflows.
         yield Case(f"div.{kind}", f"div.{kind} {{d}}, {{a}}, {{b}};", [width], [kind, kind],
                    lambda a, b, k=kind, w=width: [anything if not b else bits_of(truncated(as_value(a, k), as_value(b, k)), w)])  # fmt: skip
         yield Case(f"rem.{kind}", f"rem.{kind} {{d}}, {{a}}, {{b}};", [width], [kind, kind],
@@ -297,7 +298,7 @@ def insert(a, b, start, length, width):
 
 
 def extract(a, start, length, kind):
-    """The definition in the ISA: bits beyond the top repeat the sign bit, which is that of the field's last bit or of a."""
+    """The definition in PTX ISA: bits beyond the top repeat the sign bit, which is that of the field's last bit, or of a."""
     width = width_of(kind)
     start, length = start & 255, length & 255
     a = bits_of(a, width)
@@ -342,7 +343,7 @@ def carries():
                        lambda a, b, c, m=mask, w=width: [((a + b & m) + c + (a + b >> w)) & m, ((a + b & m) + c + (a + b >> w)) >> w])  # fmt: skip
             yield Case(f"sub.cc.{kind} subc.{kind}", f"sub.cc.{kind} {{d}}, {{a}}, {{b}}; subc.{kind} {{e}}, {{c}}, {{a}};", [width] * 2,
                        [f"u{width}"] * 3, lambda a, b, c, m=mask: [a - b & m, c - a - (a < b) & m])  # fmt: skip
-            # The flag that a subtraction leaves is a carry (no borrow): nvcc's divisions of 128 bits depend on it.
+            # A subtraction leaves a carry flag (no borrow): nvcc's 128-bit divisions depend on it.
             yield Case(f"sub.cc.{kind} addc.{kind}", f"sub.cc.{kind} {{d}}, {{a}}, {{b}}; addc.{kind} {{e}}, 0, 0;", [width] * 2,
                        [f"u{width}"] * 2, lambda a, b, m=mask: [a - b & m, int(a >= b)])  # fmt: skip
             yield Case(f"add.cc.{kind} subc.{kind}", f"add.cc.{kind} {{d}}, {{a}}, {{b}}; subc.{kind} {{e}}, {{c}}, {{a}};", [width] * 2,
@@ -369,7 +370,7 @@ def carries():
                            lambda a, b, c, f=product, w=width: f(a, b, c, a + b >> w)[:1])  # fmt: skip
 
 
-# --- comparing and choosing --------------------------------------------------------------------------------------------------
+# --- comparison and selection -------------------------------------------------------------------------------------------------
 
 ORDERED = {"eq": (0,), "ne": (-1, 1), "lt": (-1,), "le": (-1, 0), "gt": (1,), "ge": (0, 1)}
 UNORDERED = {"equ": "eq", "neu": "ne", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge"}
@@ -476,7 +477,7 @@ def moving():
 
 
 def floating(name, form, operands, function, mode="rn", ftz=False, sat=False, note=""):
-    """A case over numbers of one format, rounded once. A double's NaN may have any payload (the ISA does not say which)."""
+    """A case over numbers of one format, rounded once. A double's NaN may have any payload (PTX leaves it open)."""
     letters = ", ".join("{" + letter + "}" for letter in "abc"[:operands])
 
     def expect(*bits):
@@ -497,7 +498,7 @@ def fused(mode):
 
 
 def pick(smaller, nan=False, magnitude=False):
-    """min (smaller = True) or max: a NaN is left out, or taken (.NaN); -0 is less than +0."""
+    """min (smaller = True) or max: NaN is ignored, or returned (.NaN); -0 is less than +0."""
 
     def function(a, b):
         if a.kind == "nan" or b.kind == "nan":
@@ -543,7 +544,7 @@ def floats():
                 keep = (lambda a: dataclasses.replace(a, sign=0)) if operation == "abs" else (lambda a: dataclasses.replace(a, sign=1 - a.sign))
                 case = floating(f"{operation}{ftz}.{form.name}", form, 1, keep, ftz=f)
                 inner = case.expect
-                # What a NaN's sign is afterwards is not said.
+                # The sign of a NaN result is unspecified.
                 case.expect = lambda a, form=form, inner=inner: [is_nan_of(form)] if exact.decode(a, form).kind == "nan" else inner(a)
                 yield case
             for operation in ("min", "max"):
@@ -559,7 +560,7 @@ def is_nan_of(form):
 
 
 def signed_pick(name, smaller, nan, ftz):
-    """.xorsign.abs: of the magnitudes, with the exclusive or of the signs."""
+    """.xorsign.abs: min or max of the magnitudes, with the exclusive or of the signs."""
 
     def expect(a, b):
         x, y = exact.decode(a, F32, ftz), exact.decode(b, F32, ftz)
@@ -572,14 +573,14 @@ def signed_pick(name, smaller, nan, ftz):
 
 
 def relu(number):
-    """max(x, 0), with a NaN canonical."""
+    """max(x, 0); NaN becomes canonical."""
     if number.kind == "nan":
         return number
     return exact.finite(0) if number.sign else number
 
 
 def near(form, wanted, relative, absolute=0.0, ftz=False):
-    """Judges bits: within that error of the wanted value (a Python float). A subnormal result may be flushed with .ftz."""
+    """A check of bits: within this error of the wanted value (a Python float). With .ftz, a subnormal result may be flushed."""
 
     def judge(bits):
         number = exact.decode(bits, form)
@@ -602,7 +603,7 @@ def near(form, wanted, relative, absolute=0.0, ftz=False):
 
 
 def approximate(name, form, function, relative, absolute=0.0, domain=lambda x: True):
-    """An approximation of one operand, judged by the bound that the ISA gives; what it says of special values is `function`'s."""
+    """An approximation with one operand, checked against the bound in PTX ISA; `function` gives the special values."""
     ftz = ".ftz" in name
 
     def expect(a):
@@ -674,7 +675,7 @@ def approximations():
 
             yield Case(f"{name}{ftz}.f32", f"{name}{ftz}.f32 {{d}}, {{a}}, {{b}};", [32], ["f32", "f32"], quotient)
     yield approximate("tanh.approx.f32", F32, math.tanh, 2.0**-11)
-    # Of the operand as of the result only the upper half counts: twenty bits of the mantissa each.
+    # Only the upper half of operand and result counts: twenty bits of the mantissa.
     yield approximate("rcp.approx.ftz.f64", F64, reciprocal, 2.0**-19)
     yield approximate("rsqrt.approx.ftz.f64", F64, reciprocal_root, 2.0**-19)
     yield approximate("rsqrt.approx.f64", F64, reciprocal_root, 2.0**-20)
@@ -903,7 +904,7 @@ TF32 = exact.Format("tf32", 8, 10, 0x3FFFF)
 
 
 def to_integer(a, form, kind, mode, ftz, width):
-    """A NaN gives zero; where f64 or 64 bits are involved, MININT or, unsigned, MAXINT / 2 + 1 (PTX ISA, cvt, "Integer Notes")."""
+    """NaN gives zero; if f64 or 64 bits are involved, MININT or, unsigned, MAXINT / 2 + 1 (PTX ISA, cvt, "Integer Notes")."""
     number = exact.decode(a, form, ftz)
     if number.kind == "nan":
         if form is not F64 and width_of(kind) != 64:
@@ -938,10 +939,10 @@ SPACES = {
     ".local": (LOCAL, "l", "__cvta_generic_to_local(slot)"),
 }
 
-# A slot of sixteen bytes of a thread's own, with the first two operands.
+# A sixteen-byte slot of the thread, filled with the first two operands.
 WIDE = "uint64_t* slot = out + (kInputs + i) * 2; slot[0] = in[i]; slot[1] = in[kInputs + i];"
 WIDE_SPACES = {space: (WIDE if before is GLOBAL else before, constraint, expression) for space, (before, constraint, expression) in SPACES.items()}
-PARTS = "{{t0, t1, t2, t3}}"  # of sixteen bytes, after DECLARED
+PARTS = "{{t0, t1, t2, t3}}"  # sixteen bytes, to be used after DECLARED
 DECLARED = ".reg .b32 t0, t1, t2, t3; .reg .b128 t;"
 TAKEN_APART = "mov.b64 {{t0, t1}}, {%s}; mov.b64 {{t2, t3}}, {%s};"
 
@@ -968,7 +969,7 @@ def loads():
                                before=before, besides=[("p", constraint, expression)])  # fmt: skip
         for kind, count in (("u32", 2), ("f32", 2), ("u16", 4), ("b64", 2), ("u8", 4), ("u8", 2), ("u16", 2)):
             if space in ("", ".global") and width_of(kind) * count > 64:
-                continue  # what lies behind is another's operand: .shared and .local see two words
+                continue  # the memory behind belongs to another operand: .shared and .local see two words
             name = f"ld{space}.v{count}.{kind}"
             register = max(width_of(kind), 16)
             letters = ["{d}", "{e}"] + ["t2", "t3"][: count - 2]
@@ -999,7 +1000,7 @@ def loads():
 
 @family
 def stores():
-    """A slot that held the first operand is written with the second; the whole slot is read back."""
+    """Writes the second operand into a slot that contains the first; the whole slot is read back."""
     targets = {
         "": ("out[i] = a;", "l", "out + i"),
         ".global": ("out[i] = a;", "l", "out + i"),
@@ -1099,7 +1100,7 @@ def atomics():
         for width in (16, 32, 64):
             mask = (1 << width) - 1
             name = f"atom{space}.cas.b{width}"
-            # Half of the time the comparison is with what is there.
+            # In half of the cases the comparison succeeds.
             yield Case(name, f"{name} {{d}}, [{{p}}], {{b}}, {{c}};{back}", [width, 64], ["b64", f"b{width}", f"b{width}"],
                        lambda a, b, c, m=mask: [a & m, a & ~m | c if a & m == b else a], **arguments)  # fmt: skip
             yield Case(name, f"{{{{ .reg .b{width} t; ld{space}.b{width} t, [{{p}}]; {name} {{d}}, [{{p}}], t, {{c}}; }}}}{back}", [width, 64],
@@ -1127,7 +1128,7 @@ def atomics():
 
 @family
 def wide_atomics():
-    """Of sixteen bytes, and vectors of up to them: what was there, and what is there then."""
+    """Atomics on sixteen bytes, and on vectors up to that size: the old value and the new one."""
     arguments = dict(before=WIDE, besides=[("p", "l", "slot")])
     back = "ld.v2.u64 {{{d}, {e}}}, [{p}];"
     for space in ("", ".global", ".shared"):
@@ -1165,7 +1166,7 @@ def wide_atomics():
 
 
 def judged(a, parts, operation):
-    """As judged_sum, of the smaller or larger too."""
+    """Like judged_sum, also for min and max."""
     if operation == "add":
         return judged_sum(a, parts, (1 << 64) - 1)
 
@@ -1182,8 +1183,8 @@ def judged(a, parts, operation):
 
 
 def judged_sum(a, parts, mask):
-    """Each part of the slot is the exact sum, rounded; an f32 in global memory may flush subnormals or not (atom.add.f32 flushes on
-    global memory, not on shared memory); a NaN may have any payload."""
+    """Each part of the slot is the exact sum, rounded. An f32 in global memory may flush subnormals or not (atom.add.f32 flushes on global
+    memory, not on shared memory). A NaN may have any payload."""
 
     def judge(got):
         if got & ~mask != a & ~mask:
@@ -1199,11 +1200,11 @@ def judged_sum(a, parts, mask):
     return judge
 
 
-# --- what lanes say to each other: judged warp by warp ----------------------------------------------------------------------------
+# --- operations among lanes, checked warp by warp -----------------------------------------------------------------------------
 
 
 def by_warp(function):
-    """A whole case's results out of those of one warp: function(rows of 32 lanes) gives 32 lists of results."""
+    """All results of a case from those of each warp: function(rows of 32 lanes) gives 32 lists of results."""
 
     def expect(rows):
         return [result for start in range(0, len(rows), 32) for result in function(rows[start : start + 32])]
@@ -1216,7 +1217,7 @@ def lanes():
     everyone = "0xffffffff"
     for mode in ("up", "down", "bfly", "idx"):
         for segment in (32, 16, 8, 2):
-            # c: clamp in the low five bits, the segment's mask above (the ISA's definition of shfl)
+            # c: clamp in the low five bits, segment mask above them (shfl's definition in PTX ISA)
             c = (32 - segment) << 8 | (0 if mode == "up" else 31)
 
             def shuffled(rows, mode=mode, c=c):
@@ -1242,7 +1243,7 @@ def lanes():
         yield Case(f"vote.sync.{mode}.pred",
                    f"{{{{ .reg .pred p, q; setp.ne.u32 p, {{a}}, 0; vote.sync.{mode}.pred q, p, {everyone}; selp.u32 {{d}}, 1, 0, q; }}}}", [32],
                    ["u32:1"], by_warp(lambda rows, f=function: [[f([a for (a,) in rows])]] * 32), whole=True)  # fmt: skip
-        # warps of one mind, which random values rarely are
+        # warps in which all lanes agree, which is rare with random values
         yield Case(f"vote.sync.{mode}.pred",
                    f"{{{{ .reg .pred p, q; setp.ne.u32 p, {{a}}, 0x12345678; vote.sync.{mode}.pred q, p, {everyone}; selp.u32 {{d}}, 1, 0, q; }}}}", [32],
                    ["b32"], by_warp(lambda rows, f=function: [[f([a != 0x12345678 for (a,) in rows])]] * 32), "one mind", whole=True)  # fmt: skip
@@ -1271,7 +1272,7 @@ def lanes():
                by_warp(lambda rows: [[sum(a << i for i, (a,) in enumerate(rows)) if row[0] else 0] for row in rows]), "divergent", whole=True)  # fmt: skip
     yield Case("elect.sync", f"{{{{ .reg .pred p; elect.sync {{d}}|p, {everyone}; selp.u32 {{e}}, 1, 0, p; }}}}", [32, 32], ["b32"],
                by_warp(lambda rows: [[lambda leader: leader < 32, lambda elected: elected in (0, 1)]] * 32), whole=True)  # fmt: skip
-    # The same leader everywhere, and it is who was elected: ballot of the elected is 1 << leader.
+    # All lanes see the same leader, which is the elected lane: the ballot of the elected is 1 << leader.
     yield Case("elect.sync", f"{{{{ .reg .pred p; .reg .b32 leader, t; elect.sync leader|p, {everyone}; vote.sync.ballot.b32 t, p, {everyone}; "
                f"shl.b32 leader, 1, leader; setp.eq.u32 p, leader, t; selp.u32 {{d}}, 1, 0, p; }}}}", [32], ["b32"],
                by_warp(lambda rows: [[1]] * 32), "leader", whole=True)  # fmt: skip

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the program of a family and compares each result with the exact one.
 
-    check.py FAMILY PROGRAM... : PROGRAM and what stands before it (scripts/software-gpu) are started with two files as arguments"""
+    check.py FAMILY PROGRAM... : starts PROGRAM (with a prefix such as scripts/software-gpu) with two files as arguments"""
 
 import array
 import subprocess

@@ -1,5 +1,5 @@
-"""Arithmetic with the exact result, rounded once: what an instruction must give, bit for bit. Independent of the device's own
-code and of any floating point unit: a number is an integer times a power of two, all in Python's integers.
+"""Exact arithmetic, rounded once: the bits that an instruction must return. Independent of the device's code and of any floating point
+unit: a number is an integer times a power of two, in Python's integers.
 
 Source of the rules: PTX ISA 9.0 ("Floating-Point Instructions", "Half Precision …", cvt) and IEEE 754-2019."""
 
@@ -11,8 +11,8 @@ import math
 class Format:
     name: str
     exponent: int  # bits of the exponent
-    mantissa: int  # bits written of the mantissa
-    nan: int  # what a NaN result looks like
+    mantissa: int  # stored bits of the mantissa
+    nan: int  # the bits of a NaN result
 
     @property
     def width(self):
@@ -48,7 +48,7 @@ FORMATS = {f.name: f for f in (F16, BF16, F32, F64)}
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """kind: "nan", "inf" or "finite": then (-1)^sign * magnitude * 2^exponent; `more`: and a little more than that."""
+    """kind: "nan", "inf" or "finite": (-1)^sign * magnitude * 2^exponent; `more`: slightly larger than that."""
 
     kind: str
     sign: int = 0
@@ -88,7 +88,7 @@ def signed(number):
 
 
 def shift_right(magnitude, places):
-    """The magnitude divided by 2^places and whether something was lost."""
+    """The magnitude divided by 2^places, and whether bits were lost."""
     if places <= 0:
         return magnitude << -places, False
     return magnitude >> places, bool(magnitude & ((1 << places) - 1))
@@ -130,7 +130,7 @@ def encode(number, form, mode="rn", ftz=False, sat=False, nan=None):
         return sign | form.infinity
     if number.zero:
         return sign
-    if number.more and number.magnitude.bit_length() < form.mantissa + 4:  # room below the last place for what is lost
+    if number.more and number.magnitude.bit_length() < form.mantissa + 4:  # room below the last place for lost bits
         number = Number("finite", number.sign, number.magnitude << (form.mantissa + 4), number.exponent - form.mantissa - 4, True)
     top = number.exponent + number.magnitude.bit_length() - 1
     last = max(top - form.mantissa, form.lowest)
@@ -227,7 +227,7 @@ def compare(a, b):
 
 
 def to_integer(a, low, high, mode, nan):
-    """cvt to an integer: rounded in that mode, saturated; a NaN gives `nan`."""
+    """cvt to an integer: rounded in that mode, saturated; NaN gives `nan`."""
     if a.kind == "nan":
         return nan
     if a.kind == "inf":
@@ -238,7 +238,7 @@ def to_integer(a, low, high, mode, nan):
 
 
 def to_integral(a, mode):
-    """Rounded to a whole number that stays a floating point number; the sign of zero is kept."""
+    """Rounds to an integral floating point number; keeps the sign of zero."""
     if a.kind != "finite" or a.exponent >= 0:
         return a
     rounding = {"rni": "rn", "rzi": "rz", "rmi": "rm", "rpi": "rp"}[mode]
@@ -246,7 +246,7 @@ def to_integral(a, mode):
 
 
 def as_float(a):
-    """Nearest Python float, for bounds of approximations only."""
+    """The nearest Python float, only for bounds of approximations."""
     if a.kind == "nan":
         return math.nan
     if a.kind == "inf":

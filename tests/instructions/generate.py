@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes FAMILY.cu: a kernel for each case of the family, with the instruction as inline assembly.
+"""Writes FAMILY.cu: a kernel for each case of the family, with the instruction in inline assembly.
 
     generate.py FAMILY FILE"""
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every row of the engine's table has a case here, or stands below with the unit test that has it.
+"""Every row of the engine's table has a case here, or is listed below with the unit test that covers it.
 
     rows.py CORPUS: the program of corpus.cpp, which knows the table"""
 
@@ -9,7 +9,7 @@ import sys
 
 import cases
 
-# Rows that no case names: combinations of what the cases have one by one, made of the same functions, and what takes a whole warp.
+# Rows without a case: combinations whose parts have cases and that use the same functions, and rows that need a whole warp.
 ELSEWHERE = {
     r"mma\..*": "ArithmeticMatrix.FragmentsOfMma",
     r"(min|max)\.(ftz\.)?(NaN\.)?xorsign\.abs\.b?f16(x2)?": "ArithmeticFloat.HalfPrecision",

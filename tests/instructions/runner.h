@@ -1,5 +1,5 @@
-// What all instruction programs share: reads the operands of every case, runs its kernel over them, writes
-// the results. A file is uint64_t after uint64_t: for each case its operands, one array after another.
+// Shared by all instruction programs: reads the operands of every case, runs its kernel, writes the results.
+// A file consists of uint64_t: for each case its operands, one array after another.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ int run(const Case (&cases)[N], int argc, char** argv) {
   uint64_t *in, *out;
   check(cudaMalloc(&in, 4 * kInputs * sizeof(uint64_t)), "cudaMalloc");
   check(cudaMalloc(&out, 4 * kInputs * sizeof(uint64_t)),
-        "cudaMalloc");  // behind two results: WIDE in cases.py
+        "cudaMalloc");  // after two results: WIDE in cases.py
   std::vector<uint64_t> buffer(4 * kInputs);
   for (const Case& one : cases) {
     size_t operands = one.operands * kInputs, results = one.results * kInputs;

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Programs with threads on libraries that nobody here wrote: each runs twice natively, which must give the same results, and once
-through CropDL: at a random moment a checkpoint is asked for, a moment later all ranks are killed, and the run is restarted; three
-times. In the end its results must be the native ones.
+"""Programs of others with threads: each runs twice natively, which must give equal results, and once through CropDL: at a random moment a
+checkpoint is requested, shortly afterwards all ranks are killed, and the run is restarted; three times. The final results must be the
+native ones.
 
     python3 tests/suites/foreign.py                      # all of them
     python3 tests/suites/foreign.py numpy tbb --kills 5
-    python3 tests/suites/foreign.py --list               # what there is, and the Debian packages it needs
+    python3 tests/suites/foreign.py --list               # the programs, and the Debian packages they need
     apt-get source hpcc; python3 tests/suites/foreign.py hpcc-openmp --hpcc hpcc-1.5.0
 
-Installs nothing: a program whose packages are missing counts as failed, with the command that installs them. What it builds is
-left in build/suites/foreign. Every program of ours (tests/suites/foreign) writes a random number to a file when it begins, keeps it in memory,
-and ends only if the two are the same: it cannot have begun anew."""
+Installs nothing: a program whose packages are missing counts as failed, with the command that installs them. Built files stay in
+build/suites/foreign. Each of our own programs (tests/suites/foreign) writes a random number to a file at its start, keeps it in memory,
+and ends only if the two are equal: so it cannot have been started again."""
 
 import argparse
 import os
@@ -29,17 +29,17 @@ from driver import Failure, Place, expect, iteration_of, launcher  # noqa: E402
 
 SOURCES = os.path.join(suite.HERE, "foreign")
 WORK = os.path.join(suite.BUILD, "suites", "foreign")
-POLITE = {"OMP_WAIT_POLICY": "passive", "OMPI_MCA_mpi_yield_when_idle": "1"}  # more threads than processors
+POLITE = {"OMP_WAIT_POLICY": "passive", "OMPI_MCA_mpi_yield_when_idle": "1"}  # there are more threads than processors
 PATIENCE = float(os.environ.get("CROPDL_TEST_PATIENCE", "60"))
 OPTIONS = argparse.Namespace(hpcc=None)
-NOT_UP = "has not joined|no job is running|store .*: No such file"  # with the job alive: not up yet
-BLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"  # threaded OpenBLAS, whatever Debian's alternatives say
+NOT_UP = "has not joined|no job is running|store .*: No such file"  # while the job is alive: not ready yet
+BLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"  # the threaded OpenBLAS, whatever Debian's alternatives select
 
 
 class Program:
-    """What is run, with what it needs. `inputs`: returns the files in the directory of the run. `result`: a regular expression; the lines that match it are the result, from standard
-    output, or from the file `output` in the directory of the run. `step`: of the lines that say at once how many steps of its main loop
-    are done; the iterations that CropDL counts must go as far as those between any two versions."""
+    """A program and its needs. `inputs`: returns the input files for the run's directory. `result`: a regular expression for the lines that
+    are the result, in standard output or in the file `output`. `step`: a regular expression for lines, printed at once, with the number
+    of main loop steps done; between two versions, CropDL's iterations must advance as far as these."""
 
     def __init__(self, what, packages, command, mpi="none", ranks=1, build=None, environment=None, inputs=None,
                  result=r"result.*", output=None, step=None):
@@ -63,14 +63,14 @@ def built(name):
 
 
 def compiled(name, source, *compiler, libraries=()):
-    """A build of one of our sources. The environment chooses a compiler beneath an MPI's wrapper."""
+    """Builds one of our sources. The environment selects the compiler behind an MPI's wrapper."""
     def build():
         subprocess.run(["env", *compiler, "-O2", "-g", "-o", built(name), ours(source), *libraries], check=True)
     return build
 
 
 def water():
-    """A box of water for GROMACS, from files of its own."""
+    """A box of water for GROMACS, from GROMACS's own files."""
     folder = built("water")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
@@ -86,8 +86,8 @@ def water():
 
 
 def hpcc_input():
-    """hpccinf.txt for two ranks: the example of Debian's package, with a larger system of equations and without lookahead, which
-    cuts the updates of the matrix where messages happen to arrive, and rounds accordingly."""
+    """hpccinf.txt for two ranks: the example of Debian's package with a larger system of equations and without lookahead. Lookahead splits
+    matrix updates where messages happen to arrive, which changes the rounding."""
     with open("/usr/share/doc/hpcc/examples/_hpccinf.txt") as f:
         text = f.read()
     text = re.sub(r"(?m)^1000( +Ns)", r"2000\1", text)
@@ -96,7 +96,7 @@ def hpcc_input():
 
 
 def hpcc_openmp():
-    """HPCC from its source with OpenMP, under MPICH (Open MPI's mpi.h has no MPI_Address any more) and with threaded OpenBLAS."""
+    """Builds HPCC from source with OpenMP, under MPICH (Open MPI's mpi.h lacks MPI_Address) and with threaded OpenBLAS."""
     source = OPTIONS.hpcc
     expect(source and os.path.isdir(os.path.join(source, "RandomAccess")), "--hpcc FOLDER: HPCC's source (apt-get source hpcc)")
     tree = built("hpcc-source")
@@ -114,15 +114,14 @@ def hpcc_openmp():
 
 
 def melt():
-    """A melting crystal for LAMMPS, which looks in each step whether an atom has moved so far that the lists of neighbours are to be
-    made anew."""
+    """A melting crystal for LAMMPS, which checks in each step whether an atom has moved so far that the neighbour lists must be rebuilt."""
     return {"in.melt": "units lj\natom_style atomic\nlattice fcc 0.8442\nregion box block 0 16 0 16 0 16\ncreate_box 1 box\ncreate_atoms 1 box\n"
                        "mass 1 1.0\nvelocity all create 3.0 87287\npair_style lj/cut 2.5\npair_coeff 1 1 1.0 1.0 2.5\nneighbor 0.3 bin\n"
                        "neigh_modify every 1 delay 0 check yes\nfix 1 all nve\nthermo 1\nthermo_modify flush yes\nrun 400\n"}
 
 
-# What does not depend on time: norms, residuals, errors, and with how many threads. With OpenMP the updates of the one-process
-# RandomAccess race with each other, as its rules allow.
+# Results that do not depend on time: norms, residuals, errors, numbers of threads. With OpenMP, updates of the one-process RandomAccess
+# race, which its rules allow.
 HPCC = (r"HPL_(RnormI|[AX]norm[1I]|BnormI|N)=.*|PTRANS_residual=.*|MPIRandomAccess_(LCG_)?Errors=.*|MPIFFT_(maxErr|N)=.*|"
         r"Success=.*|.*(PASSED|FAILED) *|omp_get_max_threads=.*|STREAM_Threads=.*")
 
@@ -154,8 +153,8 @@ PROGRAMS = {
 
 
 def results(program, place, job):
-    """The lines that count. A file that a program opens anew for every addition may hold what was added between a version and the
-    kill, and then the same again: a line counts once."""
+    """The result lines. If a program reopens a file for every addition, the file may contain a line from between version and kill, and then
+    again: duplicates count once."""
     text = job.output()
     if program.output:
         with open(place.path(program.output), errors="replace") as f:
@@ -170,7 +169,7 @@ def settle(program, place):
 
 
 def native(program):
-    """One undisturbed run: its results, how long it took, and the most threads that a rank was seen to have."""
+    """An undisturbed run: its results, its duration, and the most threads seen in a rank."""
     with Place("foreign") as place:
         settle(program, place)
         job = place.start(launcher(program.mpi, program.ranks) + program.command, environment=program.environment)
@@ -187,7 +186,7 @@ def native(program):
 
 
 def take(place, job):
-    """A checkpoint, at the next moment that it may be taken. Returns what `cropdl checkpoint` says."""
+    """Takes a checkpoint as soon as one is possible. Returns the output of `cropdl checkpoint`."""
     end = time.monotonic() + PATIENCE
     while True:
         expect(job.alive(), f"the job ended before its checkpoint, with {job.process.returncode}:\n{job.output()[-2000:]}")
@@ -199,7 +198,7 @@ def take(place, job):
 
 
 def first_step(program, job):
-    """The first step that a restarted run tells."""
+    """The first step that a restarted run prints."""
     end = time.monotonic() + PATIENCE
     while True:
         alive = job.alive()
@@ -211,8 +210,8 @@ def first_step(program, job):
 
 
 def through(program, seconds, kills, rng):
-    """The run through CropDL. Returns its results, and how many versions there are."""
-    places = []  # of versions: the iteration that CropDL says, and the program's step
+    """The run through CropDL. Returns its results and the number of versions."""
+    places = []  # for each version: CropDL's iteration and the program's step
     with Place("foreign") as place:
         settle(program, place)
         launch = launcher(program.mpi, program.ranks)
@@ -229,13 +228,13 @@ def through(program, seconds, kills, rng):
                 places.append((iteration_of(place, place.versions()[-1]), first_step(program, job) - 1))
         job.finish(timeout=10 * PATIENCE)
         print(f"    versions are of iterations and steps {places}" if len(places) > 1 else "    its steps are not compared", flush=True)
-        # A line may be printed just behind the cut.
+        # A line may be printed just after the cut.
         expect(all(abs((i - j) - (k - m)) <= 1 for i, k in places for j, m in places), "iterations are not the program's steps")
         return results(program, place, job), len(place.versions())
 
 
 def prove(name, program, options, rng):
-    """Returns a row of the table: what was seen."""
+    """Returns a row of the table with the findings."""
     missing = program.missing()
     expect(not missing, f"packages are missing: apt-get install -y --no-install-recommends {' '.join(missing)}")
     if program.build:
@@ -266,7 +265,7 @@ def main():
         print(suite.table([["program", "what", "ranks", "packages"]] +
                           [[name, p.what, p.ranks, " ".join(p.packages)] for name, p in PROGRAMS.items()]))
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # still end the jobs
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # end the jobs anyway
     rng, rows, failed = random.Random(options.seed), [["program", "ranks", "threads", "versions", "kills", "equal"]], 0
     print(f"seed {options.seed}", flush=True)
     for name in options.names or PROGRAMS:

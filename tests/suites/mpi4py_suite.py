@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""mpi4py's own tests, natively and through CropDL: each test must end on each rank as it does natively.
+"""mpi4py's own tests, natively and through CropDL: on each rank, each test must have its native outcome.
 
     python3 tests/suites/mpi4py_suite.py mpi4py-3.1.4 [--mpi openmpi] [--only test_p2p_obj.py] [--interval 0.05]
-    python3 tests/suites/mpi4py_suite.py tests/suites/mpi4py_manner       # a few of our own, in the same manner
+    python3 tests/suites/mpi4py_suite.py tests/suites/mpi4py_manner       # our own, written like mpi4py's
 
-Takes mpi4py's source (its test/ folder), or any folder of test_*.py files; --python: the interpreter whose mpi4py is
-tested (/usr/bin/python3), built for the MPI that --mpi names. A file is one run; the outcome of every test is noted as it ends."""
+Takes mpi4py's source (its test/ folder), or any folder of test_*.py files; --python: the interpreter whose mpi4py is tested
+(/usr/bin/python3), built for the MPI of --mpi. Each file is one run; each test's outcome is recorded when it ends."""
 
 import argparse
 import glob
@@ -31,7 +31,7 @@ def arguments():
 
 
 def tests(options, folder, name, ranks, store):
-    """Per rank and test its outcome; `end` is the exit status. Natively without a store."""
+    """{(rank, test): outcome}; `end` is the exit status. Without a store: native."""
     with tempfile.TemporaryDirectory(prefix="cropdl-mpi4py-") as place:
         out = os.path.join(place, "notes")
         program = [options.python, os.path.join(suite.HERE, "unittest_rank.py"), folder, name, out]
@@ -56,8 +56,8 @@ UNFINISHED = ("begun", "not run", "does not come to the end")
 
 
 def differences(native, mine):
-    """Tests that end in another way, as {(rank, test): (natively, through CropDL)}. What a native run that was out of time did
-    not come to may end anyhow."""
+    """Tests with different outcomes, as {(rank, test): (natively, through CropDL)}. Tests that a native run did not reach before its
+    time-out may have any outcome."""
     found = {}
     for key in set(native) | set(mine):
         theirs, ours = native.get(key, "not run"), mine.get(key, "not run")
@@ -86,7 +86,7 @@ def main():
         for name in names:
             store = os.path.join(options.stores or options.work, f"store-{os.getpid()}")
             found = None
-            for _ in range(3):  # what is not so each time is a matter of load, or the MPI's own
+            for _ in range(3):  # differences that do not occur each time are due to load, or to the MPI
                 native, _ = tests(options, folder, name, ranks, None)
                 mine, outcome = tests(options, folder, name, ranks, store)
                 row["versions"] += outcome.taken

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """MPICH's own test suite, natively and through CropDL: each program's exit status and output must be the same.
 
-    apt-get source mpich                       # or any other way to its source; nothing is downloaded here
+    apt-get source mpich                       # or any other way to get its source; nothing is downloaded here
     python3 tests/suites/mpich.py mpich-4.0.2 [--mpi openmpi] [--only coll] [--interval 0.05]
 
-Configures and builds the suite once per MPI (test/mpi of the source, with that MPI's mpicc), runs every line of its
-testlists natively and under cropdl-run, prints a line per difference and a table. A program that natively fails must fail in the
-same way. Native outcomes are kept beside the build and used again (--again: not). What differs is run twice more natively: an
-outcome that is one of the native ones is equal. Differences with a reason are listed in mpich_differences.toml; the exit status
-is 0 if there are no others, and none of those has become equal."""
+Configures and builds the suite once per MPI (test/mpi of the source, with that MPI's mpicc), runs every line of its testlists natively
+and under cropdl-run, prints a line per difference, and a table. A program that fails natively must fail in the same way. Native outcomes
+are stored next to the build and reused (unless --again). If outcomes differ, the native run is repeated twice: matching any native
+outcome is enough. Known differences, with reasons, are in mpich_differences.toml. The exit status is 0 if there are no other
+differences, and none of the known ones has disappeared."""
 
 import argparse
 import fcntl
@@ -54,7 +54,7 @@ class Test:
 
 
 def build(source, work, mpi):
-    """The suite, once; further calls only see to what is missing."""
+    """Builds the suite once; later calls only build what is missing."""
     os.makedirs(work, exist_ok=True)
     if not os.path.exists(os.path.join(work, "Makefile")):
         print(f"configuring {work}", flush=True)
@@ -70,7 +70,7 @@ def build(source, work, mpi):
         return
     print(f"building {work}", flush=True)
     with open(os.path.join(work, "make.log"), "w") as log:
-        for directory in ["util", "dtpools"] + DIRECTORIES:  # -k: what an MPI lacks fails to build, and is counted
+        for directory in ["util", "dtpools"] + DIRECTORIES:  # -k: tests that need something the MPI lacks fail to build, and are counted
             subprocess.run(["make", "-k", f"-j{os.cpu_count() or 1}", "-C", directory], cwd=work, stdout=log, stderr=log)
     open(stamp, "w").close()
 
@@ -99,7 +99,7 @@ def tests(source, work):
 
 
 class Verdict:
-    """What of an outcome must be equal. `status` and `found`: the suite's own words; `lines`: the rest."""
+    """The parts of an outcome that must be equal. `status` and `found`: the suite's own words; `lines`: the rest."""
 
     def __init__(self, status, lines, ignored=None):
         self.status = status
@@ -110,7 +110,7 @@ class Verdict:
         return self.status == other.status and self.found == other.found
 
     def equal(self, other):
-        """A run that natively runs out of time may end in time elsewhere, if it ends well."""
+        """A test that runs out of time natively may end in time through CropDL, if it succeeds."""
         if self.status is None:
             return other.status is None or (other.status == 0 and any("No Errors" in line for line in other.found))
         return self.same(other) and self.lines == other.lines
@@ -121,13 +121,13 @@ class Verdict:
 
 
 def normal(line):
-    """Without what differs between two native runs."""
+    """The line without parts that differ between native runs."""
     line = re.sub(r"0x[0-9a-fA-F]+", "0x", line)
     return re.sub(r"\b\d+\.\d+(e[-+]?\d+)?\b|\b(?:pid|PID)[ =]\d+|\[[\w.-]+:\d+ ?:\d+\]", "#", line)
 
 
 class Natives:
-    """Outcomes of native runs, kept in a file; several runners may add to it at the same time."""
+    """Outcomes of native runs, stored in a file to which several runners may append."""
 
     def __init__(self, path, again):
         self.path, self.lock = path, threading.Lock()
@@ -160,8 +160,7 @@ def command(options, test, program, variables=None):
 
 
 class Comparison:
-    """Runs a test natively and through CropDL. What to do with the two is in `verdict`: equal, texts (only lines of
-    the output differ) or different."""
+    """Runs a test natively and through CropDL. `verdict`: equal, texts (only lines of the output differ) or different."""
 
     def __init__(self, options, work, natives, store, ignored):
         self.options, self.work, self.natives, self.ignored = options, work, natives, ignored
@@ -194,7 +193,7 @@ class Comparison:
         status, lines, seconds = self.natives.of(test, lambda: self.native(test, limit))
         longer = 1 if status is None else 3 if self.options.interval else 1.5
         mine = self.protected(test, longer * limit)
-        if mine.status is None and status is not None:  # the load of the machine, or a hang: that will be seen again
+        if mine.status is None and status is not None:  # load, or a hang, which will occur again
             mine = self.protected(test, 2 * longer * limit)
         result = Result(lines, seconds, mine, Verdict(status, lines), Verdict(mine.status, mine.lines, self.ignored))
         for _ in range(2):
@@ -231,10 +230,10 @@ def main():
     if options.list:
         print("\n".join(t.name for t in chosen))
         return 0
-    chosen.sort(key=lambda test: test.ranks)  # with more ranks than cores a program takes long: the quick ones first
+    chosen.sort(key=lambda test: test.ranks)  # with more ranks than cores programs take long: the quick ones first
     known = suite.Known(os.path.join(suite.HERE, "mpich_differences.toml"), options)
     natives = Natives(os.path.join(work, "native.json"), options.again)
-    suite.slowed(options, work)  # builds what it needs, once
+    suite.slowed(options, work)  # builds its library, once
     compare = Comparison(options, work, natives, os.path.join(options.stores or work, f"store-{os.getpid()}"), known.ignored)
     rows, refusals = {}, {}
 

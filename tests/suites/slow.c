@@ -1,7 +1,7 @@
-/* Slows a program down through MPI's profiling interface: every call named below first sleeps for
-   CROPDL_SUITE_SLOW microseconds (not at all without it), the first CROPDL_SUITE_NAPS times (400), so that
-   checkpoints fall inside short tests and long ones still end. Preloaded by the runners; includes nothing of
-   CropDL. */
+/* Slows a program down through MPI's profiling interface: the first CROPDL_SUITE_NAPS (default 400) calls
+ * of the functions below sleep for CROPDL_SUITE_SLOW microseconds (not at all if unset), so that
+ * checkpoints come during short tests and long tests still end. Preloaded by the runners; includes nothing
+ * of CropDL. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <time.h>
@@ -18,7 +18,7 @@ static void nap(void) {
     microseconds = number("CROPDL_SUITE_SLOW", 0);
   }
   if (microseconds <= 0 || left <= 0) return;
-  --left; /* several threads may take a few naps more */
+  --left; /* several threads may sleep a few times more */
   struct timespec rest = {microseconds / 1000000, microseconds % 1000000 * 1000};
   nanosleep(&rest, &rest);
 }

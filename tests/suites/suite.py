@@ -1,5 +1,5 @@
-"""What the runners of outside test suites share: one run of a command with a time-out, and what of its output counts.
-Needs Python 3 alone. Ends only processes that it started (they carry a mark in their environment)."""
+"""Shared by the runners of outside test suites: runs a command with a time-out, and extracts the relevant output. Needs only Python 3. Ends
+only processes that it started (they have a mark in their environment)."""
 
 import os
 import re
@@ -21,20 +21,20 @@ class Outcome:
 
     def __init__(self, status, text, seconds):
         self.status, self.seconds = status, seconds
-        # What CropDL says goes to standard error with its name before it, beside the program's output.
+        # CropDL's lines go to standard error with its name in front, next to the program's output.
         self.ours = [line for line in text.splitlines() if line.startswith(("cropdl:", "cropdl-run:"))]
         self.lines = [line for line in text.splitlines() if line.strip() and line not in self.ours]
-        self.taken = 0  # versions in the store at the end, by the newest one's number
+        self.taken = 0  # number of versions in the store at the end, judged by the newest
 
     @property
     def refusals(self):
-        """Why checkpoints did not come about, without what differs from run to run."""
+        """The reasons why checkpoints were refused, without parts that vary between runs."""
         lines = [line for line in self.ours if "checkpoint" in line]
         return sorted({re.sub(r"\b\d+(\.\d+)?\b|\bv\d+\b", "N", line.partition(":")[2].strip()) for line in lines})
 
 
 def run(command, cwd, timeout, environment=None, store=None):
-    """One run in a directory and with an environment of its own."""
+    """Runs a command once, in its own directory and environment."""
     place = tempfile.mkdtemp(prefix="cropdl-suite-")
     try:
         environment = dict({"TMPDIR": place}, **(environment or {}))
@@ -64,7 +64,7 @@ def protected(program, store, interval):
 
 
 def slow_library(work, mpi):
-    """slow.c for this MPI, to be preloaded."""
+    """slow.c built for this MPI, for preloading."""
     path, source = os.path.join(work, f"libslow-{mpi}.so"), os.path.join(HERE, "slow.c")
     if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(source):
         subprocess.run([f"mpicc.{mpi}", "-O1", "-fPIC", "-shared", source, "-o", path + ".new"], check=True)
@@ -73,14 +73,14 @@ def slow_library(work, mpi):
 
 
 def slowed(options, work):
-    """Variables for the ranks: none, or with --interval those that slow them down."""
+    """Environment variables for the ranks: none, or with --interval those that slow them down."""
     if not options.interval:
         return {}
     return {"CROPDL_SUITE_SLOW": str(options.slow), "LD_PRELOAD": slow_library(work, options.mpi)}
 
 
 def add_options(parser):
-    """The options that all runners have."""
+    """Options that all runners have."""
     parser.add_argument("--mpi", choices=("mpich", "openmpi"), default="mpich")
     parser.add_argument("--interval", type=float, help="a checkpoint every so many seconds, of slowed programs")
     parser.add_argument("--slow", type=int, metavar="MICROSECONDS", default=5000,
@@ -96,11 +96,11 @@ def add_options(parser):
 
 
 class Known:
-    """Differences that have a reason, from a file of [[difference]] tables: `test` (a regular expression over the whole
-    name), `mpi` and `interval` (where it is to be seen; without: everywhere), `always` (false: not in every run), `texts`
-    (true: only what a program prints that fails in both runs alike), `ends` (exit statuses through CropDL that it explains
-    beside the native one, "out of time" among them, or "any"), `reason`.
-    [[line]] tables are lines that may be among the output through CropDL: `line` (a regular expression), the rest as above."""
+    """Known differences, from a file of [[difference]] tables: `test` (a regular expression for the whole name), `mpi` and `interval`
+    (where it occurs; default: everywhere), `always` (false: not in every run), `texts` (true: only the output of a program that fails in
+    both runs), `ends` (exit statuses through CropDL that it explains besides the native one, including "out of time", or "any"),
+    `reason`. [[line]] tables are lines that may appear in the output through CropDL: `line` (a regular expression), other members as
+    above."""
 
     def __init__(self, path, options):
         with open(path, "rb") as f:
@@ -118,7 +118,7 @@ class Known:
         return False
 
     def reason(self, name, differs, texts=False, native=0, mine=0):
-        """The reason for a test's difference, or None. Notes what was equal. `native` and `mine`: exit statuses, None: out of time."""
+        """The reason for a test's difference, or None. Records equal outcomes. `native` and `mine`: exit statuses; None: out of time."""
         for e in self.entries:
             ends = e.get("ends", [])
             fits = ends == "any" or mine in [native] + [None if end == "out of time" else end for end in ends]
@@ -128,7 +128,7 @@ class Known:
         return None
 
     def outdated(self):
-        """Names that are said to differ always and did not."""
+        """Names of known differences, marked as always occurring, that did not occur."""
         always = [e["test"] for e in self.entries if e.get("always", True)]
         return [name for test in always for name in self.equal.get(test, [])]
 
@@ -138,7 +138,7 @@ class Known:
 
 
 def in_parallel(jobs, items, work):
-    """work(item) for all items, `jobs` at a time; yields (item, result) as they end."""
+    """work(item) for all items, `jobs` at a time; yields (item, result) as they complete."""
     items, results, lock, ready = list(items), [], threading.Lock(), threading.Semaphore(0)
     left = iter(items)
 
@@ -168,7 +168,7 @@ def in_parallel(jobs, items, work):
 
 
 def table(rows):
-    """Rows of equal length as a Markdown table; the first is the head."""
+    """A Markdown table from rows of equal length; the first is the header."""
     widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
     lines = ["| " + " | ".join(str(cell).ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")

@@ -1,5 +1,5 @@
-"""A rank that runs unittest files and notes the outcome of every test at once: python3 unittest_rank.py FOLDER FILE OUT.
-OUT.RANK gets a line `OUTCOME TEST: TEXT` per test and `end` after the last one, so that a crash tells how far it came."""
+"""A rank that runs unittest files and records the outcome of every test at once: python3 unittest_rank.py FOLDER FILE OUT. OUT.RANK gets a
+line `OUTCOME TEST: TEXT` per test and `end` after the last one, so that it shows how far a crashed run came."""
 
 import os
 import sys
@@ -41,7 +41,7 @@ class Notes(unittest.TestResult):
 def main():
     folder, name, out = sys.argv[1:4]
     rank = next((os.environ[v] for v in ("OMPI_COMM_WORLD_RANK", "PMI_RANK") if v in os.environ), "0")
-    sys.path[0] = folder  # in the place of this one
+    sys.path[0] = folder  # replaces this script's folder
     with open(f"{out}.{rank}", "w") as f:
         unittest.defaultTestLoader.discover(folder, name).run(Notes(f))
         f.write("end\n")

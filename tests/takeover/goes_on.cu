@@ -1,6 +1,6 @@
-// Calls the runtime in its own code and that of a library, which is opened at step --late, and the driver by
-// name. --visible: sets CUDA_VISIBLE_DEVICES, and finds that many --devices. --begins: at that step only. It
-// has no memory on the device: what finds the functions is looked at, not what they do.
+// Calls the runtime in its own code and in that of a library (opened at step --late), and the driver by name.
+// --visible: sets CUDA_VISIBLE_DEVICES and expects that many --devices. --begins: uses a device only from
+// that step on. Allocates no device memory: the test is about finding functions, not about what they do.
 #include <cuda.h>
 #include <dlfcn.h>
 

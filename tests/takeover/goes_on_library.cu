@@ -1,4 +1,4 @@
-// A library with a static runtime of its own: -1, or how many devices it sees.
+// A library with its own static runtime: returns the number of devices that it sees, or -1.
 __global__ void nothing_either() {}
 
 extern "C" int devices_of_library() {

@@ -1,4 +1,4 @@
-// A library that carries its own static runtime and uses it while it is being loaded.
+// A library that contains its own static runtime and uses it while it is loaded.
 #include <cstdio>
 
 __global__ void store(int* x) { *x = 7; }

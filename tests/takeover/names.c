@@ -1,5 +1,5 @@
-// Opens each argument, NAME or NAME=FUNCTION, and says which file has come: `NAME: FILE` by the kernel's
-// list, or `NAME: none`. Then the variables CROPDL_SOFTWARE_GPU… that it sees.
+// Opens each argument, NAME or NAME=FUNCTION, and prints the file that was loaded, by /proc/self/maps: `NAME:
+// FILE` or `NAME: none`. Then prints the variables CROPDL_SOFTWARE_GPU… of its environment.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>

@@ -1,4 +1,4 @@
-/* Opens the library that it is told, twice, and runs it. */
+/* Opens the given library twice and runs it. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-// A kernel's results are checked; a function of this program's own has the name of one of the runtime's.
+// Checks a kernel's results; one of the program's own functions has the name of a runtime function.
 #include <cstdio>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // links: cropdl_coord
-// Agents, hub and command together over real sockets: ranks as threads of this process, and as processes of
-// their own where one has to die.
+// Agents, hub and command together over real sockets. Ranks are threads of this process, or separate
+// processes if one has to die.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-// Within a minute: what is waited for takes milliseconds, but the machine may have other things to do.
+// Waits for up to a minute: normally it takes milliseconds, but the machine may be busy.
 template <class F>
 bool soon(F condition) {
   const auto begin = Clock::now();
@@ -79,12 +79,12 @@ class AgentJob : public ::testing::Test {
     return s ? s->joined : 0;
   }
 
-  // A rank in a process of its own that does as FakeRank does, until it is killed. Threads do not survive
-  // fork(), so this comes before any agent of the test's own process.
+  // A rank in its own process that behaves like FakeRank until it is killed. Threads do not survive fork(),
+  // so this must come before this process has agents.
   pid_t fork_rank(uint32_t rank, uint32_t ranks, bool inside_collective) {
     const pid_t pid = fork();
     if (pid != 0) return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when the test fails before it kills
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // also if the test fails before it kills the child
     FakeRank fake;
     fake.stands.inside.assign(inside_collective, 1);
     FakeSink sink;
@@ -102,7 +102,7 @@ class AgentJob : public ::testing::Test {
     fakes_[rank].write_failure = failure;
   }
 
-  // `cropdl checkpoint` beside the test.
+  // `cropdl checkpoint`, running concurrently with the test.
   class Command {
    public:
     explicit Command(AgentJob& job)
@@ -119,7 +119,7 @@ class AgentJob : public ::testing::Test {
    private:
     std::string line_;
     std::atomic<bool> over_{false};
-    std::jthread thread_;  // last: it uses the others
+    std::jthread thread_;  // last, so that it is joined before the other members are destroyed
   };
 
   TemporaryDirectory dir_;
@@ -127,7 +127,7 @@ class AgentJob : public ::testing::Test {
   std::mutex lines_mutex_;
   std::vector<std::string> lines_;
   std::vector<FakeRank> fakes_;
-  std::vector<std::unique_ptr<Agent>> agents_;  // last: they end before what they use
+  std::vector<std::unique_ptr<Agent>> agents_;  // last, so that they end before the members that they use
 };
 
 double cpu_seconds() {
@@ -147,7 +147,7 @@ TEST_F(AgentJob, WhoConnectsWithoutADescriptorLeftIsServedLater) {
     _exit(request_checkpoint(dir_.path, 60, false) ? 0 : 1);
   }
   start(1);
-  constexpr rlim_t kFew = 16;  // not fewer than poll(2) is given
+  constexpr rlim_t kFew = 16;  // at least as many as poll(2) gets
   std::vector<Descriptor> all;
   do {
     all.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -216,14 +216,14 @@ TEST_F(AgentJob, RanksThatRunCollectivesAtFullSpeedAreCutAtEqualCounts) {
     EXPECT_GE(images[0].checksum, last);
     last = images[0].checksum;
   }
-  for (auto& r : ranks) r->join();  // every held or stopped program goes on to its end
+  for (auto& r : ranks) r->join();  // every held or stopped program continues to its end
   agents_.clear();
 }
 
 TEST_F(AgentJob, ASignalHandlerCanAskForOne) {
   start(2);
   ASSERT_TRUE(soon([&] { return joined() == 2; }));
-  agents_[1]->request();  // the launcher forwards the signal to all ranks; one request is meant
+  agents_[1]->request();  // a launcher forwards the signal to all ranks, but it is one request
   agents_[0]->request();
   EXPECT_TRUE(soon([&] { return sink_.versions == 1; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -290,7 +290,7 @@ TEST_F(AgentJob, TheFirstVersionOfALargeProgramComesWhenItIsWorthIt) {
   c.schedule.kind = Schedule::Kind::kAutomatic;
   c.schedule.max_overhead = 1;
   c.shortest_interval = 0.01;
-  fakes_[0].memory = 100'000'000;  // a quarter of a second, as it is guessed
+  fakes_[0].memory = 100'000'000;  // an estimated quarter of a second
   const auto begin = Clock::now();
   add(c, fakes_[0]);
   ASSERT_TRUE(soon([&] { return sink_.versions >= 1; }));
@@ -304,7 +304,7 @@ TEST_F(AgentJob, ARestartExpectsWhatItsVersionHasCost) {
   c.schedule.max_overhead = 1;
   c.shortest_interval = 0.01;
   c.former_cost = 0.3;
-  fakes_[0].memory = 100'000'000'000;  // is not asked for
+  fakes_[0].memory = 100'000'000'000;  // so none is requested
   const auto begin = Clock::now();
   add(c, fakes_[0]);
   ASSERT_TRUE(soon([&] { return sink_.versions >= 1; }));
@@ -366,7 +366,7 @@ TEST_F(AgentJob, AKilledJobIsRecognisedAtOnceAlsoWhileAChildOfItLives) {
     FakeRank fake;
     Result<std::unique_ptr<Agent>> a = Agent::start(config(0, 1), fake, &sink_);
     if (!a) _exit(1);
-    const pid_t child = fork();  // holds the listening socket
+    const pid_t child = fork();  // it holds the listening socket
     if (child == 0) {
       sleep(100);  // longer than the command would wait for an answer
       _exit(0);
@@ -397,13 +397,13 @@ TEST_F(AgentJob, WhoAsksIsToldAgainAndAgainWhatItWaitsFor) {
   int told = 0;
   const std::regex expected("waiting for \\d+ s: rank 1 is writing its image");
   const auto reply = request_checkpoint(dir_.path, 60, false, [&](const std::string& line) {
-    told += std::regex_match(line, expected);  // before it others may be late, too
+    told += std::regex_match(line, expected);  // before that, other ranks may be late as well
     if (told == 3) fakes_[1].slow_write = false;
   });
   ASSERT_TRUE(reply) << reply.error().message;
   EXPECT_GE(told, 3);
 
-  fakes_[1].slow_write = true;  // nobody waits for this one
+  fakes_[1].slow_write = true;  // nobody waits for this rank
   agents_[0]->request();
   ASSERT_TRUE(soon([&] { return job_status(dir_.path)->phase == "writing"; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
@@ -523,7 +523,7 @@ TEST_F(AgentJob, ARankThatNeverJoinsIsNamedOnceWhereVersionsComeByThemselves) {
   c.schedule.kind = Schedule::Kind::kAutomatic;
   c.schedule.max_overhead = 1;
   c.shortest_interval = 0.05;
-  c.rendezvous_seconds = 1;  // it may come until then
+  c.rendezvous_seconds = 1;  // it may join until then
   c.limits.join_bound = 10'000;
   const auto begin = Clock::now();
   add(c, fakes_[0]);
@@ -536,7 +536,7 @@ TEST_F(AgentJob, ARankThatNeverJoinsIsNamedOnceWhereVersionsComeByThemselves) {
 TEST_F(AgentJob, RanksOfAnotherLaunchDoNotMix) {
   bool missing;
   fakes_ = std::vector<FakeRank>(3);
-  // What a killed run left behind.
+  // Left behind by a killed run.
   ASSERT_TRUE(write_job_file(dir_.path, {"local:cropdl-dead", "t", "run-1", 1, host_name(), 2, utc_now()}));
   AgentConfig other = config(1, 2);
   other.run_id = "run-2";
@@ -554,7 +554,7 @@ TEST_F(AgentJob, RanksOfAnotherLaunchDoNotMix) {
 
 TEST_F(AgentJob, ARankOnAnotherNodeIsNamedAndTheProgramRuns) {
   fakes_ = std::vector<FakeRank>(1);
-  // Rank 0's socket is out of reach from another node: so is this one.
+  // Rank 0's socket cannot be reached from another node; nor can this one.
   ASSERT_TRUE(write_job_file(dir_.path, {"local:cropdl-elsewhere", "t", "run-1", 1, "node-a", 2, utc_now()}));
   AgentConfig away = config(1, 2);
   away.host = "node-b";
@@ -680,7 +680,7 @@ TEST_F(AgentJob, OldVersionsAreRemovedWhileTheRanksRunAgain) {
   start(2);
   ASSERT_TRUE(soon([&] { return joined() == 2; }));
   sink_.slow_tidy = true;
-  for (int i = 1; i <= 3; ++i) {  // removing takes longer than three checkpoints
+  for (int i = 1; i <= 3; ++i) {  // removal takes longer than three checkpoints
     EXPECT_EQ(checkpoint_error(), "(published)");
     EXPECT_TRUE(soon([&] { return fakes_[0].resumes == i && fakes_[1].resumes == i; }));
   }
@@ -688,7 +688,7 @@ TEST_F(AgentJob, OldVersionsAreRemovedWhileTheRanksRunAgain) {
   sink_.slow_tidy = false;
   EXPECT_TRUE(soon([&] { return sink_.tidied == 1; }));
   EXPECT_EQ(checkpoint_error(), "(published)");
-  agents_.clear();  // waits for what is being removed
+  agents_.clear();  // waits for the removal
   EXPECT_EQ(sink_.tidied, 2u);
 }
 
@@ -720,7 +720,7 @@ TEST_F(AgentJob, AFailedVersionIsRemovedWhileTheRanksRunAgain) {
   const auto status = job_status(dir_.path, 1);
   EXPECT_TRUE(status) << status.error().message;
   set_write_failure(1, "");
-  Command next(*this);  // is accepted, and begins when the store is free again
+  Command next(*this);  // accepted, and starts when the store is free again
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_FALSE(next.over());
   EXPECT_EQ(fakes_[0].holds, 1) << "ranks are held for what waits for the store";
@@ -769,12 +769,13 @@ TEST_F(AgentJob, AnIntervalThatFallsIntoTheStartWaitsWithoutAWord) {
   for (uint32_t r = 0; r < 2; ++r) {
     AgentConfig c = config(r, 2);
     c.schedule = every(0.05);
-    c.limits.join_bound = 10'000;  // rank 1 has not even joined at first
+    c.limits.join_bound = 10'000;  // rank 1 has not even joined yet
     add(c, fakes_[r]);
   }
   ASSERT_TRUE(soon([&] { return fakes_[1].holds >= 2; }));
   EXPECT_EQ(sink_.versions, 0u);
-  EXPECT_EQ(checkpoint_error(), "checkpoint refused: rank 1: only just being started");  // who asks is told
+  // the requester gets the reason
+  EXPECT_EQ(checkpoint_error(), "checkpoint refused: rank 1: only just being started");
   {
     const std::lock_guard lock(fakes_[1].mutex);
     fakes_[1].stands = {};
@@ -788,7 +789,7 @@ TEST_F(AgentJob, BeforeATimeLimitTheJobEndsByALastVersion) {
   const auto begin = Clock::now();
   for (uint32_t r = 0; r < 2; ++r) {
     AgentConfig c = config(r, 2);
-    c.time_limit = 1.6;  // the margin is 1 s, and twice 0.05 s what a version may take
+    c.time_limit = 1.6;  // the margin is 1 s plus twice 0.05 s, the expected time of a version
     add(c, fakes_[r]);
   }
   for (FakeRank& f : fakes_) EXPECT_TRUE(soon([&] { return f.left_with == 75; }));
@@ -824,7 +825,7 @@ TEST_F(AgentJob, ALastVersionThatIsRefusedIsAskedForAgainWhileThereIsTime) {
   AgentConfig c = config(0, 1);
   c.time_limit = 3;
   c.former_cost = 0.4;
-  add(c, fakes_[0]);  // asks at 1.2 s and at 2.2 s
+  add(c, fakes_[0]);  // a version comes at 1.2 s and at 2.2 s
   EXPECT_TRUE(soon([&] { return fakes_[0].holds == 2; }));
   EXPECT_TRUE(soon([&] { return !lines().empty(); }));
   EXPECT_EQ(lines(), std::vector<std::string>{"no last version was taken before the time limit: checkpoint "
@@ -838,7 +839,7 @@ TEST_F(AgentJob, ALastVersionThatACommandWasRefusedTakesNoneFromTheTimeLimit) {
   fakes_[0].unstoppable = true;
   AgentConfig c = config(0, 1);
   c.time_limit = 4;
-  c.former_cost = 0.4;  // asked for at 2.2 s
+  c.former_cost = 0.4;  // would come at 2.2 s
   c.limits.attempt_bound = 2'500'000;
   add(c, fakes_[0]);
   const auto reply = request_checkpoint(dir_.path, 60, true);
@@ -854,7 +855,7 @@ TEST_F(AgentJob, ALastVersionByCommandGoesOnBeyondTheTimeLimit) {
   fakes_ = std::vector<FakeRank>(1);
   fakes_[0].slow_write = true;
   AgentConfig c = config(0, 1);
-  c.time_limit = 3;  // which would ask for one at 1.9 s
+  c.time_limit = 3;  // it would come at 1.9 s
   const auto begin = Clock::now();
   add(c, fakes_[0]);
   std::jthread command([&] {
@@ -887,7 +888,7 @@ TEST_F(AgentJob, WhatIsNotCutAtTheTimeLimitIsGivenUp) {
   EXPECT_EQ(sink_.begun, 0u);
 }
 
-// As the core's handler does.
+// What the core's handler does.
 void say_sigterm(const Agent& agent) {
   const uint64_t one = 1;
   EXPECT_EQ(write(agent.terminated_descriptor(), &one, sizeof one), static_cast<ssize_t>(sizeof one));

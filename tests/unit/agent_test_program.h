@@ -1,5 +1,5 @@
-// A rank whose program is a thread that begins collectives (a barrier among threads) as fast as it can and is
-// held, stopped and resumed like the real one: for tests of agents under load, all ranks in one process.
+// A rank for load tests of agents. Its program is a thread that enters collectives (a barrier among threads)
+// as fast as it can, and is held, stopped and resumed like a real one. All ranks are in one process.
 #pragma once
 
 #include <barrier>

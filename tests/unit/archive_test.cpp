@@ -1,5 +1,5 @@
 // links: cropdl_commands
-// Archives of `cropdl export`: holes stay holes, and one that was not finished is not whole.
+// Archives of `cropdl export`: holes stay holes, and an unfinished archive is recognised as incomplete.
 #include "restart/cli/archive.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ class Archive : public testing::Test {
 };
 
 TEST_F(Archive, HolesStayHoles) {
-  // With data at the beginning, in the middle, at the end, and with none; and nothing at all.
+  // Data at the beginning, in the middle, at the end, nowhere; and an empty file.
   const std::vector<std::vector<int64_t>> all = {{0}, {kGigabyte / 3}, {kGigabyte - 4}, {}};
   const Descriptor out = opened(path_ + "/archive");
   auto writer = ArchiveWriter::open(out.fd(), "archive", Compression::kNone);
@@ -87,7 +87,7 @@ TEST_F(Archive, ThatWasNotFinishedIsNotWhole) {
     auto writer = ArchiveWriter::open(out.fd(), "archive", Compression::kNone);
     ASSERT_TRUE(writer);
     ASSERT_TRUE(writer->add("file", file, "in"));
-    const Descriptor folder = opened(path_, O_RDONLY);  // which cannot be read
+    const Descriptor folder = opened(path_, O_RDONLY);  // reading it fails
     EXPECT_FALSE(writer->add("broken", folder, path_));
   }
   const Descriptor in = opened(path_ + "/archive", O_RDONLY);

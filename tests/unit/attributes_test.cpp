@@ -1,6 +1,6 @@
 // links: cropdl_process
-// The table of attributes knows everything that the kernel shows of a process, or says why it is not in it;
-// and what is changed is noticed, saved and put back.
+// The table of attributes contains every process attribute that the kernel shows, or the reason why it does
+// not. Changed attributes are noticed, saved and restored.
 #include "restart/process/attributes.h"
 
 #include <dirent.h>
@@ -61,7 +61,7 @@ TEST(Attributes, EveryFieldOfStatusIsKnown) {
 }
 
 TEST(Attributes, EveryFieldOfStatIsKnown) {
-  // man 5 proc, /proc/PID/stat, in their order.
+  // Fields of /proc/PID/stat in order (proc(5)).
   const char* const names =
       "pid comm state ppid pgrp session tty_nr tpgid flags minflt cminflt majflt cmajflt utime stime cutime "
       "cstime "
@@ -84,7 +84,7 @@ TEST(Attributes, EveryFieldOfStatIsKnown) {
 
 TEST(Attributes, EveryLimitIsKnown) {
   const auto lines = lines_of("/proc/self/limits");
-  ASSERT_EQ(lines.size(), 17u);  // and a title
+  ASSERT_EQ(lines.size(), 17u);  // 16 lines and a title
   for (size_t i = 1; i < lines.size(); ++i) {
     std::string name = std::regex_replace(lines[i].substr(0, 26), std::regex(" +$"), "");
     expect_known("limits:" + std::regex_replace(name, std::regex(" "), "_"));
@@ -100,7 +100,7 @@ TEST(Attributes, EveryFileOfTheProcessIsKnown) {
 }
 
 TEST(Attributes, EveryGetterOfPrctlIsKnown) {
-  // Those that this host's header names.
+  // All getters in this machine's prctl.h.
   const std::regex getter("#\\s*define\\s+(PR_(\\w*_)?GET(_\\w+)?|PR_CAPBSET_READ|PR_CAP_AMBIENT)\\s.*");
   size_t found = 0;
   for (const auto& line : lines_of("/usr/include/linux/prctl.h")) {
@@ -115,7 +115,7 @@ TEST(Attributes, EveryGetterOfPrctlIsKnown) {
 
 TEST(Attributes, NamesAreUnique) { EXPECT_EQ(attributes_by_name().size(), attributes().size()); }
 
-// In a child, because changes last.
+// In a child, since changes are permanent.
 int in_child(int (*what)()) {
   const pid_t child = fork();
   if (child == 0) _exit(what());
@@ -143,7 +143,7 @@ TEST(Attributes, AChangeIsNoticedAndPutBack) {
               setrlimit(RLIMIT_CORE, &limit);
               if (!restore_attributes(*changed) || !restore_last_attributes(*changed)) return 4;
               if (prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) != 77777) return 5;
-              remember_attributes();  // the next run: still the program's
+              remember_attributes();  // the next run: these are still the program's changes
               auto again = changed_attributes();
               return again && *again == *changed ? 0 : 6;
             }),

@@ -1,5 +1,5 @@
 // links: cropdl_cli
-// What `cropdl` prints for people, and how it fails.
+// Output of `cropdl` for users, and its errors.
 #include "tests/unit/store_fixture.h"
 
 #include <cstring>
@@ -27,7 +27,7 @@ class CliCropdl : public StoreFixture {
     int status = ::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(path("stdout")), read(path("stderr"))};
   }
-  // Fails with one line, nothing on stdout.
+  // Fails with one line on stderr and nothing on stdout.
   void expect_refused(const std::string& arguments, const std::string& line_has) {
     Outcome outcome = run(arguments);
     EXPECT_GT(outcome.status, 0) << arguments;
@@ -110,7 +110,7 @@ TEST_F(CliCropdl, VerifyFindsAFlippedBitAndSaysWhere) {
   expect_refused("verify --version 7 " + path("s"), "holds no version 7");
 }
 
-// Who wrote it may be another user.
+// The store may come from another user.
 TEST_F(CliCropdl, TextsOfAStoreReachTheTerminalEscaped) {
   make_versions(1);
   const std::string nasty = "x\x1b]0;y\x07\x7f\xc2\x9b\r\n\xff\xe2\x82z grün";
@@ -188,7 +188,7 @@ TEST_F(CliCropdl, ACheckpointOfADeadJobIsRefusedWithin5Seconds) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
-// Its metadata is not one of a process. A store that cannot be believed is one line.
+// Its metadata are not a process's. An implausible store gives one line.
 TEST_F(CliCropdl, InspectRefusesAForgedImageInOneLine) {
   make_versions(1);
   const std::string image = path("s/v000001/rank-0.img");
@@ -222,7 +222,7 @@ TEST_F(CliCropdl, PruneRemovesWhatIsNotKeptAndSaysHowMuch) {
   EXPECT_EQ(left, (std::set<std::string>{"lock", "store.json", "v000001", "v000004"}));
   EXPECT_EQ(run("verify --version 4 " + path("s")).status, 0);
   EXPECT_EQ(run("prune --keep 1 " + path("s")).out.find("version 1: is damaged"), 0u);
-  make_versions(1);  // a job goes on with the next number
+  make_versions(1);  // a job continues with the next number
   EXPECT_TRUE(std::filesystem::exists(path("s/v000005")));
 }
 

@@ -1,4 +1,4 @@
-// A rank and a store that do as a test tells them, for the tests of the agreement and of the control plane.
+// A fake rank and a fake store, controlled by the test, for tests of the agreement and the control plane.
 #pragma once
 
 #include <unistd.h>
@@ -16,7 +16,7 @@
 
 namespace cropdl::coord {
 
-// Stops at once, drains at once, writes nothing. What is set before or while it runs, it reports.
+// Stops and drains at once, writes nothing. Reports the values that the test sets before or while it runs.
 class FakeRank : public LocalRank {
  public:
   int64_t observe(int64_t) override {
@@ -84,13 +84,14 @@ class FakeRank : public LocalRank {
   std::atomic<int> holds{0}, resumes{0}, drains{0}, left_with{0}, died_of{0};
   std::atomic<bool> unstoppable{false}, slow_write{false};
   std::atomic<uint64_t> memory{0};
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   RankStatus stands;
   std::string stopped_refusal, stop_failure, drain_failure, write_failure, directory;
   std::vector<CollectiveCount> targets;
   std::vector<PeerCount> sends, expected;
-  std::string no_memory_in;  // what throws std::bad_alloc: observe, hold, stop, drained, written, or each
-                             // turn: take_sigterm
+  // the function that throws std::bad_alloc: observe, hold, stop, drained, written, or, at each turn,
+  // take_sigterm
+  std::string no_memory_in;
 
  private:
   void allocate(const char* in) {
@@ -136,8 +137,9 @@ class FakeSink : public VersionSink {
 
   std::atomic<uint64_t> begun{0}, versions{0}, discarding{0}, discarded{0}, tidied{0};
   std::atomic<bool> slow_publish{false}, slow_discard{false}, slow_tidy{false};
-  std::atomic<bool> no_memory_to_begin{false}, no_memory_to_publish{false};  // throws std::bad_alloc
-  std::atomic<bool> two_at_a_time{false};  // which the coordinator must never do, but for tidy()
+  // these calls throw std::bad_alloc
+  std::atomic<bool> no_memory_to_begin{false}, no_memory_to_publish{false};
+  std::atomic<bool> two_at_a_time{false};  // must never happen, except in tidy()
   std::string begin_failure, publish_failure, tidy_failure;
 
  private:

@@ -1,6 +1,6 @@
 // links: cropdl_counting
-// Calls that begin together, as a program's thread and the agent see them. The test's main thread is the
-// program's, another plays the agent.
+// Collective calls as a program's thread and the agent see them. The test's main thread is the program,
+// another thread acts as the agent.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -86,11 +86,11 @@ TEST_F(Counting, CallsThatBeginTogetherBeginOnlyIfAllMay) {
     EXPECT_EQ(held.held.size(), 2u);  // both are raised at once
     EXPECT_TRUE(held.inside.empty());
     EXPECT_EQ(held.counts, before);
-    set_targets({{a.identity, 7}, {b.identity, 7}});  // enough for the one
+    set_targets({{a.identity, 7}, {b.identity, 7}});  // enough for one of them
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_FALSE(began);
     EXPECT_EQ(status().counts, before);
-    set_targets({{a.identity, 6}, {b.identity, 8}});  // one of the two calls on the one
+    set_targets({{a.identity, 6}, {b.identity, 8}});  // one of two calls on the first
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_FALSE(began);
     set_targets({{a.identity, 7}, {b.identity, 8}});
@@ -143,7 +143,8 @@ TEST_F(Counting, AHoldWithinAHoldBeginsAnewAndOneReleaseEndsIt) {
   counting::hold(source);
   std::atomic<bool> began{false};
   std::thread agent([&] {
-    EXPECT_EQ(once_held().held, std::vector<uint64_t>{a.identity});  // the first hold's target is void
+    // the first hold's target is no longer valid
+    EXPECT_EQ(once_held().held, std::vector<uint64_t>{a.identity});
     EXPECT_FALSE(began);
     set_targets({{a.identity, 6}});
   });
@@ -157,8 +158,7 @@ TEST_F(Counting, AHoldWithinAHoldBeginsAnewAndOneReleaseEndsIt) {
   counting::end();
 }
 
-// Who has sent nothing to it yet, and received nothing from it, is short as soon as the other's count is
-// known.
+// A process that has exchanged nothing with it yet is behind as soon as the other's count is known.
 TEST_F(Counting, ARecordOnWhichNothingHasBegunIsNamedOnceItHasATarget) {
   source.on_demand = {&pair};
   counting::hold(source);
@@ -171,7 +171,8 @@ TEST_F(Counting, ARecordOnWhichNothingHasBegunIsNamedOnceItHasATarget) {
   EXPECT_EQ(pair.begun, 1u);
 }
 
-// No look of the agent's may show calls as begun that are then taken back, unless it shows the thread inside.
+// No scan of the agent may show calls as begun that are withdrawn afterwards, unless it shows the thread
+// inside.
 TEST_F(Counting, NoLookTakesAGroupThatIsTakenBackForBegun) {
   std::atomic<bool> ended{false};
   int cuts = 0, torn = 0;
@@ -186,7 +187,7 @@ TEST_F(Counting, NoLookTakesAGroupThatIsTakenBackForBegun) {
       if (s.inside.empty() && s.counts == targets) {
         ++cuts;
         std::this_thread::sleep_for(std::chrono::microseconds(200));
-        // It may be about to take back an announcement that it has just made, but not for long.
+        // The thread may be about to withdraw an announcement, but only briefly.
         auto later = status();
         for (int look = 0; look < 1000 && !later.inside.empty(); ++look) later = status();
         if (later.counts != s.counts || !later.inside.empty()) ++torn;

@@ -1,9 +1,8 @@
 // links: cropdl_coord
-// Explores the agreement's own code over all interleavings of a few model ranks: program steps, message
-// deliveries, polls, and the moment of the request are all orders of one search; time passes only when
-// nothing else can happen (and, in the tests that say so, also at any moment). What must hold at every write
-// and at every end is checked in each state. A model rank runs a little script of collectives and blocking
-// sends and receives.
+// Explores the agreement's real code over all interleavings of a few model ranks. One search covers all
+// orders of program steps, message deliveries, polls and the request's moment. Time advances only when
+// nothing else can happen (in some tests at any moment). Each state is checked for the conditions of every
+// write and every end. A model rank runs a small script of collectives and blocking sends and receives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,17 +20,17 @@ namespace {
 
 struct Op {
   enum Kind { kCollective, kRooted, kMake, kSubgroupCall, kFree, kEager, kRendezvous, kRecv, kCompute } kind;
-  uint64_t arg = 0;   // communicator, or peer
-  uint32_t root = 0;  // of a rooted collective: the root leaves without waiting for the others
+  uint64_t arg = 0;   // communicator or peer
+  uint32_t root = 0;  // for a rooted collective: the root leaves without waiting for the others
 };
 Op coll(uint64_t comm) { return {Op::kCollective, comm}; }
 Op rooted(uint64_t comm, uint32_t root) { return {Op::kRooted, comm, root}; }
-// Makes communicator `made` by a collective on `comm`. (The root's field tells which.)
+// Makes communicator `made` by a collective on `comm`. (`made` is stored in `root`.)
 Op make(uint64_t comm, uint32_t made) { return {Op::kMake, comm, made}; }
-// Frees the communicator: not counted, and waits for nobody.
+// Frees the communicator: not counted, and does not wait.
 Op leave(uint64_t comm) { return {Op::kFree, comm}; }
-// A call among processes that no communicator names: it is listed only while a thread is inside or held
-// there.
+// A call among processes that are not one communicator's members: listed only while a thread is inside or
+// held there.
 Op meet(uint64_t identity) { return {Op::kSubgroupCall, identity}; }
 Op eager(uint64_t to) { return {Op::kEager, to}; }
 Op rendezvous(uint64_t to) { return {Op::kRendezvous, to}; }
@@ -41,24 +40,26 @@ Op compute() { return {Op::kCompute}; }
 struct Program {
   std::map<uint64_t, std::vector<uint32_t>> comms;  // identity (not 0) -> members
   std::vector<std::vector<Op>> scripts;
-  std::map<uint32_t, std::vector<Op>> second{};  // by rank: what a second thread does
-  // Each member says that an iteration ends there, and one more with each that is begun; true or not.
+  std::map<uint32_t, std::vector<Op>> second{};  // by rank: the script of a second thread
+  // Each member predicts that an iteration ends at this call, and one later each time; the prediction may be
+  // wrong.
   std::map<uint64_t, uint64_t> predicted{};
 };
 
-// Faults put into the model on purpose, so that the search is seen to find what it looks for.
+// Deliberate faults in the model, to show that the search finds them.
 struct Faults {
-  bool park_at_targets = false;   // a rank at its targets parks at once: no sends or receives any more
-  bool ignore_targets = false;    // a rank begins collectives as if nobody had asked it to hold
+  // a rank that has reached its targets parks at once, without further sends or receives
+  bool park_at_targets = false;
+  bool ignore_targets = false;    // a rank enters collectives although it was asked to hold
   bool no_raise = false;          // held ranks are never let through
   bool forget_a_message = false;  // draining stops one message short
-  bool forget_at_once = false;    // a freed communicator's count is given up when its own rank has freed it
-  bool meet_unheld = false;       // calls among some members ignore the hold
-  bool count_meetings = false;    // their targets are counts, each rank's own since its hold
-  bool list_late = false;         // a communicator is listed after the collective that made it has ended
-  bool death_unnoticed = false;   // nobody is told of a rank's end
-  bool one_thread_hides_another = false;  // a rank says it is inside only when all its threads are
-  bool drain_late = false;                // a rank takes no message before all its threads have stopped
+  bool forget_at_once = false;    // a freed communicator's count is dropped when its own rank has freed it
+  bool meet_unheld = false;       // subgroup calls ignore the hold
+  bool count_meetings = false;    // targets of subgroup calls are counts, counted by each rank since its hold
+  bool list_late = false;         // a communicator is listed only after the collective that made it has ended
+  bool death_unnoticed = false;   // no rank learns of a rank's death
+  bool one_thread_hides_another = false;  // a rank reports that it is inside only when all its threads are
+  bool drain_late = false;                // a rank drains only after all its threads have stopped
 };
 
 constexpr size_t kRanks = 4;  // at most
@@ -68,26 +69,26 @@ struct ModelThread {
   uint8_t pc = 0;
   bool in_call = false;  // inside a collective or a native send
   bool parked = false;
-  bool let_in = false;  // to the meeting before which it is held
+  bool let_in = false;  // to the subgroup call before which it is held
 };
 
 constexpr uint32_t kThreads = 2;  // of a rank, at most
 
-struct ModelRank {  // bytes only: it goes into the state table as it is
+struct ModelRank {  // plain bytes, copied into the state table
   std::array<ModelThread, kThreads> threads{};
   bool dead = false;
-  uint8_t late = 0;     // the communicator that a fault lists late
-  bool wanted = false;  // parks as soon as it is outside of a call
+  uint8_t late = 0;     // the communicator that the fault list_late delays
+  bool wanted = false;  // parks as soon as it is outside of calls
   bool holding = false;
   bool writing = false;
   bool image = false;
   bool told = false;                               // has targets
   std::array<uint8_t, kComms> begun{}, targets{};  // by communicator
-  std::array<uint8_t, kComms> met{};               // meetings begun since the hold
-  std::array<bool, kComms> made{};       // listed; those that no script makes are from the beginning
-  std::array<bool, kComms> forgotten{};  // freed, and all members are known to have freed it
+  std::array<uint8_t, kComms> met{};               // subgroup calls entered since the hold
+  std::array<bool, kComms> made{};       // listed; communicators that no script makes exist from the start
+  std::array<bool, kComms> forgotten{};  // freed, and known to be freed by all members
   std::array<uint8_t, kRanks> sent{}, received{}, expected{};  // by peer
-  std::array<uint8_t, kRanks> stored{};                        // drained, not yet received by the program
+  std::array<uint8_t, kRanks> stored{};                        // drained but not yet received by the program
 };
 
 struct World {
@@ -105,7 +106,7 @@ struct World {
   bool finished = false;
   bool gave_up = false;
   int early_ticks = 0;
-  std::vector<bool> told_of_death;  // a rank: the coordinator of its own; all: of the coordinator's
+  std::vector<bool> told_of_death;  // which coordinators know of the death
 
   World(const Program& p, const Faults& f, const CutLimits& limits)
       : program(&p),
@@ -171,7 +172,7 @@ struct World {
     }
     return false;
   }
-  // Rank r learns that the communicator's barrier is over: all members have freed it.
+  // Rank r learns that the communicator's barrier has completed: all members have freed it.
   bool forget(uint32_t r, uint64_t comm) {
     if (!member(r, comm) || ranks[r].forgotten[comm] || !has_freed(r, comm)) return false;
     for (const uint32_t peer : program->comms.at(comm))
@@ -182,11 +183,12 @@ struct World {
     return ranks[from].sent[to] - ranks[to].received[from] - ranks[to].stored[from];
   }
 
-  // One step of a thread of rank r's program. False: it cannot take one now.
+  // One step of a thread of rank r's program. Returns false if it cannot make one now.
   bool step(uint32_t r, uint32_t t) {
     ModelRank& m = ranks[r];
     ModelThread& thread = m.threads[t];
-    if (m.late != 0 && !m.made[m.late]) return m.made[m.late] = true;  // the fault's second step
+    // the second step of the fault list_late
+    if (m.late != 0 && !m.made[m.late]) return m.made[m.late] = true;
     const Op* o = op(r, t);
     if (o == nullptr || thread.parked || m.dead) return false;
     if (!thread.in_call) {
@@ -267,7 +269,7 @@ struct World {
   }
 };
 
-// A rank of the world as the participant sees it.
+// A model rank, as the participant sees it.
 class Seen : public LocalRank {
  public:
   Seen(World* w, uint32_t r) : w_(w), r_(r), m_(w->ranks[r]) {}
@@ -276,7 +278,7 @@ class Seen : public LocalRank {
     m_.told = false;
     m_.targets = m_.met = {};
   }
-  // As interpose/counting/agreement.cpp: a meeting's higher target lets in who is held there now.
+  // As in interpose/counting/agreement.cpp: a higher target for a subgroup call lets in the ranks held there.
   void set_targets(const std::vector<CollectiveCount>& targets) override {
     m_.told = true;
     const auto before = m_.targets;
@@ -317,7 +319,7 @@ class Seen : public LocalRank {
       }
       s.counts.push_back({identity, at});
     }
-    // One word for all threads: where one is outside, none is inside.
+    // One flag for all threads: if one thread is outside, none counts as inside.
     if (w_->faults.one_thread_hides_another && !(m_.threads[0].in_call && m_.threads[1].in_call))
       s.inside.clear();
     return s;
@@ -369,7 +371,7 @@ class Seen : public LocalRank {
   void die(int) override {}
 
  private:
-  // No thread runs but those inside a native send.
+  // Only threads inside a native send still run.
   bool only_sends() const {
     for (uint32_t t = 0; t < kThreads; ++t) {
       const Op* o = w_->op(r_, t);
@@ -385,29 +387,29 @@ class Seen : public LocalRank {
 
 struct Found {
   size_t states = 0;
-  size_t ends = 0;      // states in which everything is over
+  size_t ends = 0;      // states in which everything has ended
   size_t cuts = 0;      // ends with a published version
-  size_t given_up = 0;  // ends without
-  size_t wedged = 0;    // states out of which nothing leads, though the program is not over
+  size_t given_up = 0;  // ends without one
+  size_t wedged = 0;    // states without successors although the program has not ended
   uint64_t most_raises = 0;
   std::vector<std::string> violations;
-  bool complete = true;  // the whole space was searched
+  bool complete = true;  // the whole state space was searched
 };
 
 // How much of the space is searched.
 struct Search {
-  int early_ticks = 0;  // so often, timers also run out while other things could still happen
-  bool prompt_reports =
-      false;  // reports reach the coordinator at once: for four ranks, else they are too many
-  bool first_failure = false;  // an attempt given up ends the search
-  bool a_death = false;        // one rank dies, at any moment
+  int early_ticks = 0;          // this many times, time limits also expire while other events are possible
+  bool prompt_reports = false;  // reports reach the coordinator at once; with four ranks there would be too
+                                // many states otherwise
+  bool first_failure = false;   // a failed attempt ends the search
+  bool a_death = false;         // one rank dies, at any moment
 };
 
 class Explorer {
  public:
   explicit Explorer(Program program, Search search = {}, Faults faults = {})
       : program_(std::move(program)), faults_(faults), search_(search) {
-    limits_.attempts = program_.predicted.empty() ? 1 : 2;  // a prediction is for the first one
+    limits_.attempts = program_.predicted.empty() ? 1 : 2;  // a prediction applies to the first attempt
     if (faults_.no_raise) limits_.raise_after = limits_.raise_anyway_after = INT64_MAX / 4;
   }
 
@@ -439,7 +441,7 @@ class Explorer {
 
   using Stack = std::vector<std::pair<World, Key>>;
 
-  // 128 bits: a collision among millions of states is out of question.
+  // 128 bits: a collision among millions of states is practically impossible.
   Key key(const World& w) {
     text_.clear();
     w.describe(&text_);
@@ -455,16 +457,16 @@ class Explorer {
 
   void expand(const World& w, const Key& here, Stack* stack) {
     bool moved = false;
-    World next = w;  // assigned anew for each branch: its vectors have their room already
-    // Once all have stopped, and after the attempt, whatever can happen commutes (the model programs have no
-    // wildcards): one order stands for all.
+    World next = w;  // reused in each branch: its vectors keep their capacity
+    // Once all ranks have stopped, and after the attempt, all events commute (the model programs use no
+    // wildcards): one order represents all.
     const bool one_order = w.finished || w.coordinator.phase() >= Phase::kDraining;
     const auto branch = [&](auto change) {
       if (moved && one_order) return;
       next = w;
       if (!change(next)) return;
       const Key k = key(next);
-      if (k == here) return;  // a poll without news
+      if (k == here) return;  // a poll that changed nothing
       moved = true;
       push(next, k, stack);
     };
@@ -477,13 +479,13 @@ class Explorer {
     const bool death = std::any_of(w.ranks.begin(), w.ranks.end(), [](const ModelRank& m) { return m.dead; });
     const bool hub_dead = w.ranks[0].dead;
     for (uint32_t r = 0; r < n; ++r) {
-      if (search_.a_death && !death) {  // at any moment, beside whatever else may happen
+      if (search_.a_death && !death) {  // at any moment, besides all other events
         World x = w;
         x.down[r].clear();
         x.ranks[r].dead = true;
         push(x, key(x), stack);
       }
-      // What it had sent arrives before its end is noticed; the hub's is noticed by each of the others.
+      // What a dead rank sent arrives before its end is noticed; each rank notices the hub's end separately.
       if (w.ranks[r].dead && faults_.death_unnoticed) continue;
       if (w.ranks[r].dead && r != 0 && !w.told_of_death[r] && w.up[r].empty())
         branch([&](World& x) {
@@ -536,7 +538,7 @@ class Explorer {
       });
     }
     if (moved) return;
-    // Who waits for a dead rank waits for ever; all others are held, stopped and asked by nobody any more.
+    // Ranks that wait for a dead one wait forever; no others may be held, stopped or requested.
     bool over = w.finished || hub_dead;
     for (uint32_t r = 0; r < n; ++r) {
       if (w.ranks[r].dead) continue;
@@ -594,7 +596,7 @@ class Explorer {
     return true;
   }
 
-  // What a cut is.
+  // The conditions of a consistent cut.
   void check_cut(const World& x) {
     for (uint32_t r = 0; r < x.ranks.size(); ++r) {
       if (!x.parked(r)) violation(x, "a rank runs at the cut");
@@ -607,7 +609,7 @@ class Explorer {
       for (const uint32_t m : members)
         if (x.ranks[m].begun[comm] != x.ranks[members[0]].begun[comm])
           violation(x, "collective counts differ at the cut");
-    // At a restart it is made again by all of its members, or by none.
+    // A restart makes it again on all of its members, or on none.
     for (const auto& [comm, members] : program_.comms)
       for (const uint32_t m : members)
         for (const uint32_t other : members)
@@ -644,10 +646,10 @@ Found expect_always_cut(const Program& p, Search search = {}) {
 
 constexpr uint64_t X = 1, Y = 2, W = 3;
 
-// Of programs with hundreds of thousands of states: reports that are late only in the long form.
+// For programs with hundreds of thousands of states: late reports only in the long form.
 Search many() { return {.prompt_reports = std::getenv("CROPDL_TEST_LATE_REPORTS") == nullptr}; }
 
-// A and C share X. C has begun X; A must first receive from B, which has no collective to run to.
+// A and C share X. C has entered X; A must first receive from B, which has no collective as a target.
 Program message_before_the_collective(Op (*send)(uint64_t)) {
   return {{{X, {0, 2}}}, {{recv(1), coll(X)}, {send(0)}, {coll(X)}}};
 }
@@ -664,7 +666,7 @@ TEST(CutExplorer, AMessageThatAShortRankWaitsForIsStillSent) {
 TEST(CutExplorer, TheEndOfAnIterationIsReached) {
   const std::vector<Op> loop = {coll(W), coll(W), coll(W)};
   expect_always_cut({{{W, {0, 1}}}, {loop, loop}, {}, {{W, 2}}});
-  // Only one of the ranks can make the other's last call possible.
+  // Only one rank can make the other's last call possible.
   expect_always_cut(
       {{{W, {0, 1}}}, {{coll(W), recv(1), coll(W)}, {coll(W), rendezvous(0), coll(W)}}, {}, {{W, 2}}});
 }
@@ -676,7 +678,7 @@ TEST(CutExplorer, AWrongPredictionEndsInACutAllTheSame) {
 }
 
 TEST(CutExplorer, NobodyWaitsForWhatIsOnTheWayToTheEndOfAnIteration) {
-  // Who runs to the end of X needs Y, of which nothing was predicted.
+  // A rank on its way to the end of X needs Y, for which nothing was predicted.
   const std::vector<Op> between = {coll(Y), coll(X)};
   const auto cut = [](const Program& p) { return expect_always_cut(p).most_raises; };
   EXPECT_EQ(cut({{{X, {0, 1}}, {Y, {0, 1}}}, {between, between}, {}, {{X, 1}}}), 0u);
@@ -693,7 +695,7 @@ TEST(CutExplorer, OverlappingCommunicatorsReachACut) {
                     many());
 }
 
-// C is inside X. A joins it only after a message that B sends behind a collective Y, of its own or shared
+// C is inside X. A joins only after a message that B sends after a collective Y, which is B's own or shared
 // with D.
 Program message_behind_a_held_collective(bool shared) {
   Program p{{{X, {0, 2}}, {Y, {1}}}, {{recv(1), coll(X)}, {coll(Y), eager(0)}, {coll(X)}}};
@@ -734,17 +736,17 @@ TEST(CutExplorer, RaisingTooEarlyDoesNoHarm) {
   expect_always_cut(message_before_the_collective(eager), {.early_ticks = 1});
 }
 
-// The second rank frees X late, after a message that the first sends when it has freed it.
+// The second rank frees X late, after a message that the first one sends after freeing it.
 Program freed_at_different_times() {
   return {{{X, {0, 1}}}, {{coll(X), leave(X), eager(1)}, {coll(X), recv(0), leave(X), compute()}}};
 }
 
 TEST(CutExplorer, AFreedCommunicatorIsForgottenOnceAllHaveFreedIt) {
   expect_always_cut(freed_at_different_times(), many());
-  // One never frees it, and nobody waits for that.
+  // One rank never frees it, and no rank waits for that.
   expect_always_cut(
       {{{X, {0, 1}}}, {{coll(X), leave(X), eager(1), compute()}, {coll(X), recv(0), compute()}}});
-  // In different order, as destructors and garbage collectors do it.
+  // In different orders, as destructors and garbage collectors do.
   expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{leave(X), leave(Y)}, {leave(Y), leave(X)}}},
                     {.prompt_reports = true});
   expect_always_cut(
@@ -757,14 +759,14 @@ TEST(CutExplorer, CallsAmongSomeMembersAreHeldAndLetThrough) {
   expect_always_cut({{{X, {0, 1}}}, {{eager(1), meet(X)}, {recv(0), meet(X), compute()}}});
   expect_always_cut({{{X, {0, 2}}, {W, {0, 1}}}, {{coll(W), meet(X)}, {coll(W)}, {meet(X)}}},
                     {.prompt_reports = true});
-  // Also when somebody is let in before it is needed; and by two threads of a rank at once.
+  // Also if a rank is let in before that is necessary, and with two threads of one rank.
   expect_always_cut({{{X, {0, 1}}}, {{meet(X), compute(), meet(X)}, {compute(), meet(X), meet(X)}}},
                     {.early_ticks = 2, .prompt_reports = true});
   expect_always_cut({{{X, {0, 1}}}, {{meet(X)}, {compute(), meet(X), meet(X)}}, {{0, {meet(X)}}}},
                     {.prompt_reports = true});
 }
 
-// X is made of W; its first collective has a root that leaves early.
+// X is made from W; its first collective has a root that leaves early.
 Program made_meanwhile() {
   return {{{W, {0, 1}}, {X, {0, 1}}},
           {{make(W, X), rooted(X, 0), compute()}, {make(W, X), compute(), rooted(X, 0)}}};
@@ -783,7 +785,7 @@ TEST(CutExplorer, ThreadsInCollectivesOfTheirOwnReachACut) {
                      {{coll(X), compute()}, {compute(), coll(X)}},
                      {{0, {coll(Y)}}, {1, {coll(Y)}}}},
                     {.prompt_reports = true});
-  // A thread is held before Y while the other is inside X, which the peer reaches behind Y.
+  // A thread is held before Y while the other is inside X, which the peer enters after Y.
   expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{coll(X)}, {coll(Y), coll(X)}}, {{0, {coll(Y)}}}},
                     {.prompt_reports = true});
 }
@@ -795,7 +797,7 @@ TEST(CutExplorer, AThreadThatSendsFreesOneThatIsShort) {
                     {.prompt_reports = true});
 }
 
-// A thread of each rank sends to the other rank, whose receiver may have stopped before.
+// A thread of each rank sends to the other rank, whose receiver may have stopped already.
 Program crossing_sends() {
   return {{}, {{rendezvous(1)}, {rendezvous(0)}}, {{0, {compute(), recv(1)}}, {1, {compute(), recv(0)}}}};
 }
@@ -807,7 +809,7 @@ TEST(CutExplorer, SendsOfThreadsThatCrossComeFree) {
                      {{rendezvous(1)}, {rendezvous(2)}, {rendezvous(0)}},
                      {{0, {recv(2)}}, {1, {recv(0)}}, {2, {recv(1)}}}},
                     {.prompt_reports = true});
-  // Both threads of a rank send, and the other rank's second one.
+  // Both threads of one rank send, and the second one of the other rank.
   expect_always_cut({{},
                      {{rendezvous(1), recv(1)}, {compute(), recv(0), recv(0)}},
                      {{0, {rendezvous(1)}}, {1, {rendezvous(0)}}}},
@@ -821,7 +823,8 @@ TEST(CutExplorer, OneThreadFreesACommunicatorWhileAnotherIsInACollective) {
                     {.prompt_reports = true});
 }
 
-// A rank dies: the attempt ends, no version is published without its image, and nobody stays held or stopped.
+// A rank dies: the attempt ends, no version is published without its image, and no rank stays held or
+// stopped.
 void expect_nobody_left_behind(const Program& p, Search search = {}) {
   search.a_death = true;
   const Found f = Explorer(p, search).run();
@@ -840,7 +843,7 @@ TEST(CutExplorer, ARankMayDieAtEveryStep) {
                             {.prompt_reports = true});
 }
 
-// --- The search finds what is wrong.
+// --- The search finds each fault.
 
 TEST(CutExplorer, FindsThatANewCommunicatorMustBeListedInTime) {
   Faults faults;
@@ -861,7 +864,7 @@ TEST(CutExplorer, FindsThatADeathMustBeNoticed) {
 TEST(CutExplorer, FindsThatOneThreadMustNotHideAnother) {
   Faults faults;
   faults.one_thread_hides_another = true;
-  // The other side comes to the meeting only if it is not stopped before.
+  // The other side enters the subgroup call only if it is not stopped before.
   const Program p = {{{X, {0, 1}}}, {{meet(X)}, {compute(), meet(X)}}, {{0, {compute(), compute()}}}};
   expect_always_cut(p, {.prompt_reports = true});
   const Found f = Explorer(p, {.prompt_reports = true, .first_failure = true}, faults).run();
@@ -891,7 +894,7 @@ TEST(CutExplorer, FindsThatACallAmongSomeMembersMustBeHeld) {
   EXPECT_GT(f.given_up, 0u);
 }
 
-// One has left, before its own hold, the call in which the other is still seen inside.
+// One rank left the call before its own hold, while the other is still seen inside.
 TEST(CutExplorer, FindsThatMeetingsCannotBeCountedByEachRankAlone) {
   Faults faults;
   faults.count_meetings = true;

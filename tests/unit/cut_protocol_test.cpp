@@ -1,6 +1,6 @@
 // links: cropdl_coord
-// What becomes of a request when something is in its way: refusals, losses, failures, bounds. One order of
-// events per test, time under the test's control; all orders are the explorer's business.
+// How a request ends when something goes wrong: refusals, losses, failures, time limits. Each test has one
+// order of events and controls time; the explorer covers all orders.
 #include <gtest/gtest.h>
 
 #include "coord/cut.h"
@@ -46,7 +46,7 @@ class CutProtocol : public ::testing::Test {
     }
   }
 
-  // Delivers and polls until nothing changes any more; time stands still.
+  // Delivers and polls until nothing changes any more, without advancing time.
   void settle() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -73,7 +73,7 @@ class CutProtocol : public ::testing::Test {
     act([&](Actions* o) { EXPECT_TRUE(coordinator_.request(now_, o)); });
     settle();
   }
-  // Lets time pass to the next deadline.
+  // Advances time to the next deadline.
   void wait() {
     ASSERT_TRUE(coordinator_.deadline().has_value());
     now_ = *coordinator_.deadline();
@@ -94,8 +94,7 @@ class CutProtocol : public ::testing::Test {
       EXPECT_EQ(participants_[r].poll_period(), 0);
     }
   }
-  // Rank 1 is taken away by `end` while it is inside of a collective, while it does not stop, while it
-  // writes.
+  // `end` removes rank 1 while it is inside a collective, while it does not stop, and while it writes.
   template <class F>
   void expect_end_in_every_stage(const std::string& expected, F end) {
     for (int stage = 0; stage < 3; ++stage) {
@@ -161,7 +160,7 @@ TEST_F(CutProtocol, BehindTheLastVersionRanksLeaveAndNobodyGoesOn) {
   for (uint32_t r = 0; r < kRanks; ++r) {
     EXPECT_EQ(participants_[r].end_status(), 75);
     EXPECT_EQ(participants_[r].poll_period(), 0);
-    participants_[r].abandon(ranks_[r]);  // a hub that is gone changes nothing
+    participants_[r].abandon(ranks_[r]);  // losing the hub as well changes nothing
     EXPECT_EQ(ranks_[r].resumes, 0);
   }
 }
@@ -382,7 +381,7 @@ TEST_F(CutProtocol, AnAttemptThatReachesNoCutIsRetriedAndThenGivenUpByName) {
   wait();
   EXPECT_TRUE(coordinator_.busy());
   expect_all_resumed();
-  wait();  // the pause
+  wait();  // the pause between attempts
   EXPECT_EQ(ranks_[0].holds, 2);
   wait();
   EXPECT_EQ(line(),
@@ -409,7 +408,7 @@ TEST_F(CutProtocol, WhoIsAwaitedInAMeetingIsLetInSoonAndAlone) {
   ranks_[0].stands.inside = {kMet};
   request();
   const int64_t told = now_;
-  ranks_[1].stands.counts = {{kMet, 0}};  // comes later, and is held
+  ranks_[1].stands.counts = {{kMet, 0}};  // arrives later, and is held
   ranks_[1].stands.held = {kMet};
   ranks_[2].stands.counts = {{kX, 0}};
   ranks_[2].stands.held = {kX};
@@ -418,7 +417,7 @@ TEST_F(CutProtocol, WhoIsAwaitedInAMeetingIsLetInSoonAndAlone) {
   wait();
   EXPECT_EQ(coordinator_.raises(), 0u);
   EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{kMet, 1}}));
-  // And so again and again: the other one's time does not begin anew.
+  // Repeatedly: the other rank's time limit does not start again.
   for (uint64_t met = 1; coordinator_.raises() == 0; ++met) {
     ranks_[0].stands.counts = ranks_[1].stands.counts = {{kMet, met}};
     ranks_[1].stands.progress = met;
@@ -442,7 +441,7 @@ TEST_F(CutProtocol, WhoIsAwaitedOnlyForAMomentIsNot) {
   for (FakeRank& r : ranks_) r.stands.counts = {{kMet, 0}};
   ranks_[0].stands.inside = {kMet};
   ranks_[1].stands.held = {kMet};
-  ranks_[2].stands.inside = {kX};  // else all would stop
+  ranks_[2].stands.inside = {kX};  // otherwise all would stop
   request();
   EXPECT_EQ(*coordinator_.deadline(), now_ + limits_.raise_awaited_after);
   now_ += limits_.raise_awaited_after - 1;
@@ -458,13 +457,13 @@ TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {
   request();
   EXPECT_EQ(coordinator_.deadline(), now_ + limits_.raise_after);
   now_ += limits_.raise_after - 1;
-  ranks_[0].stands.progress++;  // it moves
+  ranks_[0].stands.progress++;  // it makes progress
   settle();
   EXPECT_EQ(coordinator_.deadline(), now_ + limits_.raise_after);
   wait();
   EXPECT_EQ(coordinator_.raises(), 1u);
   EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{kX, 4}, {8, 1}}));
-  // A rank that polls for ever looks like progress; the held one is let through all the same.
+  // A rank that polls forever looks like progress; the held rank is let through nevertheless.
   ranks_[1].stands.counts[1].begun = 1;
   settle();
   const int64_t told = now_;
@@ -478,7 +477,8 @@ TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {
 }
 
 TEST_F(CutProtocol, RanksRunToTheEndOfTheLatestsIteration) {
-  // Rank 1 is an iteration ahead, and counts from another one; every iteration has three calls there.
+  // Rank 1 is one iteration ahead, and started counting later; each iteration has three calls on this
+  // communicator.
   ranks_[0].stands.counts = {{kX, 10}, {8, 1}};
   ranks_[0].stands.boundary = {4, 50'000, {{kX, 12, 3}}};
   ranks_[1].stands.counts = {{kX, 13}, {8, 1}};
@@ -486,12 +486,12 @@ TEST_F(CutProtocol, RanksRunToTheEndOfTheLatestsIteration) {
   for (uint32_t r = 2; r < kRanks; ++r) ranks_[r].stands = ranks_[0].stands;
   request();
   EXPECT_EQ(ranks_[0].targets, (std::vector<CollectiveCount>{{kX, 15}, {8, 1}}));
-  // A rank that is held while the others compute does not go on before they had time for it.
+  // A held rank does not continue before the computing ones have had time to reach the end of the iteration.
   ranks_[1].stands.counts[0].begun = 15;
   ranks_[1].stands.held = {kX};
   settle();
   EXPECT_EQ(coordinator_.deadline(), now_ + 100'000 + limits_.raise_after);
-  // What is not of every iteration is on the way to its end.
+  // A communicator that is not used in every iteration is on the way to the iteration's end.
   ranks_[0].stands.held = {8, 9};
   settle();
   act([&](Actions* o) { coordinator_.tick(now_, o); });
@@ -538,13 +538,14 @@ TEST_F(CutProtocol, WhatContradictsAnIterationIsNotATarget) {
   };
   EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 3}}}), 12u);
   EXPECT_EQ(targets_with({}), 10u);
-  EXPECT_EQ(targets_with({4, 50'000, {{kX, 13, 3}}}), 10u);             // in the middle of the others'
-  EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 4}}}), 10u);             // another length
-  EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 0}}}), 10u);             // nonsense
-  EXPECT_EQ(targets_with({4, 50'000'000, {{kX, 12, 3}}}), 10u);         // too long to be waited for
-  EXPECT_EQ(targets_with({4, 50'000, {{kX, 9, 3}}}), 12u);              // one behind
-  EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 3}, {9, 1, 1}}}), 10u);  // a communicator that nobody has
-  EXPECT_EQ(targets_with({4, 50'000, {{9, 12, 3}}}), 10u);              // none that tells how they stand
+  // not at an iteration boundary of the others
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 13, 3}}}), 10u);
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 4}}}), 10u);             // another iteration length
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 0}}}), 10u);             // invalid
+  EXPECT_EQ(targets_with({4, 50'000'000, {{kX, 12, 3}}}), 10u);         // too long to wait for
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 9, 3}}}), 12u);              // one iteration behind
+  EXPECT_EQ(targets_with({4, 50'000, {{kX, 12, 3}, {9, 1, 1}}}), 10u);  // a communicator that no rank has
+  EXPECT_EQ(targets_with({4, 50'000, {{9, 12, 3}}}), 10u);              // nothing that compares the ranks
 }
 
 TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
@@ -566,7 +567,7 @@ TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
 TEST_F(CutProtocol, WhoHasNotReachedWhatOthersHaveBegunIsNamedWhileItIsWaitedFor) {
   EXPECT_EQ(coordinator_.waits_for(), "");
   for (FakeRank& r : ranks_) r.stands.counts = {{kX, 4}};
-  ranks_[1].stands.counts = {{kX, 5}};  // one that does not block: rank 1 goes on
+  ranks_[1].stands.counts = {{kX, 5}};  // a nonblocking collective: rank 1 continues
   ranks_[0].stands.counts = {{kX, 5}};
   request();
   const std::string expected =

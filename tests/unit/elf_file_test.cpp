@@ -1,5 +1,5 @@
 // links: cropdl_launch
-// Programs on disk may be cut short or damaged: they are refused, and what is accepted can be touched.
+// Truncated or damaged program files are refused, and every byte of an accepted file can be read.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ class ElfFiles : public ::testing::Test {
   }
   ~ElfFiles() override { std::filesystem::remove_all(path_); }
 
-  // Reads and maps a file of these bytes, and touches every byte that is readable. "" or why not.
+  // Reads and maps a file of these bytes, and touches every readable byte. Returns "", or the refusal.
   std::string tried(const std::string& bytes) {
     const std::string file = path_ + "/program";
     std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;

@@ -1,5 +1,5 @@
-// A long job on machines that fail: how long it takes to its end, with versions at the moments that a planner
-// says. Deterministic: failures come at the same moments whatever the planner does. All times in seconds.
+// Simulates a long job on machines that fail: how long it takes if a planner chooses the moments of versions.
+// Deterministic: failures come at the same moments whatever the planner does. Times are in seconds.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace cropdl::coord {
 
-// The time from one failure to the next, on and on.
+// Draws the time from one failure to the next.
 using TimeToFailure = std::function<double(std::mt19937_64&)>;
 
 inline TimeToFailure exponential(double mtbf) {
@@ -21,14 +21,13 @@ inline TimeToFailure exponential(double mtbf) {
   };
 }
 
-// A shape below 1: failures follow one another closely, or stay away for long.
+// With a shape below 1, failures cluster.
 inline TimeToFailure weibull(double mtbf, double shape) {
   return [d = std::weibull_distribution<double>(shape, mtbf / std::tgamma(1 + 1 / shape))](
              std::mt19937_64& random) mutable { return d(random); };
 }
 
-// Two states, whose lengths are exponential: in a tenth of the time failures are ten times as frequent as in
-// the rest.
+// Two states of exponential length: for a tenth of the time, failures are ten times as frequent as otherwise.
 inline TimeToFailure bursts(double mtbf) {
   struct State {
     bool burst = false;
@@ -51,7 +50,7 @@ inline TimeToFailure bursts(double mtbf) {
   };
 }
 
-// The moments of one run's failures, made as they are asked for.
+// The moments of failures in one run, drawn on demand.
 class Failures {
  public:
   Failures(TimeToFailure next, uint64_t seed) : next_(std::move(next)), random_(seed) {}
@@ -68,22 +67,22 @@ class Failures {
 };
 
 struct SimulatedJob {
-  double work = 0;        // without versions and failures
-  double restart = 0;     // from a failure until it goes on; it may fail in that, too
-  double cost = 0;        // of a version in the first half of the work,
-  double later_cost = 0;  // and in the second
+  double work = 0;        // the job's time without versions and failures
+  double restart = 0;     // from a failure to the continuation; a failure may hit this time, too
+  double cost = 0;        // of a version in the first half of the work
+  double later_cost = 0;  // of a version in the second half
   double cost_at(double done) const { return done < work / 2 ? cost : later_cost; }
 };
 
-// Planner: begin(now, cost): a start or restart, a version costs about that; due(now): the moment of the next
-// version; taken(now, cost).
+// Planner: begin(now, cost): a start or restart, with the expected cost of a version; due(now): the moment of
+// the next version; taken(now, cost).
 template <class Planner>
 double completion_time(const SimulatedJob& job, Failures& failures, Planner planner) {
   double now = 0, saved = 0;
   for (size_t failure = 0;; ++failure) {
     const double fails = failures.at(failure);
     if (failure > 0) now += job.restart;
-    if (fails < now) {  // in the restart
+    if (fails < now) {  // during the restart
       now = fails;
       continue;
     }
@@ -104,7 +103,7 @@ double completion_time(const SimulatedJob& job, Failures& failures, Planner plan
   }
 }
 
-// A version whenever so much work has been done.
+// Takes a version after each fixed amount of work.
 class ConstantInterval {
  public:
   explicit ConstantInterval(double interval) : interval_(interval) {}

@@ -1,5 +1,5 @@
 // links: cropdl_files
-// What a restart does to the program's files, and to no others. Any process.
+// How a restart changes the program's files, and only these. Runs in any process.
 #include "restart/files/file_contents.h"
 
 #include <fcntl.h>
@@ -42,8 +42,7 @@ class FileContents : public ::testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  // As if check_content() had looked before somebody changed what the name leads to: with kKeep it accepts
-  // any regular file.
+  // As if somebody had changed the name's file after check_content(); with kKeep it accepts any regular file.
   Status apply(const FileContent& content) const {
     const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
     if (!version) return version.error();
@@ -51,7 +50,7 @@ class FileContents : public ::testing::Test {
     return apply_content(content, *version, FilesPolicy::kKeep, &done);
   }
 
-  // The file `log` as it is now, saved in place if `stored` says where.
+  // The present state of the file `log`, saved at the path `stored` if given.
   FileContent saved(const std::string& stored) const {
     FileContent content;
     content.path = path("log");
@@ -69,7 +68,7 @@ class FileContents : public ::testing::Test {
     return content;
   }
 
-  // Another file takes the name, and the former one stays, so that its inode is not used again.
+  // Another file gets the name. The former one is kept, so that its inode is not reused.
   void replace(const std::string& text) const {
     std::filesystem::rename(path("log"), path("former"));
     write("log", text);
@@ -92,7 +91,7 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotOverwritten) {
             std::string::npos)
       << refused.error().message;
   EXPECT_EQ(read("log"), "of somebody else");
-  write("log", "then");  // as another rank makes it again
+  write("log", "then");  // made again by another rank
   EXPECT_TRUE(apply(content));
 }
 
@@ -108,7 +107,7 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
   EXPECT_EQ(read("log"), "of somebody else");
 }
 
-// This rank appends to `log`; another one has the same file, a hard link, as `other`, and puts that back.
+// This rank appends to `log`; another rank has the same file by a hard link, `other`, and restores that.
 TEST_F(FileContents, AFileThatAnotherRankPutsBackByAnotherNameMustBeTheSameOne) {
   write("log", "then");
   std::filesystem::create_hard_link(path("log"), path("other"));
@@ -132,14 +131,13 @@ TEST_F(FileContents, AFileThatAnotherRankPutsBackByAnotherNameMustBeTheSameOne) 
   EXPECT_EQ(verdict("other").kind, FileVerdict::kRefused);
   std::filesystem::remove(path("log"));
   EXPECT_EQ(verdict("other").kind, FileVerdict::kMissing);
-  EXPECT_EQ(verdict("log").kind, FileVerdict::kFine);    // that rank makes it again by this name
-  EXPECT_EQ(verdict("./log").kind, FileVerdict::kFine);  // by another spelling, as of a folder mounted twice
+  EXPECT_EQ(verdict("log").kind, FileVerdict::kFine);    // the other rank makes it again under this name
+  EXPECT_EQ(verdict("./log").kind, FileVerdict::kFine);  // another spelling, as of a folder mounted twice
   std::filesystem::remove(path("other"));
   EXPECT_EQ(verdict("other").kind, FileVerdict::kMissing);
 }
 
-// Whether this process, in a user namespace of its own, may write to a file of its user that its mode
-// forbids.
+// Whether this process, in its own user namespace, can write to its user's file although the mode forbids it.
 bool namespaces_help(const std::string& path) {
   const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
   if (unshare(CLONE_NEWUSER) != 0) return false;
@@ -149,21 +147,21 @@ bool namespaces_help(const std::string& path) {
   return open(path.c_str(), O_WRONLY) >= 0;
 }
 
-// In a child, as a user without capabilities. The mode is unchanged even while the file is opened: a change
-// would show in the time of its status.
+// In a child, as a user without capabilities. The mode stays unchanged even while the file is opened: a
+// change would show in its ctime.
 TEST_F(FileContents, AClosedModeIsNotChangedWhereUsersMayHaveNamespaces) {
   enum { kGood, kNotOpened, kChanged, kNoNamespaces };
   std::filesystem::permissions(folder_, std::filesystem::perms::all);
   const pid_t child = fork();
   if (child == 0) {
-    constexpr unsigned kNobody = 65532;  // not 65534, whose processes a promise of process_promises.py counts
+    constexpr unsigned kNobody = 65532;  // not 65534, whose processes a test in process_promises.py counts
     if (geteuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) _exit(kNoNamespaces);
-    prctl(PR_SET_DUMPABLE, 1);  // else /proc/self belongs to root now
+    prctl(PR_SET_DUMPABLE, 1);  // otherwise /proc/self would belong to root
     const int made = open(path("closed").c_str(), O_RDWR | O_CREAT, 0400);
     struct stat before {
     }, after{};
     fstat(made, &before);
-    usleep(20'000);  // longer than the clock of time stamps ticks
+    usleep(20'000);  // longer than the clock tick of time stamps
     const int opened = open_despite_mode(path("closed"), O_WRONLY, 0400);
     fstat(made, &after);
     if (!namespaces_help(path("closed"))) _exit(kNoNamespaces);
@@ -176,7 +174,8 @@ TEST_F(FileContents, AClosedModeIsNotChangedWhereUsersMayHaveNamespaces) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kGood) << status;
 }
 
-// At /proc a file system is mounted everywhere: it is as a node's own disk that another node has, too.
+// /proc is a mounted file system on every machine: it stands for a node's own disk that other nodes have as
+// well.
 TEST(Directories, OnlyAFileSystemMountedWhereNoneWasRefusesTheCurrentDirectory) {
   ASSERT_EQ(is_mount_root("/proc"), true);
   ASSERT_EQ(is_mount_root("/proc/self"), false);
@@ -185,11 +184,11 @@ TEST(Directories, OnlyAFileSystemMountedWhereNoneWasRefusesTheCurrentDirectory) 
     return check_current_directory("/proc", then, was, policy);
   };
   EXPECT_EQ(verdict(false).kind, FileVerdict::kFine);
-  then.inode++;  // that of another one
+  then.inode++;  // that of another directory
   EXPECT_EQ(verdict(false).kind, FileVerdict::kRefused);
   EXPECT_NE(verdict(false).line.find("another file system is mounted there"), std::string::npos);
   EXPECT_EQ(verdict(true).kind, FileVerdict::kFine);
-  EXPECT_EQ(verdict(std::nullopt).kind, FileVerdict::kFine);  // of an older image
+  EXPECT_EQ(verdict(std::nullopt).kind, FileVerdict::kFine);  // from an image without this field
   EXPECT_EQ(verdict(true, FilesPolicy::kFail).kind, FileVerdict::kRefused);
   EXPECT_EQ(verdict(false, FilesPolicy::kKeep).kind, FileVerdict::kFine);
 }

@@ -1,5 +1,5 @@
 // links: cropdl_handles
-// What virtual handles and their recipes promise. Any process: the heap's range is mapped here.
+// Guarantees of virtual handles and their recipes. Runs in any process: the heap's range is mapped here.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -133,7 +133,7 @@ TEST_F(Recipes, ArgumentsAreReadAsTheyWereWritten) {
   EXPECT_TRUE(std::ranges::equal(std::span(reader.array<int64_t>(), 2), far));
   EXPECT_EQ(reader.value<double>(), 2.5);
   EXPECT_EQ(reader.handle(), b);
-  // What they name stays.
+  // The objects that it depends on stay.
   tables->free(a, gone);
   tables->free(b, gone);
   EXPECT_TRUE(gone.empty());
@@ -147,7 +147,7 @@ TEST_F(Recipes, LibrariesHaveTablesOfTheirOwn) {
   ASSERT_NE(others, nullptr);
   const Handle theirs = others->create(2, 4);
   EXPECT_EQ(handles::index_of(theirs), 10u);
-  EXPECT_EQ(others->create(3, 4), 0u);  // a kind that it does not have
+  EXPECT_EQ(others->create(3, 4), 0u);  // a kind that this table does not have
   EXPECT_EQ(tables->without_recipe(), 0u);
   EXPECT_EQ(others->without_recipe(), 1u);
   tables->free(mine, gone);

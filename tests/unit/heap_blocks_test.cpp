@@ -1,5 +1,5 @@
 // links: cropdl_handles
-// What the persistent heap promises. Any process: the range is mapped here as the loader would.
+// Guarantees of the persistent heap. Runs in any process: the range is mapped here, as the loader would.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 

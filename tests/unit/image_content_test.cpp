@@ -1,5 +1,5 @@
 // links: cropdl_restart
-// What an image holds, and that it comes back.
+// What an image contains, and that it is restored.
 #include "tests/unit/store_fixture.h"
 
 #include <atomic>
@@ -40,10 +40,10 @@ TEST_F(ImageContent, MemoryComesBackBitForBitWithZeroPagesAndChunkEdges) {
   constexpr uint64_t kBytes = 9 << 20;
   Memory memory(kTestAddress, kBytes);
   fill(memory.data(), kBytes, 1);
-  for (uint64_t page = 0; page < kBytes / kImagePage; ++page)  // singles, pairs, and a long hole
+  for (uint64_t page = 0; page < kBytes / kImagePage; ++page)  // single pages, pairs, and a long hole
     if (page % 7 == 0 || page % 13 == 1 || (page > 300 && page < 700) || page == kBytes / kImagePage - 1)
       std::memset(memory.data() + page * kImagePage, 0, kImagePage);
-  memory.data()[500 * kImagePage + 4095] = 1;  // one last byte makes a page worth storing
+  memory.data()[500 * kImagePage + 4095] = 1;  // a single nonzero byte makes a page stored
   std::string before(memory.data(), kBytes);
 
   write_regions(path("a.img"),
@@ -68,7 +68,7 @@ TEST_F(ImageContent, FragileMemoryIsCopiedAndComesBackTheSame) {
   const ImageTotals plain = write_regions(path("a.img"), {region});
   FragilePages copies("file");
   const ImageTotals copied = write_regions(path("b.img"), {region}, 1, "{\"rank\":0}", &copies);
-  EXPECT_EQ(plain.checksum, copied.checksum);  // the files are the same
+  EXPECT_EQ(plain.checksum, copied.checksum);  // the image files are equal
   ImageReader reader = open_image(path("b.img"));
   memory.renew();
   Status loaded = reader.load_region(0);
@@ -122,11 +122,11 @@ TEST_F(ImageContent, RegionsMetadataAndTotalsComeBack) {
 }
 
 TEST_F(ImageContent, ZeroPagesAndAbsentPagesAreNeitherReadNorStored) {
-  constexpr uint64_t kReserved = 60ull << 30;  // as the window's heap is: reserved, hardly touched
+  constexpr uint64_t kReserved = 60ull << 30;  // like the window's heap: reserved and mostly untouched
   Memory memory(kTestAddress, kReserved);
   uint64_t middle = memory.begin() + (30ull << 30);
   fill(reinterpret_cast<char*>(middle), 4 * kImagePage, 4);
-  ASSERT_EQ(::mprotect(memory.data(), 1 << 20, PROT_NONE), 0);  // reading it would be a fault
+  ASSERT_EQ(::mprotect(memory.data(), 1 << 20, PROT_NONE), 0);  // reading this would fault
   ImageTotals totals = write_regions(
       path("a.img"),
       {{memory.begin(), memory.end(), PROT_READ, "heap", {{middle, middle + 1024 * kImagePage}}}});
@@ -168,7 +168,7 @@ TEST_F(ImageContent, ItsFileIsTheOwnersAloneAndIsNeverOverwritten) {
 
 TEST_F(ImageContent, AnUnfinishedImageIsNotRemovedWhileTheProgramIsStopped) {
   { ASSERT_TRUE(ImageWriter::create(path("a.img"), 1)); }
-  EXPECT_TRUE(std::filesystem::exists(path("a.img")));  // it goes when its version is discarded
+  EXPECT_TRUE(std::filesystem::exists(path("a.img")));  // removed when its version is discarded
 }
 
 TEST_F(ImageContent, MalformedAndOverlappingRegionsAreRefused) {
@@ -236,7 +236,7 @@ TEST_F(ImageContent, AnOlderFormatIsRefusedByName) {
 // --- Chunks
 // ------------------------------------------------------------------------------------------------------
 
-// What the cutter hands on, by the address of the block.
+// What the cutter passes on, by block address.
 class Collected final : public ChunkSink {
  public:
   Status begin_region(const Region&) override { return {}; }
@@ -258,7 +258,7 @@ class Collected final : public ChunkSink {
 TEST_F(ImageContent, APageThatTurnsToZeroChangesItsOwnChunkOnly) {
   constexpr uint64_t kBytes = 16 * kImageChunk;
   Memory memory(kTestAddress + 3 * kImagePage,
-                kBytes);  // chunks are cut at addresses, not from the region on
+                kBytes);  // chunk boundaries depend on addresses, not on the start of the region
   fill(memory.data(), kBytes, 7);
   const Region region{memory.begin(), memory.end(), PROT_READ, "x", {{memory.begin(), memory.end()}}};
   LivePages live;
@@ -279,7 +279,7 @@ TEST_F(ImageContent, APageThatTurnsToZeroChangesItsOwnChunkOnly) {
     EXPECT_EQ(after.stored.at(block) == chunk, block != page / kImageChunk) << block;
 }
 
-// Looks twice at what it is given, as a writer does, while a byte changes.
+// Reads its input twice, as a writer does, while a byte changes.
 class LooksTwice final : public ChunkSink {
  public:
   explicit LooksTwice(char* changes) : changes_(changes) {}
@@ -315,10 +315,10 @@ TEST_F(ImageContent, MemoryThatIsWrittenToMeanwhileMakesNoDamagedImage) {
   const auto number = [&](uint64_t page) -> std::atomic<uint64_t>& {
     return *reinterpret_cast<std::atomic<uint64_t>*>(memory.data() + page * kImagePage);
   };
-  for (uint64_t page = 1; page < kBytes / kImagePage; page += 8)  // these are zero, or nearly so
+  for (uint64_t page = 1; page < kBytes / kImagePage; page += 8)  // these pages are zero or nearly so
     std::memset(memory.data() + page * kImagePage, 0, kImagePage);
   std::atomic<bool> over = false;
-  std::thread writes([&] {  // as a device does, or a system call that goes on by itself
+  std::thread writes([&] {  // as a device would, or a system call that is still running
     for (uint64_t round = 0; !over; ++round)
       for (uint64_t page = 0; page < kBytes / kImagePage; ++page)
         number(page).store(page % 8 == 1 ? round % 2 : round, std::memory_order_relaxed);
@@ -370,10 +370,10 @@ class ImageReference : public StoreFixture {
 
 TEST_F(ImageReference, PagesThatAreAsInTheirFileAreNotStoredAndComeBack) {
   ImageReader reader = open_image(path("a.img"));
-  EXPECT_EQ(reader.totals().memory, 2 * kImagePage);  // those that were changed, and not the one of zeros
+  EXPECT_EQ(reader.totals().memory, 2 * kImagePage);  // the changed ones, without the zeroed one
   uint64_t referenced = 0;
   for (const Extent& extent : reader.regions()[0].referenced) referenced += extent.end - extent.begin;
-  EXPECT_EQ(referenced, (kPages - 4) * kImagePage);  // nor the one that is zero in both
+  EXPECT_EQ(referenced, (kPages - 4) * kImagePage);  // and without the page that is zero in both
   EXPECT_TRUE(reader.verify());
   EXPECT_EQ(load(), "");
   EXPECT_EQ(std::memcmp(memory_.data(), before_.data(), before_.size()), 0);
@@ -388,7 +388,7 @@ TEST_F(ImageReference, AChangedFileIsRefusedByName) {
               "lib.so was changed after the checkpoint, and the image has its contents by reference; put it "
               "back and try again");
   }
-  std::string elsewhere = file_;  // where the program's own copies are the file does not count
+  std::string elsewhere = file_;  // the path of the program's file does not matter
   elsewhere[kOffset + 3 * kImagePage] ^= 1;
   elsewhere[100] ^= 1;
   write(path("lib.so"), elsewhere);

@@ -1,5 +1,5 @@
 // links: cropdl_restart
-// No damaged image is ever accepted, and the refusal says where the damage is.
+// No damaged image is accepted, and the refusal says where the damage is.
 #include "tests/unit/store_fixture.h"
 
 #include <fcntl.h>
@@ -16,7 +16,8 @@ namespace {
 
 class ImageDamage : public StoreFixture {
  protected:
-  // Two regions with `pages` and 2 stored pages, a hole in the first; of a third a file has the second page.
+  // Two regions with `pages` and 2 stored pages, the first with a hole; a third whose second page comes from
+  // a file.
   std::string image(uint64_t pages) {
     Memory a(kTestAddress, (pages + 1) * kImagePage), b(kTestAddress + (1 << 30), 2 * kImagePage);
     fill(a.data(), (pages + 1) * kImagePage, 1);
@@ -40,7 +41,7 @@ class ImageDamage : public StoreFixture {
     return file;
   }
 
-  // The refusal of these bytes as an image, "" if they were accepted.
+  // The refusal of an image with these bytes, or "".
   std::string refusal(const std::string& file) {
     ::unlink(path("bad.img").c_str());  // ext4 writes a truncated file back at once, a new one later
     write(path("bad.img"), file);
@@ -53,7 +54,7 @@ class ImageDamage : public StoreFixture {
     return good ? "" : good.error().message;
   }
 
-  // The line names the file and an offset range that holds `offset`.
+  // The line names the file and an offset range that contains `offset`.
   void expect_located(const std::string& line, size_t offset) {
     ASSERT_EQ(line.find("rank image " + path("bad.img") + ": "), 0u) << "byte " << offset << ": " << line;
     ASSERT_EQ(line.find('\n'), std::string::npos) << line;
@@ -70,7 +71,7 @@ TEST_F(ImageDamage, AFlippedBitInAnyByteIsRefusedAndLocated) {
   size_t data_end = sizeof(ImageHeader) + 5 * kImagePage;
   for (size_t at = 0; at < good.size(); ++at) {
     bool data = at >= sizeof(ImageHeader) && at < data_end;
-    if (data && at % 16 != 5) continue;  // data is uniform: every 16th byte; of the rest, each byte
+    if (data && at % 16 != 5) continue;  // page data are uniform, so every 16th byte; otherwise every byte
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ (1 << (at * 5 % 8)));
     line = refusal(bad);
@@ -84,7 +85,7 @@ TEST_F(ImageDamage, EveryBitOfWhatIsNotDataIsCovered) {
   std::string good = image(1);
   size_t data_end = sizeof(ImageHeader) + 4 * kImagePage;
   for (size_t at = 0; at < good.size(); ++at) {
-    if (at == 64) at = sizeof(ImageHeader) - 16;  // reserved bytes: done above
+    if (at == 64) at = sizeof(ImageHeader) - 16;  // reserved bytes were tested above
     if (at == sizeof(ImageHeader)) at = data_end;
     for (int bit = 0; bit < 8; ++bit) {
       std::string bad = good;
@@ -113,7 +114,7 @@ TEST_F(ImageDamage, DamageInALaterChunkIsLocatedWithinThatChunk) {
 
 TEST_F(ImageDamage, LoadingRefusesDamagedMemory) {
   std::string bad = image(2);
-  bad[sizeof(ImageHeader) + 2 * kImagePage + 7] ^= 1;  // the second region's
+  bad[sizeof(ImageHeader) + 2 * kImagePage + 7] ^= 1;  // belongs to the second region
   write(path("bad.img"), bad);
   Result<ImageReader> reader = ImageReader::open(path("bad.img"));
   ASSERT_TRUE(reader);
@@ -162,14 +163,14 @@ TEST_F(ImageDamage, HalvesOfTwoImagesAreRefused) {
   std::string one = image(2), two = one;
   ImageHeader header;
   std::memcpy(&header, two.data(), sizeof header);
-  header.reserved[0] = 1;  // a header that is right in itself
+  header.reserved[0] = 1;  // a header with a valid checksum
   header.checksum = checksum(&header, offsetof(ImageHeader, checksum));
   std::memcpy(two.data(), &header, sizeof header);
   EXPECT_NE(refusal(two).find("parts that do not belong together"), std::string::npos);
 }
 
-// Sealed anew, nonsense passes the checksums: the checks of each field must hold alone. Accepting what
-// happens to make sense is right; crashing, hanging or allocating without bound is not.
+// Changed contents with recomputed checksums: the checks of each field must suffice. The image may be
+// accepted if it happens to make sense; crashes, hangs and unbounded allocation are errors.
 TEST_F(ImageDamage, NonsenseBehindRightChecksumsNeverCrashesTheReader) {
   std::string good = image(2);
   ImageTrailer intact;
@@ -208,7 +209,7 @@ TEST_F(ImageDamage, RandomBytesAreRefused) {
   }
 }
 
-// Nobody has to write what a file's size says, and a hole's checksum is soon computed.
+// A file's size may be huge without data, and the checksum of a hole is quickly computed.
 TEST_F(ImageDamage, AnImageOfHolesIsRefusedWithoutMemoryForThem) {
   const std::string good = image(2);
   ImageTrailer intact;

@@ -1,6 +1,6 @@
 // links: cropdl_coord
-// The automatic interval: its bound, what it makes of costs that change and of attempts that fail, and how
-// close it comes to the best constant interval where the mean time between failures is known.
+// The automatic interval: its bound, its reaction to changing costs and failed attempts, and how close it
+// comes to the best constant interval for a known mean time between failures.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace {
 
 using Settings = IntervalPolicy::Settings;
 
-// Takes a version as soon as it is due, and returns the moment at which the program went on.
+// Takes a version as soon as one is due. Returns when the program continued.
 double take(IntervalPolicy& policy, double cost) {
   const double end = policy.due() + cost;
   policy.taken(end, cost);
@@ -46,7 +46,7 @@ TEST(IntervalPolicy, VersionsLieTheirCostOverTheBoundApart) {
 
 TEST(IntervalPolicy, TimeThatWasNotUsedIsNotUsedUpInARow) {
   IntervalPolicy policy({}, 0, 1);
-  policy.taken(10'000, 1);  // nothing was due so late: the bound would allow a hundred at once
+  policy.taken(10'000, 1);  // nothing was due for that long: the bound would allow a hundred at once
   EXPECT_DOUBLE_EQ(policy.due(), 10'099);
 }
 
@@ -69,7 +69,7 @@ TEST(IntervalPolicy, TheBoundHoldsAtEachMoment) {
       const double begin = policy.due(), predicted = policy.predicted_cost(), cost = costs(random);
       EXPECT_LE(spent + predicted, bound * begin * (1 + 1e-9)) << "before a version, with it";
       spent += cost;
-      // What it costs more than predicted cannot be undone; the next one waits until it is made up for.
+      // A cost above the prediction cannot be undone; the next version is delayed until it is compensated.
       EXPECT_LE(spent, bound * (begin + cost) * (1 + 1e-9) + std::max(0.0, cost - predicted));
       if (random() % 5 == 0)
         policy.failed(begin + cost, cost);
@@ -116,7 +116,7 @@ TEST(IntervalPolicy, AttemptsThatFailCountAndComeEverMoreRarely) {
   }
   policy.taken(now, 0.001);
   EXPECT_NEAR(policy.due() - now, 10, 1e-6) << "it can be saved again";
-  policy.failed(now + 10, 2000);  // it held the program for half an hour, in vain
+  policy.failed(now + 10, 2000);  // it held the program for half an hour, without success
   EXPECT_GT(policy.due(), 200'000);
 }
 
@@ -137,7 +137,7 @@ TEST(IntervalPolicy, TheMeanTimeBetweenFailuresCountsIfItAsksForLessThanTheBound
 class Planned {
  public:
   explicit Planned(double mtbf) : settings_{.max_overhead = 1, .mtbf = mtbf} {}
-  // What is expected of the first version is a guess; a restart knows what its version has cost.
+  // The first version's cost is a guess; a restart knows its version's cost.
   void begin(double now, double cost) { policy_.emplace(settings_, now, last_ > 0 ? last_ : 2 * cost); }
   double due() const { return policy_->due(); }
   void taken(double now, double cost) {
@@ -159,7 +159,7 @@ struct Case {
   double cost, later_cost;
 };
 
-// Of each run, as a multiple of the job's work.
+// Time of each run, as a multiple of the job's work.
 template <class Planner>
 std::vector<double> times(const SimulatedJob& job, std::vector<Failures>& failures, const Planner& planner) {
   std::vector<double> all;
@@ -173,7 +173,7 @@ double mean(const std::vector<double>& all) {
   return sum / static_cast<double>(all.size());
 }
 
-// Of the mean of the runs' differences: both have met the same failures.
+// Of the mean difference between runs, which had the same failures.
 double standard_error(const std::vector<double>& a, const std::vector<double>& b) {
   double squares = 0;
   const double difference = mean(a) - mean(b);

@@ -1,6 +1,6 @@
 // links: cropdl_launch cropdl_coord
-// What the readers of our JSON files make of anything: the same, or one line; never a crash or a number cut
-// short.
+// Readers of CropDL's JSON files: any input gives the same data or a one-line error, never a crash or a
+// truncated number.
 #include <random>
 
 #include "base/json.h"
@@ -13,7 +13,7 @@ namespace {
 
 using JsonReaders = StoreFixture;
 
-// Cut, changed, repeated, or with a value of another kind in it.
+// Truncated, changed, repeated, or with a value of another type.
 std::string spoilt(std::string text, std::mt19937& random) {
   const char* const values[] = {
       "-1",  "1e999", "18446744073709551616", "4294967297", "null", "[]", "{}", "\"\\u0000\"",

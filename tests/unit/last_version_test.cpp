@@ -1,5 +1,5 @@
 // links: cropdl_coord
-// The moment of the last version before a time limit.
+// When the last version before a time limit is taken.
 #include <gtest/gtest.h>
 
 #include "coord/last_version.h"
@@ -9,7 +9,8 @@ namespace {
 
 TEST(LastVersion, LeavesTwiceItsCostAndAMarginBeforeTheLimit) {
   EXPECT_DOUBLE_EQ(last_version_at(0, 1000, 20, 0), 1000 - 40 - 10);
-  EXPECT_DOUBLE_EQ(last_version_at(500, 1500, 20, 0), 1500 - 40 - 10);  // the run counts, not the clock
+  // time counts from the start of the run
+  EXPECT_DOUBLE_EQ(last_version_at(500, 1500, 20, 0), 1500 - 40 - 10);
   EXPECT_DOUBLE_EQ(last_version_at(0, 1000, 20, 7), 1000 - 40 - 7 - 10);
 }
 

@@ -1,5 +1,5 @@
 // links: cropdl_launch
-// The place that launchers tell a process, from environments like theirs.
+// A process's place in its launch, from environments as launchers set them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ std::string refusal_in(const Environment& environment) {
   return launch ? "" : launch.error().message;
 }
 
-// As a task of `srun -n 4` within an allocation of 8 sees it.
+// The environment of a task of `srun -n 4` in an allocation of 8.
 Environment slurm(const std::string& rank) {
   return {{"SLURM_PROCID", rank},       {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_NTASKS", "8"},
           {"SLURM_JOB_ID", "17"},       {"SLURM_STEP_ID", "2"},        {"SLURM_LOCALID", rank},
@@ -86,7 +86,7 @@ TEST(Launch, ABatchScriptIsNoRank) {
   ASSERT_TRUE(launch) << launch.error().message;
   EXPECT_FALSE(launch->launched);
   EXPECT_EQ(launch->ranks, 1u);
-  batch["SLURM_PROCID"] = "5";  // and yet: not rank 0 of one
+  batch["SLURM_PROCID"] = "5";  // but not rank 0 of one rank
   expect_place(batch, 5, 8, "none");
 }
 

@@ -1,5 +1,5 @@
 // links: cropdl_restart
-// A manifest says later exactly what was put into it, or is refused.
+// A manifest that is read back is exactly what was written, or is refused.
 #include "tests/unit/store_fixture.h"
 
 #include <nlohmann/json.hpp>
@@ -45,7 +45,7 @@ TEST(ManifestText, AFlippedBitIsRefusedOrChangesNothing) {
         ASSERT_EQ(parsed.error().message.find("DIR/v000007/manifest.json: "), 0u) << parsed.error().message;
         continue;
       }
-      ++harmless;  // the same value written differently
+      ++harmless;  // another notation of the same value
       ASSERT_EQ(*parsed, manifest) << "byte " << at << " bit " << bit;
     }
   }
@@ -54,7 +54,7 @@ TEST(ManifestText, AFlippedBitIsRefusedOrChangesNothing) {
 
 TEST(ManifestText, CutShortAtAnyLengthItIsRefused) {
   std::string text = manifest_text(full_manifest());
-  for (size_t length = 0; length + 1 < text.size(); ++length)  // without its last newline it is whole
+  for (size_t length = 0; length + 1 < text.size(); ++length)  // a missing final newline is harmless
     ASSERT_FALSE(parse_manifest(text.substr(0, length), "m")) << length;
 }
 

@@ -1,5 +1,5 @@
 // links: cropdl_host_memory
-// What is found out about mappings, and what refuses them. Any process.
+// Facts about mappings, and reasons to refuse them. Runs in any process.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
@@ -156,7 +156,7 @@ TEST(MappedFiles, SharedMemoryThatMayBecomeWritableIsRefused) {
   munmap(p, kPage);
 }
 
-// --- What the program has placed outside the window itself.
+// --- Memory that the program placed outside the window.
 
 using seam::OutsideExtent, seam::PersistentState;
 
@@ -188,7 +188,7 @@ TEST(Extents, AreWhatWasAddedAndNotRemoved) {
     std::bitset<64> noted;
     for (const OutsideExtent& e : table.all()) {
       for (uint64_t at = e.begin; at < e.end; at += kPage) {
-        ASSERT_FALSE(noted[(at - kFar) / kPage]);  // once
+        ASSERT_FALSE(noted[(at - kFar) / kPage]);  // first pass
         noted[(at - kFar) / kPage] = true;
       }
     }
@@ -211,11 +211,12 @@ TEST(Extents, HaveRoomForAllThatAreThereAtOnce) {
   for (uint64_t i = 0; i < seam::kMaxExtents; ++i) add(i);  // again
   EXPECT_FALSE(table.extents.incomplete());
   for (uint64_t i = 0; i < 10; ++i) table.extents.add(kFar + 2 * i * kPage, kFar + 2 * (i + 1) * kPage);
-  EXPECT_EQ(table.all().size(), seam::kMaxExtents - 10);  // neighbours are one
+  EXPECT_EQ(table.all().size(), seam::kMaxExtents - 10);  // adjacent extents are merged
   for (uint64_t i = 0; i < 11; ++i) add(seam::kMaxExtents + i);
   EXPECT_TRUE(table.extents.incomplete());
   table.extents.remove(0, ~uint64_t{0});
-  EXPECT_TRUE(table.extents.incomplete());  // and it stays so: the one without a place may still be there
+  // and stays incomplete: the extent that found no room may still be mapped
+  EXPECT_TRUE(table.extents.incomplete());
   EXPECT_TRUE(table.all().empty());
 }
 
@@ -245,8 +246,8 @@ TEST(Extents, OfWhichNothingIsMappedAnyMoreAreDroppedWhenTheProgramHasStopped) {
   ASSERT_TRUE(map_at(seam::kState, seam::kStateSize));
   ASSERT_TRUE(map_at(page(0), 4 * kPage));
   ASSERT_TRUE(map_at(page(6), 3 * kPage));
-  ASSERT_EQ(mprotect(reinterpret_cast<void*>(page(0)), kPage, PROT_NONE), 0);  // another mapping, as good
-  auto* state = seam::state();  // as a core that only adds leaves it
+  ASSERT_EQ(mprotect(reinterpret_cast<void*>(page(0)), kPage, PROT_NONE), 0);  // changed, but equally valid
+  auto* state = seam::state();  // as left by a core that only adds
   state->outside[0] = {page(100), page(103)};
   state->outside[1] = {page(0), page(6)};
   state->outside[2] = {page(3), page(10)};
@@ -267,7 +268,7 @@ TEST(Extents, OfWhichNothingIsMappedAnyMoreAreDroppedWhenTheProgramHasStopped) {
   munmap(state, seam::kStateSize);
 }
 
-// In a mount namespace of its own, where /var/lib is empty: the status of `what` there, or kNoNamespace.
+// The status of `what` in its own mount namespace, where /var/lib is empty, or kNoNamespace.
 constexpr int kNoNamespace = 100;
 int with_an_empty_var_lib(int (*what)()) {
   const pid_t child = fork();
@@ -283,7 +284,7 @@ int with_an_empty_var_lib(int (*what)()) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// The table as `name`, changed behind the cut: what map_file_again makes of it, and what is read there then.
+// The table in file `name` changes after the cut. Returns map_file_again's result and the mapped contents.
 int map_a_changed_table(const char* name) {
   const int out = open(name, O_RDWR | O_CREAT, 0644), in = open(name, O_RDONLY);
   if (out < 0 || pwrite(out, "then", 4, 0) != 4 || ftruncate(out, kPage) != 0) return 10;
@@ -321,10 +322,10 @@ TEST(MappedFiles, NamesThatNetworkFileSystemsGiveToDeletedFilesAreKnown) {
 
 TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
   MappedFile file;
-  file.path = "/proc/self/exe";  // on a disk, or on what the test's build lies on
+  file.path = "/proc/self/exe";  // a file on a disk, or wherever the test was built
   file.shared = true;
   file.identity.inode = 1;
-  constexpr int64_t kBegan = 12'000'000'000;  // of the program
+  constexpr int64_t kBegan = 12'000'000'000;  // when the program began
   file.identity.modified = 10'000'000'000;
   struct statfs where {};
   ASSERT_EQ(statfs(file.path.c_str(), &where), 0);
@@ -332,11 +333,11 @@ TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
   EXPECT_EQ(may_be_left_in_file(file, 16 << 20, kBegan), on_a_disk);
   EXPECT_FALSE(may_be_left_in_file(file, (16 << 20) - kPage, kBegan));
   EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, 0));
-  file.identity.modified = kBegan + 1;  // it may be written to again
+  file.identity.modified = kBegan + 1;  // it may have been written again
   EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
   file.identity.modified = 11'900'000'001;
   EXPECT_EQ(may_be_left_in_file(file, 16 << 20, kBegan), on_a_disk);
-  file.identity.modified = 11'000'000'000;  // of a file system with whole seconds: it may be 12.9 s
+  file.identity.modified = 11'000'000'000;  // from a file system with whole seconds: really up to 12.9 s
   EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
   file.identity.modified = 10'000'000'000;
   file.shared = false;
@@ -349,7 +350,7 @@ TEST(MappedFiles, OnlyLargeSharedFilesOnADiskKeepTheirContentsToThemselves) {
   EXPECT_FALSE(may_be_left_in_file(file, 16 << 20, kBegan));
 }
 
-// Pages of the file that no disk has yet; -1: this kernel does not tell.
+// The number of the file's pages that are not on disk yet; -1: this kernel cannot tell.
 int64_t pages_to_be_written(int fd) {
   constexpr long kCacheStat = 451;  // cachestat(2), Linux 6.5; length 0: up to the end
   const uint64_t whole[2] = {0, 0};
@@ -378,7 +379,7 @@ TEST(MappedFiles, ADataSetThatStaysInItsFileIsDurable) {
     EXPECT_EQ(pages_to_be_written(out.fd()), 0);
   }
   EXPECT_TRUE(make_durable(file));
-  file.identity.modified += 1;  // the name has another file, or state of it, by now
+  file.identity.modified += 1;  // the name leads to another file, or to a later state of it
   EXPECT_FALSE(make_durable(file));
   unlink(name);
   EXPECT_FALSE(make_durable(file));

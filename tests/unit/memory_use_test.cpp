@@ -1,5 +1,5 @@
 // links: cropdl_commands
-// What `cropdl inspect` takes the regions of an image for.
+// How `cropdl inspect` classifies the regions of an image.
 #include "restart/cli/memory_use.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(MemoryUse, RegionsAreToldApartByAddressFileAndStackPointer) {
        region(0x7000'0000'0000, 6, 6, "[device 0]", 0, RegionKind::kDeviceMemory)},
       facts);
   sort_memory(uses);
-  EXPECT_EQ(uses.front().use, Use::kHeap);  // although a handler's stack lies there
+  EXPECT_EQ(uses.front().use, Use::kHeap);  // although a handler's stack is in it
   EXPECT_EQ(found(uses, Use::kHeap).zero(), kPage);
   EXPECT_EQ(found(uses, Use::kStacks).regions, 2u);
   EXPECT_EQ(found(uses, Use::kStacks).stored, 2 * kPage);

@@ -1,5 +1,5 @@
 // links: cropdl_coord
-// What --metrics writes.
+// The metrics file that --metrics writes.
 #include "coord/metrics.h"
 
 #include <gtest/gtest.h>

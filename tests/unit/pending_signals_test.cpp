@@ -1,5 +1,5 @@
 // links: cropdl_session
-// What is pending stays pending, in its order, wherever memory runs out while it is read.
+// Pending signals stay pending and in order, wherever memory runs out while they are read.
 #include "restart/threads/pending_signals.h"
 
 #include <signal.h>
@@ -20,7 +20,7 @@
 #include "restart/threads/program_threads.h"
 
 namespace {
-int allocations_left = -1;  // -1: any number
+int allocations_left = -1;  // -1: unlimited
 }  // namespace
 
 __attribute__((noinline)) void* operator new(size_t size) {
@@ -39,11 +39,11 @@ using namespace cropdl;
 using program_threads::PendingSignal;
 
 void block_all() {
-  const uint64_t all = ~uint64_t{0};  // without the C library, which leaves its own signals open
+  const uint64_t all = ~uint64_t{0};  // not by the C library, which would leave its own signals unblocked
   ASSERT_EQ(syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, sizeof all), 0);
 }
 
-// All that is pending, in order, as text.
+// All pending signals, in order, as text.
 std::vector<std::string> pending() {
   std::vector<std::string> all;
   for (const PendingSignal& p : program_threads::pending_signals(~uint64_t{0}))
@@ -65,7 +65,7 @@ TEST(PendingSignals, StayPendingIfMemoryRunsOut) {
   block_all();
   kill(getpid(), SIGUSR2);
   queue_for_this_thread(SIGUSR1, 1);
-  for (uint64_t i = 1; i <= 5; ++i) queue_for_this_thread(SIGRTMIN + 2, i % 3);  // some are equal
+  for (uint64_t i = 1; i <= 5; ++i) queue_for_this_thread(SIGRTMIN + 2, i % 3);  // some values are equal
   const std::vector<std::string> before = pending();
   EXPECT_EQ(before.size(), 7u);
   int failed = 0;

@@ -1,5 +1,5 @@
 // links: cropdl_boundaries
-// Iterations in streams of symbols: shapes of real loops, disturbances, and streams that have none.
+// Finds iterations in streams of symbols: real loop shapes, disturbances, and streams without iterations.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace cropdl::boundaries {
 namespace {
 
-// A letter is a place of the program; what it is called with is 0 unless said otherwise.
+// A letter is a call site; its argument is 0 by default.
 Symbol call(char site, uint64_t what = 0) {
   return {static_cast<uint64_t>(site) << 32 | what, static_cast<uint64_t>(site)};
 }
@@ -27,7 +27,7 @@ class Loop : public testing::Test {
     ++done;
     if (found_after == 0 && finder.found()) found_after = done;
   }
-  // Buckets come in an order of their own each time.
+  // The buckets come in a different order each time.
   void iterate_in_any_order(std::string buckets, const std::string& rest) {
     make("IWB");
     std::mt19937 random(7);
@@ -37,7 +37,7 @@ class Loop : public testing::Test {
       if (found_after != 0) expect_number();
     }
   }
-  // From when it is found on, the finder's number is the program's.
+  // Once an iteration is found, the finder's count equals the program's.
   void expect_number() const {
     EXPECT_TRUE(finder.at_boundary()) << "iteration " << done;
     EXPECT_EQ(finder.iterations(), done);
@@ -79,7 +79,7 @@ TEST_F(Loop, WithBucketsOfWhichSomeAreEqualIsOne) {
   EXPECT_LE(found_after, 6u);
 }
 
-// The first evaluation tells where iterations begin.
+// The first evaluation shows where iterations begin.
 TEST_F(Loop, BeginsBehindAnEvaluationThoughItsLastCallsAreMadeBeforeItToo) {
   for (const std::string before : {"c", "bc", "IWbc"}) {
     SetUp();
@@ -130,7 +130,7 @@ TEST_F(Loop, GoesOnAtOnceBehindALongEvaluationThatIsALoopItself) {
   }
 }
 
-// Its calls come in the evaluation, too: one window may be part of that.
+// The evaluation contains the same calls, so one window may lie inside it.
 TEST_F(Loop, GoesOnBehindAnEvaluationThatMakesItsCallsWithTheSecondIteration) {
   make("IW");
   for (int epoch = 0; epoch < 5; ++epoch) {
@@ -272,10 +272,10 @@ TEST_F(Loop, GoesOnBehindCallsThatWereLost) {
   finder.gap();
   finder.skip(3);
   done += 3;
-  make("cd");  // the end of the fourth
+  make("cd");  // the end of the fourth iteration
   ++done;
   iterate("abcd");
-  EXPECT_EQ(finder.iterations() + 1, done);  // the torn one was not seen to end
+  EXPECT_EQ(finder.iterations() + 1, done);  // the end of the incomplete iteration was not seen
   EXPECT_TRUE(finder.at_boundary());
 }
 

@@ -1,6 +1,5 @@
 // links: cropdl_coord
-// The control plane's bytes: frames, messages, the job file. What a stranger or a torn write may put there is
-// refused.
+// The control plane's data: frames, messages, the job file. Data from a stranger or a torn write are refused.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -61,7 +60,7 @@ std::vector<Message> one_of_each() {
           Report{Failed{1, "f"}}};
 }
 
-// A member of every kind that no message of its own has, and the sizes that the longest ones have.
+// One member of every type, in a message that does not exist, and the maximum sizes.
 TEST(PlaneWire, MembersAreCountedFromTheStructsThemselves) {
   EXPECT_EQ(fields::count<Welcome>(), 0u);
   EXPECT_EQ(fields::count<Hold>(), 1u);
@@ -130,7 +129,7 @@ TEST(PlaneWire, DamagedMessagesAreNoMessages) {
     for (size_t n = 0; n < bytes.size(); ++n)
       EXPECT_FALSE(message_from_bytes(bytes.substr(0, n)).has_value());
     EXPECT_FALSE(message_from_bytes(bytes + "x").has_value());
-    for (size_t i = 0; i < bytes.size(); ++i) {  // whatever comes of it, no crash and no huge allocation
+    for (size_t i = 0; i < bytes.size(); ++i) {  // whatever the result, no crash and no huge allocation
       std::string damaged = bytes;
       damaged[i] = static_cast<char>(~damaged[i]);
       (void)message_from_bytes(damaged);
@@ -170,7 +169,7 @@ TEST(PlaneChannel, FramesArriveWholeInOrderThroughASmallBuffer) {
   EXPECT_EQ(got, (std::vector<std::string>{"one", large, ""}));
 }
 
-// Gives and takes one byte at a time, and is interrupted between.
+// Transfers one byte at a time, with interruptions in between.
 class Trickle final : public Stream {
  public:
   explicit Trickle(std::string* pipe) : pipe_(pipe) {}
@@ -294,7 +293,7 @@ TEST(PlaneJobFile, DamageIsRefusedWithItsPath) {
   }
 }
 
-// Sends without end, faster than anybody reads.
+// Sends without end, faster than the reader.
 class Flood final : public Stream {
  public:
   explicit Flood(uint64_t* sent) : sent_(sent) {}

@@ -1,5 +1,5 @@
 // links: cropdl_coord
-// The line that says what a job is at.
+// The line that shows a job's progress.
 #include "coord/progress.h"
 
 #include <fcntl.h>

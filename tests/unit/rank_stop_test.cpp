@@ -1,5 +1,5 @@
 // links: cropdl_session
-// When a rank counts as stopped. The main thread of the test plays the agent, another thread the program's.
+// When a rank counts as stopped. The test's main thread acts as the agent, another thread as the program.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -58,7 +58,7 @@ void* map_at(uintptr_t address, size_t size) {
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
 }
 
-// The seam's memory, once per process, and a handler for the signal that stops the program.
+// Once per process: the seam's memory, and a handler for the signal that stops the program.
 void prepare() {
   static const bool there = map_at(seam::kControlPage, seam::kControlPageSize) != MAP_FAILED &&
                             map_at(seam::kState, seam::kStateSize) != MAP_FAILED;
@@ -109,8 +109,8 @@ TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
   while (!rank.written(&failure, &summary)) usleep(100);
   wanted = false;
   rank.resume();
-  // The next attempt comes before the thread has noticed, and while it posts its receives again: it is not
-  // stopped, for it may send before it is.
+  // The next attempt starts before the thread has noticed the resume, while it posts its receives again: it
+  // is not stopped yet, since it may still send.
   rank.hold();
   EXPECT_FALSE(try_stop(rank));
   while (!mpi.reposting) usleep(100);
@@ -119,7 +119,7 @@ TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
     usleep(500);
   }
   mpi.may_end = true;
-  while (!try_stop(rank)) usleep(100);  // here again, with its receives posted
+  while (!try_stop(rank)) usleep(100);  // the thread is back, with its receives posted
   EXPECT_FALSE(mpi.reposting);
   EXPECT_EQ(returned, 0);
   rank.resume();
@@ -128,8 +128,8 @@ TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
   program.join();
 }
 
-// What stands in the way is looked for on the program's thread, before the rank counts as stopped; one that
-// has let go of it by the next stop is not refused.
+// Reasons to refuse are checked on the program's thread, before the rank counts as stopped. A rank without a
+// reason at the next stop is not refused.
 TEST(Rank, TellsWhatItsThreadSawWhenItHadStopped) {
   prepare();
   SlowMpi mpi;
@@ -165,7 +165,7 @@ TEST(Rank, TellsWhatItsThreadSawWhenItHadStopped) {
     usleep(1000);
   }
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(try_stop(rank));
-  rank.resume();  // given up while it looks; the next attempt looks anew
+  rank.resume();  // aborted during the check; the next attempt checks again
   may_look = true;
   EXPECT_EQ(stop(), seen);
   rank.resume();
@@ -216,7 +216,7 @@ TEST(Rank, WritesNothingIfALibraryCannotBeQuieted) {
   program.join();
 }
 
-// The main thread makes a thread after the agent has looked at the others, and before it is parked itself.
+// The main thread makes a thread after the agent has scanned the others, and before it parks itself.
 TEST(Rank, IsNotStoppedByALookBeforeItsMainThreadWasParked) {
   prepare();
   SlowMpi mpi;
@@ -251,7 +251,7 @@ TEST(Rank, IsNotStoppedByALookBeforeItsMainThreadWasParked) {
   made.used = seam::kLive;
   state->threads_high = 6;
   state->threads_made = state->threads_made + 1;
-  wanted = true;  // and only now is it parked
+  wanted = true;  // the main thread parks only now
   for (int i = 0; i < 20; ++i) {
     EXPECT_FALSE(try_stop(rank));
     usleep(500);
@@ -267,7 +267,7 @@ TEST(Rank, IsNotStoppedByALookBeforeItsMainThreadWasParked) {
   program.join();
 }
 
-// What one thread has open is not blocked, also when the main one has ended.
+// A signal that any thread has unblocked is not blocked, also if the main thread has ended.
 TEST(Signals, AreBlockedIfAllThreadsBlockThem) {
   prepare();
   constexpr uint64_t kOne = 1 << 14, kOther = 1 << 11;
@@ -288,7 +288,7 @@ TEST(Signals, AreBlockedIfAllThreadsBlockThem) {
   state->threads[5].used = seam::kFree;
 }
 
-// What lacks memory fails the checkpoint in one line. Thrown out of serve(), it would end the program.
+// Lack of memory fails the checkpoint with one line. An exception out of serve() would end the program.
 TEST(Rank, FailsACheckpointThatItHasNoMemoryForAndGoesOn) {
   prepare();
   SlowMpi mpi;
@@ -344,8 +344,8 @@ TEST(Rank, FailsACheckpointThatItHasNoMemoryForAndGoesOn) {
 TEST(Rank, RefusesAnAttemptThatItDidNotHoldIn) {
   SlowMpi mpi;
   session::Rank rank(libraries::Libraries({&mpi}), saving());
-  rank.hold();   // too early: ignored
-  rank.ready();  // and the program begins
+  rank.hold();   // too early, so it is ignored
+  rank.ready();  // now the program begins
   EXPECT_NE(rank.status().refusal, "");
   EXPECT_FALSE(try_stop(rank));
   rank.resume();

@@ -1,10 +1,10 @@
-// What this process asks of the file system below one directory, call by call, and what a disk may hold of it
-// after a crash. The recorder takes the place of the C library's functions (also for libstdc++'s remove_all),
-// so it records the very calls of the code under test; a build that forgets an fsync records none.
+// Records this process's file system calls below one directory, and lays out what a disk may hold after a
+// crash. The recorder replaces C library functions (libstdc++'s remove_all uses them too), so it sees the
+// real calls of the code under test; a forgotten fsync is missing in the record.
 //
-// The disk's rules are the weakest that POSIX allows and that journaling file systems come close to: what
-// fsync was called on is there; of all else each write may be there, be missing, or be zeros at its full
-// length (delayed allocation), and each name may have come, changed or gone or not, in any combination.
+// The simulated disk is as weak as POSIX allows and journaling file systems come close to. Data covered by
+// fsync are durable. Any other write may be there, be missing, or be zeros of its full length (delayed
+// allocation). Any other change of a name may have happened or not, in any combination.
 #pragma once
 
 #include <dirent.h>
@@ -29,10 +29,11 @@ namespace cropdl::restart {
 
 struct FileCall {
   enum Kind { kName, kWrite, kCut, kSync, kMark } kind;
-  int node = 0;              // the directory whose names change, or the file that is written, cut or synced
+  // the directory whose names change, or the file that is written, truncated or synced
+  int node = 0;
   std::string name;          // kName
-  int child = 0;             // kName: what the name leads to afterwards, 0: nothing
-  bool with_former = false;  // kName: one step with the call before it (the two names of a rename)
+  int child = 0;             // kName: the node behind the name afterwards; 0: none
+  bool with_former = false;  // kName: atomic with the previous call (the two names of a rename)
   uint64_t offset = 0;       // kWrite, kCut
   std::string bytes;         // kWrite
 };
@@ -57,7 +58,7 @@ class RecordedFiles {
   bool is_directory(int node) const { return nodes_[static_cast<size_t>(node)].directory; }
   size_t nodes() const { return nodes_.size(); }
 
-  // --- From the functions below, after the kernel has done it.
+  // --- Called by the functions below, after the kernel has done the call.
   void opened(int at, const char* path, int flags, int fd) {
     if (fd < 0 || root_.empty()) return;
     std::string name;
@@ -129,7 +130,7 @@ class RecordedFiles {
     set(directory, name, node, false);
     return node;
   }
-  // The directory of the path's last component, 0: not below the root. 1 is the root.
+  // The directory of the path's last component; 0: not below the root, which is 1.
   int parent_of(int at, const char* path, std::string* name) {
     if (root_.empty()) return 0;
     std::string rest = path;
@@ -153,12 +154,12 @@ class RecordedFiles {
   }
 
   std::string root_;
-  std::vector<Node> nodes_;  // by number; as the running system sees them
+  std::vector<Node> nodes_;  // indexed by number, as the running system sees them
   std::vector<FileCall> calls_;
   std::map<int, int> open_;  // descriptor -> node
 };
 
-// A choice of what survives of the calls that no fsync covers.
+// Chooses which calls not covered by an fsync survive.
 struct Luck {
   enum Data { kLost, kZeros, kThere, kAny } data = kLost;
   enum Names { kNone, kAll, kLast, kAnyNames } names = kNone;
@@ -166,7 +167,7 @@ struct Luck {
 };
 
 // Lays out in `directory` what a disk may hold if the machine stops before call `until`. The sync with index
-// `ignored` (counted among syncs), if any, is taken for not made.
+// `ignored` (counted among syncs), if given, has no effect.
 inline void lay_out_crash(const std::vector<FileCall>& calls, size_t until, const Luck& luck, int ignored,
                           const std::string& directory) {
   const auto& files = RecordedFiles::get();
@@ -231,7 +232,7 @@ inline void lay_out_crash(const std::vector<FileCall>& calls, size_t until, cons
 
 }  // namespace cropdl::restart
 
-// The recorder's functions. An executable's definitions come before those of the libraries, for all of them.
+// The recorder's functions. Definitions in an executable replace those of the libraries, for all callers.
 #define CROPDL_RECORDER cropdl::restart::RecordedFiles::get()
 extern "C" {
 static int recorded_openat(int at, const char* path, int flags, unsigned mode) {
@@ -286,7 +287,7 @@ int ftruncate(int fd, off_t size) noexcept {
   if (result == 0) CROPDL_RECORDER.cut(fd, size);
   return static_cast<int>(result);
 }
-int fsync(int fd) {  // the disk is played, so nobody has to wait for the real one
+int fsync(int fd) {  // the disk is simulated, so the real one need not be waited for
   if (fcntl(fd, F_GETFD) < 0) return -1;
   CROPDL_RECORDER.synced(fd);
   return 0;

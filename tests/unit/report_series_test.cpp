@@ -1,5 +1,5 @@
 // links: cropdl_commands
-// What `cropdl report` plots and counts.
+// Series and counts that `cropdl report` shows.
 #include "restart/cli/report_series.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ Version version(const Made& made) {
 
 std::vector<Version> versions(const std::vector<Made>& all) {
   std::vector<Version> made;
-  for (const Made& one : all) made.insert(made.begin(), version(one));  // newest first, as stores list them
+  for (const Made& one : all) made.insert(made.begin(), version(one));  // newest first, as a store lists them
   return made;
 }
 
@@ -72,7 +72,7 @@ TEST(ReportSeries, VersionsThatFollowWithinSecondsAreTakenTogether) {
                                "2026-11-25T10:00:12Z", "2026-11-25T10:00:15Z"};
   for (uint64_t i = 0; i < 5; ++i) made.push_back({i + 1, i, times[i], 10 * (i + 1)});
   const Report report = report_of(versions(made));
-  ASSERT_EQ(report.iteration_seconds.size(), 2u);  // 12 s, and what is left of the run
+  ASSERT_EQ(report.iteration_seconds.size(), 2u);  // 12 s, and the rest of the run
   EXPECT_DOUBLE_EQ(report.iteration_seconds[0].value, 12.0 / 30);
   EXPECT_DOUBLE_EQ(report.iteration_seconds[1].value, 3.0 / 10);
   EXPECT_EQ(report.stalls.size(), 5u);
@@ -81,9 +81,9 @@ TEST(ReportSeries, VersionsThatFollowWithinSecondsAreTakenTogether) {
 TEST(ReportSeries, ARestartIsMarkedAndNothingIsMeasuredOverIt) {
   const Report report = report_of(versions({{1, 0, "2026-11-25T10:00:00Z", 100},
                                             {2, 1, "2026-11-25T10:00:20Z", 140},
-                                            {3, 2, "2026-11-25T11:00:00Z", 150, 0.1, true},  // says so
+                                            {3, 2, "2026-11-25T11:00:00Z", 150, 0.1, true},  // a restart
                                             {4, 3, "2026-11-25T11:00:20Z", 190},
-                                            {5, 2, "2026-11-25T12:00:00Z", 150},  // from an older one
+                                            {5, 2, "2026-11-25T12:00:00Z", 150},  // from an older version
                                             {6, 5, "2026-11-25T12:00:20Z", 190}}));
   EXPECT_EQ(report.restarts, 2u);
   ASSERT_EQ(report.marks.size(), 2u);
@@ -104,7 +104,7 @@ TEST(ReportSeries, RemovedVersionsAreNoRestartAndTheirStallsAreNotGuessed) {
   EXPECT_EQ(report.restarts, 0u);
   EXPECT_EQ(report.pruned_gaps, 1u);
   EXPECT_DOUBLE_EQ(report.observed_seconds, 10);
-  ASSERT_EQ(report.iteration_seconds.size(), 2u);  // iterations are counted over the gap
+  ASSERT_EQ(report.iteration_seconds.size(), 2u);  // iterations are counted across the gap
   EXPECT_DOUBLE_EQ(report.iteration_seconds[0].value, 0.6);
 }
 

@@ -1,5 +1,5 @@
 // links: cropdl_result
-// An error carries a line for people, never a bare number.
+// Errors carry a line of text for users, never just a number.
 #include "base/result.h"
 
 #include <gtest/gtest.h>

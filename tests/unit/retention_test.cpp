@@ -1,5 +1,5 @@
 // links: cropdl_restart
-// Which versions stay.
+// Which versions --keep keeps.
 #include "restart/retention.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(Retention, KeepsTheLastVersionsByTheirNumbers) {
 
 TEST(Retention, TheNewestAlwaysStays) {
   EXPECT_EQ(versions_to_keep(at({1, 2, 3}), {0, 0, 0}), Numbers{3});
-  // One that a wrong clock dates later than the newest is no reason to remove others.
+  // A version dated later than the newest, by a wrong clock, must not cause the removal of others.
   EXPECT_EQ(versions_to_keep(at({10 * kDay, 1, 2}), {0, 1, 1}), (Numbers{1, 3}));
   EXPECT_EQ(versions_to_keep(at({90 * kDay, kDay, 2 * kDay, 3 * kDay}), {0, 0, 3}), (Numbers{1, 2, 3, 4}));
 }
@@ -37,7 +37,7 @@ TEST(Retention, KeepsTheNewestOfEachHourCountedBackFromTheLatest) {
   const auto versions = at(
       {begin, begin + kHour - 1, begin + kHour, begin + kHour + 9, begin + 3 * kHour, begin + 3 * kHour + 1});
   EXPECT_EQ(versions_to_keep(versions, {0, 1, 0}), Numbers{6});
-  EXPECT_EQ(versions_to_keep(versions, {0, 2, 0}), Numbers{6});  // nothing was made in the hour before
+  EXPECT_EQ(versions_to_keep(versions, {0, 2, 0}), Numbers{6});  // no version was made in the last hour
   EXPECT_EQ(versions_to_keep(versions, {0, 3, 0}), (Numbers{4, 6}));
   EXPECT_EQ(versions_to_keep(versions, {0, 4, 0}), (Numbers{2, 4, 6}));
 }
@@ -66,7 +66,7 @@ TEST(Retention, DaysAndHoursAndTheLastAddUp) {
   EXPECT_EQ(versions_to_keep(versions, {0, 0, 1000000000}), (Numbers{1, 2, 6}));
 }
 
-// As is kept every hour from now on: nothing that an earlier pruning kept for a day is lost too early.
+// With hourly pruning, no version that an earlier pruning kept for its day is removed too early.
 TEST(Retention, PrunedEveryHourAVersionOfEachDayStays) {
   std::vector<DatedVersion> versions;
   for (uint64_t i = 0; i < 24 * 5; ++i) {

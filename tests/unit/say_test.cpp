@@ -1,5 +1,5 @@
 // links: cropdl_base
-// CropDL's lines as JSON.
+// CropDL's messages as JSON.
 #include "base/say.h"
 
 #include <gtest/gtest.h>

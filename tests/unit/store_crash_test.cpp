@@ -1,6 +1,5 @@
 // links: cropdl_restart
-// The machine may stop at any moment: what is on disk then is a store that opens, and every version in it is
-// whole.
+// The machine may stop at any moment: the store on disk still opens, and every version in it is complete.
 #include "tests/unit/store_fixture.h"
 
 #include "tests/unit/recorded_files.h"
@@ -10,8 +9,8 @@ namespace {
 
 class StoreCrash : public StoreFixture {
  protected:
-  // A store is made, gets two versions, of which one stays, and one that is given up. The marks say what the
-  // caller had been told by then.
+  // Makes a store with two published versions, one of which is kept, and an abandoned one. Marks record what
+  // had been reported to the caller.
   void record() {
     RecordedFiles& files = RecordedFiles::get();
     std::filesystem::create_directory(path("r"));
@@ -33,7 +32,7 @@ class StoreCrash : public StoreFixture {
     files.stop();
   }
 
-  // "" or what is wrong with what the disk holds. `told`: marks that had been passed.
+  // Returns "", or what is wrong with the disk's contents. `told`: the marks that had been passed.
   std::string judged(const std::string& root, const std::vector<std::string>& told) {
     uint64_t published = 0;
     bool opened = false;
@@ -57,7 +56,7 @@ class StoreCrash : public StoreFixture {
     return newest ? "" : "version " + std::to_string(published) + " was published, and is not there";
   }
 
-  // Every crash point under every luck; the first that is wrong, or "".
+  // Tries every crash point with every choice of survivors. Returns the first error, or "".
   std::string first_wrong(int ignored_sync, size_t* tried) {
     const std::vector<FileCall>& calls = RecordedFiles::get().calls();
     std::vector<Luck> lucks;
@@ -65,10 +64,10 @@ class StoreCrash : public StoreFixture {
       for (const auto names : {Luck::kAll, Luck::kLast, Luck::kNone}) lucks.push_back({data, names, 0});
     for (unsigned seed = 1; seed <= 3; ++seed) lucks.push_back({Luck::kAny, Luck::kAnyNames, seed});
     std::vector<std::string> told;
-    size_t first = 0;  // a sync that is left out changes nothing before it
+    size_t first = 0;  // omitting a sync changes nothing before it
     for (int syncs = 0; ignored_sync >= 0 && syncs <= ignored_sync; ++first)
       syncs += calls[first].kind == FileCall::kSync;
-    // In memory where that is possible: thousands of small stores are laid out.
+    // In /dev/shm if possible: thousands of small stores are laid out.
     const std::string scratch = ::access("/dev/shm", W_OK) == 0
                                     ? "/dev/shm/cropdl-crash-" + std::to_string(::getpid())
                                     : path("crash");

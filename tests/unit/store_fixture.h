@@ -1,4 +1,4 @@
-// A directory of its own for each test of images and stores, and small valid images and versions in it.
+// Fixture for tests of images and stores: a directory per test, small valid images and versions.
 #pragma once
 
 #include <fstream>
@@ -49,16 +49,16 @@ class StoreFixture : public ::testing::Test {
     ASSERT_TRUE(out.good());
   }
 
-  // Runs in a forked child; its value is the child's exit status, or 128 + the signal that killed it.
+  // Runs `body` in a forked child. Returns its exit status, or 128 + the signal that killed it.
   static int in_child(const std::function<int()>& body) {
     pid_t child = ::fork();
-    if (child == 0) [&]() noexcept { ::_exit(body()); }();  // an exception ends it
+    if (child == 0) [&]() noexcept { ::_exit(body()); }();  // an exception terminates the child
     int status = 0;
     EXPECT_EQ(::waitpid(child, &status, 0), child);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  // Files of this process cannot grow beyond `bytes` while it lives: a disk that is full, for ordinary users.
+  // While it lives, this process's files cannot grow beyond `bytes`: a full disk, for ordinary users.
   class FullDisk {
    public:
     explicit FullDisk(rlim_t bytes) {
@@ -80,12 +80,12 @@ class StoreFixture : public ::testing::Test {
   std::string scratch_;
 };
 
-// Memory at a fixed address, as an upper half has it.
+// Memory at a fixed address, like an upper half's.
 class Memory {
  public:
   Memory(uint64_t address, uint64_t bytes) : address_(address), bytes_(bytes) { map(); }
   ~Memory() { ::munmap(data(), bytes_); }
-  void renew() {  // as a restorer finds it: fresh and zero
+  void renew() {  // fresh and zero, as in a restart
     ::munmap(data(), bytes_);
     map();
   }
@@ -104,7 +104,7 @@ class Memory {
 
 constexpr uint64_t kTestAddress = 0x4800'0000'0000;
 
-// Reproducible bytes without a zero among them.
+// Reproducible bytes, none of them zero.
 inline void fill(char* to, uint64_t bytes, uint64_t seed) {
   uint64_t x = seed * 0x9e3779b97f4a7c15 + 1;
   for (uint64_t i = 0; i < bytes; ++i) {
@@ -113,13 +113,13 @@ inline void fill(char* to, uint64_t bytes, uint64_t seed) {
   }
 }
 
-// Saves a region from where it lies.
+// Saves a region from its own address.
 inline Status add_region(ImageWriter& writer, const Region& region) {
   LivePages source;
   return cut_region(region, source, nullptr, writer);
 }
 
-// One page of memory with `seed` in an image.
+// An image with one page of memory, filled from `seed`.
 inline ManifestImage write_image(const std::string& directory, uint32_t rank, uint64_t seed = 1,
                                  const std::string& metadata = "{}") {
   Memory memory(kTestAddress, kImagePage);

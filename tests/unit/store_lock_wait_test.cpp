@@ -1,5 +1,5 @@
 // links: cropdl_session
-// A store whose former job is being taken apart is waited for, one that is in use is not.
+// Opening waits for a store whose former job is still ending, but not for one that is in use.
 #include <fcntl.h>
 
 #include <thread>
@@ -13,7 +13,7 @@ namespace {
 
 class StoreLockWait : public restart::StoreFixture {
  protected:
-  // A store whose lock names `pid` and is held by a process of its own for so long.
+  // Another process holds the store's lock, which names `pid`, for that long.
   void lock_for(double seconds, pid_t pid) {
     ASSERT_TRUE(restart::Store::open_or_create(path("s"), identity_));
     int ready[2];

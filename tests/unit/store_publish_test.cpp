@@ -1,5 +1,5 @@
 // links: cropdl_restart
-// Versions appear whole or not at all, and what was published stays.
+// Versions appear completely or not at all, and published ones stay.
 #include "tests/unit/store_fixture.h"
 
 #include <fcntl.h>
@@ -105,7 +105,7 @@ TEST_F(StorePublish, AWriterKilledAtAnyPhaseLosesNothingThatWasPublished) {
 
 TEST_F(StorePublish, DirectoriesAndFilesAreTheOwnersAlone) {
   ::umask(0);
-  ASSERT_EQ(::mkdir(path("s").c_str(), 0755), 0);  // an empty one that was there
+  ASSERT_EQ(::mkdir(path("s").c_str(), 0755), 0);  // an existing empty directory
   Store store = open_store(path("s"));
   ASSERT_TRUE(publish_version(store));
   struct stat info;
@@ -144,7 +144,7 @@ TEST_F(StorePublish, AMissingOrShortImageIsNotPublished) {
       << published.error().message;
   EXPECT_NE(published.error().message.find("rank-1.img: truncated"), std::string::npos);
   EXPECT_EQ(numbers(path("s")), std::vector<uint64_t>{1});
-  EXPECT_EQ(temporaries(path("s")), 1u);  // the ranks go on before it is removed
+  EXPECT_EQ(temporaries(path("s")), 1u);  // the ranks continue before it is removed
   store.discard();
   EXPECT_EQ(temporaries(path("s")), 0u);
 }

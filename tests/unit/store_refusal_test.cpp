@@ -1,5 +1,5 @@
 // links: cropdl_restart
-// A store is used by one live job, its own, and nothing else is touched.
+// A store is used only by its own job, one at a time, and nothing else is touched.
 #include "tests/unit/store_fixture.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ class StoreRefusal : public StoreFixture {
     Result<Store> store = Store::open_or_create(directory, job);
     return store ? "" : store.error().message;
   }
-  // In a child that is an ordinary user (this one, or nobody where the tests run as root).
+  // In a child that runs as an ordinary user (this one; `nobody` if the test runs as root).
   std::string refusal_as_user(const std::string& directory) {
     std::string answer = path("answer");
     write(answer, "");
@@ -52,7 +52,7 @@ TEST_F(StoreRefusal, TheStoreOfARunningJobNamesItsProcess) {
   if (job == 0) {
     Result<Store> store = Store::open_or_create(path("s"), test_job());
     (void)!::write(ready[1], store ? "y" : "n", 1);
-    if (::fork() == 0) {  // a child of the job that outlives it, with all its descriptors
+    if (::fork() == 0) {  // a child that outlives the job and has inherited its descriptors
       char c;
       ::close(done[1]);
       (void)!::read(done[0], &c, 1);
@@ -93,7 +93,7 @@ TEST_F(StoreRefusal, LookingAtItsOwnStoreOrOpeningItTwiceDoesNotDropTheLock) {
 TEST_F(StoreRefusal, AProgramThatReadsItsStoresLockFileDoesNotDropTheLock) {
   if (in_child([] { return ::unshare(CLONE_FILES) == 0 ? 0 : 1; }) != 0)
     GTEST_SKIP() << "a sandbox forbids tables of descriptors of one's own";
-  // The whole file, as former versions of CropDL lock it.
+  // Locks the whole file, as earlier versions of CropDL did.
   const auto free_elsewhere = [this] {
     return in_child([&] {
       const int fd = ::open(path("s/lock").c_str(), O_RDWR);
@@ -192,7 +192,7 @@ TEST_F(StoreRefusal, WhatIsNoDirectoryOrHasNoParentIsNamed) {
 }
 
 TEST_F(StoreRefusal, ADirectoryOfAnotherUserIsNamed) {
-  std::string line = refusal_as_user("/");  // root's; the child is not root
+  std::string line = refusal_as_user("/");  // / is root's; the child is not root
   EXPECT_EQ(line.find("store /: belongs to user id 0, not to yours ("), 0u) << line;
 }
 
@@ -221,7 +221,7 @@ TEST_F(StoreRefusal, WhatOthersMayHaveWrittenIsNotRestarted) {
   ASSERT_EQ(::mkdir(path("s/v000002/rank-1.files").c_str(), 0700), 0);
   write(path("s/v000002/rank-1.files/0"), "a file's content");
   ::chmod(path("s/v000002/rank-1.files/0").c_str(), 0600);
-  // The newest that may be restarted, or why none may.
+  // The newest version that can be restarted, or why none can.
   const auto answer = [this](uint64_t number = 0) -> std::string {
     const auto reader = StoreReader::open(path("s"), Folder::Whose::kMine);
     if (!reader) return reader.error().message;
@@ -256,7 +256,7 @@ TEST_F(StoreRefusal, WhatOthersMayHaveWrittenIsNotRestarted) {
         << answer();
     ASSERT_EQ(::chown(one.c_str(), 0, 0), 0);
   }
-  // As /tmp is. And what is exchanged later is not used.
+  // As in /tmp. Files that are replaced later are not used.
   ::chmod(scratch_.c_str(), 01777);
   const auto reader = StoreReader::open(path("s"), Folder::Whose::kMine);
   ASSERT_TRUE(reader);

@@ -1,5 +1,5 @@
 // links: cropdl_tls_block
-// A lower half's main thread goes on with a thread block that another thread lent.
+// A lower half's main thread continues on a TLS block that another thread lends it.
 #include "restart/threads/tls_block.h"
 
 #include <asm/ldt.h>
@@ -23,7 +23,7 @@ using namespace cropdl;
 
 thread_local int own = 5;
 
-// In a child: a test program must not lose its own block.
+// In a child: the test program must not lose its own block.
 template <class Body>
 void in_a_child(Body body) {
   EXPECT_EXIT(
@@ -57,7 +57,7 @@ TEST(LowBlock, HasThreadLocalsAndErrnoOfItsOwn) {
   });
 }
 
-// What the C library does to pthread_self() happens to this thread, not to the one that lent the block.
+// C library functions on pthread_self() affect this thread, not the one that lent the block.
 TEST(LowBlock, StandsForTheThreadThatRunsOnIt) {
   in_a_child([] {
     const int cpu = sched_getcpu();
@@ -91,7 +91,7 @@ TEST(LowBlock, TellsTheProcessorOfTheThreadThatRunsOnIt) {
   });
 }
 
-// Some virtual machines take descriptors that their processor knows nothing of: loading one is a fault.
+// Some virtual machines accept LDT descriptors that their processor does not know: loading one faults.
 bool segments_work() {
   const pid_t child = fork();
   if (child == 0) {

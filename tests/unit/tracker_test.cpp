@@ -1,5 +1,6 @@
 // links: cropdl_boundaries
-// A rank's iterations, from the tokens that its threads note: also when some were lost, and behind a restart.
+// Finds a rank's iterations from the tokens that its threads record, also if some were lost, and after a
+// restart.
 #include "interpose/boundaries/tracker.h"
 
 #include <gtest/gtest.h>
@@ -16,13 +17,13 @@ constexpr uint64_t kWorld = 1;
 class Program : public testing::Test {
  protected:
   void SetUp() override { note_from(0); }
-  // Makes the ring that of a program that has noted so many already.
+  // Sets the ring as in a program that has recorded this many tokens.
   void note_from(uint64_t written) {
     ring = {};
     ring.written = written;
   }
-  // A letter is a call site; + duplicates the world. Capital ones are on the world, others on a communicator
-  // without other members.
+  // A letter is a call site; + duplicates the world. Capital letters are calls on the world, others are on a
+  // communicator without other members.
   void make(const std::string& calls) {
     for (const char c : calls) {
       const bool is_world = c <= 'Z';
@@ -64,7 +65,7 @@ TEST_F(Program, SaysWhereItsIterationEnds) {
     look();
   }
   EXPECT_EQ(tracker.iterations(), done);
-  expect_end_at(done, begun);  // it is there
+  expect_end_at(done, begun);  // already reached
   make("A");
   look();
   expect_end_at(done + 1, begun + 2);
@@ -78,7 +79,7 @@ TEST_F(Program, ThatDuplicatesACommunicatorInItsFirstIterationBeginsItThereToo) 
   look();
   expect_end_at(4, 1 + 13);
   iterate("ABC", 3);
-  make("A+");  // what is begun at the end of this iteration is one more
+  make("A+");  // one more call has begun at the end of this iteration
   look();
   expect_end_at(8, 1 + 22 + 3);
   make("BC");
@@ -111,7 +112,7 @@ TEST_F(Program, InAnyOrderEndsItsIterationsWhereItDidBehindLostTokens) {
   for (size_t i = 0; i < 40; ++i) next(i);
   look();
   ASSERT_EQ(tracker.iterations(), done);
-  // As long as the order stays the same, five calls from anywhere are like an iteration.
+  // While the order stays the same, any five consecutive calls look like an iteration.
   for (size_t lost = 199; lost < 204; ++lost) {
     iterate("ABCDE", static_cast<int>(lost));
     make("AB");
@@ -179,7 +180,7 @@ TEST_F(Program, CallsOfAnIterationAreKnownAlsoBehindARestart) {
   note_from(0);
   look();
   EXPECT_EQ(calls(), "ABcD");
-  iterate("FG", 60);  // another loop
+  iterate("FG", 60);  // a different loop
   look();
   EXPECT_EQ(calls(), "FG");
 }
@@ -190,7 +191,7 @@ TEST_F(Program, CallsBeginWhereAnInterruptionShowsThatIterationsBegin) {
     for (const Call& c : tracker.iteration()) all += static_cast<char>(c.call);
     return all;
   };
-  make("D");  // as the loop's last one
+  make("D");  // the last one of this loop
   iterate("ABCD", 8);
   make("A");
   look();

@@ -1,8 +1,8 @@
-// The .approx functions. Each is computed in f64 by polynomials of this file (no library's, whose results
-// differ between processors) to about 1e-13 and rounded once to f32, which is much closer than PTX promises
-// and the same everywhere; real devices differ in the last bits. Exact where the true value is representable
-// at powers of two (ex2 of integers, lg2 of powers of two, rsqrt of powers of four). Special values as the
-// tables of PTX ISA 9.0 say.
+// The .approx functions, computed in f64 by this file's own polynomials (library functions differ between
+// processors) to about 1e-13, then rounded once to f32: much closer than PTX guarantees, and the same
+// everywhere; real devices differ in the last bits. Exact if the true value is representable at powers of two
+// (ex2 of integers, lg2 of powers of two, rsqrt of powers of four). Special values follow the tables of PTX
+// ISA 9.0.
 #pragma once
 
 #include "gpu_state/software/arithmetic/half.h"
@@ -10,11 +10,11 @@
 namespace cropdl::arithmetic {
 inline namespace CROPDL_TARGET {
 
-// 2 to the power of x, for x that is not NaN.
+// 2 to the power of x; x is not NaN.
 [[gnu::always_inline]] inline double power_of_two(double x) {
   x = x > 1000 ? 1000 : x < -1000 ? -1000 : x;
   const double whole = __builtin_rint(x), f = (x - whole) * 0.693147180559945309417;
-  // e^f for |f| < 0.347: Taylor's polynomial, whose rest is below 1e-17.
+  // e^f for |f| < 0.347: Taylor polynomial with a remainder below 1e-17.
   double p = 1.0 / 479001600;
   constexpr double factors[] = {1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
                                 1.0 / 5040,     1.0 / 720,     1.0 / 120,    1.0 / 24,
@@ -72,20 +72,19 @@ inline double sine_of(u32 quadrant, double r) {
   for (double factor : factors) p = p * r2 + factor;
   return (quadrant & 2 ? -p : p) * r;
 }
-// Any finite f32: its product with 2/pi, of which 192 bits are enough, modulo 4.
+// Any finite f32: its product with 2/pi modulo 4, for which 192 bits of 2/pi suffice.
 inline double sine_of(float a, u32 quarter_turns) {
   const u32 b = bits<u32>(a);
   const int exponent = int(b >> 23 & 255);
   if (exponent < 127 - 12) return quarter_turns & 1 ? 1 - double(a) * a / 2 : a - double(a) * a * a / 6;
-  // 2/pi, 32 bits a word, the first worth 2^-32 each.
+  // 2/pi in 32-bit words, each worth 2^-32 of the previous one.
   constexpr u32 two_over_pi[] = {0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
                                  0xdb629599, 0x3c439041, 0xfe5163ab};
   const u64 mantissa = (b & 0x7fffff) | 0x800000;
   const int scale = exponent - 150;  // a = mantissa * 2^scale, -35 … 104
-  // Leave out the leading words whose product is a multiple of 4.
+  // Skips the leading words whose product is a multiple of 4.
   const int first = scale > 34 ? (scale - 2) / 32 - 1 : 0;
-  // Five words times the mantissa: 160 + 24 bits, of which the lowest bit is worth 2^(scale - 32 (first +
-  // 5)).
+  // Five words times the mantissa: 160 + 24 bits, of which the lowest is worth 2^(scale - 32 (first + 5)).
   u32 product[6] = {};  // the last word first
   u64 carry = 0;
   for (int i = 0; i < 5; ++i) {
@@ -95,10 +94,10 @@ inline double sine_of(float a, u32 quarter_turns) {
     carry >>= 32;
   }
   product[5] = u32(carry);
-  // The bits worth 2 and 1 are the quadrant, those below the fraction.
+  // The bits worth 2 and 1 are the quadrant; lower bits are the fraction.
   const int point = 32 * (first + 5) - scale;
   const auto word_at = [&](int i) { return i >= 0 && i < 6 ? u128(product[i]) : u128(0); };
-  const auto from = [&](int bit) {  // 64 bits down from below `bit`
+  const auto from = [&](int bit) {  // the 64 bits below `bit`
     const int lowest = bit - 64, word = lowest >> 5;
     return u64((word_at(word) | word_at(word + 1) << 32 | word_at(word + 2) << 64) >> (lowest & 31));
   };
@@ -145,7 +144,7 @@ inline float rsqrt_f32(float a) {
   return out<flush, false>(float(1.0 / __builtin_sqrt(double(in<flush>(a)))));
 }
 inline double rsqrt_f64(double a) { return out(1.0 / __builtin_sqrt(a), a); }
-// Only the upper 32 bits of operand and result count.
+// Uses only the upper 32 bits of operand and result.
 enum class Gross { kReciprocal, kRoot };
 template <Gross which>
 inline double gross(double a) {
@@ -155,8 +154,8 @@ inline double gross(double a) {
   const u64 result = narrow<F64High, Rounding::kNearest>(exact) << 32;
   return bits<double>(a != a ? F64High::nan << 32 : result & exponent ? result : result & (u64(1) << 63));
 }
-// Between 2^126 and infinity the divisor's reciprocal would be subnormal: the quotient is 0, or NaN of
-// infinity.
+// For divisors between 2^126 and infinity, the reciprocal would be subnormal: the quotient is 0, or NaN if
+// the dividend is infinite.
 template <bool flush>
 inline float divide_approximately(float a, float b) {
   a = in<flush>(a), b = in<flush>(b);

@@ -1,5 +1,5 @@
 // Comparisons of set and setp. Source: PTX ISA 9.0, "Comparison and Selection Instructions", "Floating-Point
-// Comparisons". eq … ge are false when an operand is NaN, equ … geu true.
+// Comparisons". With a NaN operand, eq … ge are false and equ … geu true.
 #pragma once
 
 #include "gpu_state/software/arithmetic/target.h"

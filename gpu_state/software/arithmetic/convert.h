@@ -1,5 +1,5 @@
-// Conversions between integers and f32 or f64, and f32 or f64 to an integral value. Source: PTX ISA 9.0,
-// "cvt". Everything that rounds a value to fewer bits in another way than to nearest is rounding.h's.
+// Conversions between integers and f32 or f64, and of f32 or f64 to an integral value. Source: PTX ISA 9.0,
+// "cvt". rounding.h has roundings to fewer bits other than to nearest.
 #pragma once
 
 #include "gpu_state/software/arithmetic/floating.h"
@@ -8,8 +8,8 @@
 namespace cropdl::arithmetic {
 inline namespace CROPDL_TARGET {
 
-// Integer to integer. The value is cut to the type (it may lie in a wider register), converted, and extended
-// to the register that it goes to as its type says.
+// Integer to integer. The value is truncated to its type (the register may be wider), converted, and extended
+// to the destination register by the destination's type.
 template <class D, class S, bool saturate>
 constexpr D convert_integer(S a) {
   if (!saturate) return D(a);
@@ -46,12 +46,12 @@ template <Integral rounding>
   }
 }
 
-// f32 or f64 to an integer: what is out of range becomes the nearest of the range. NaN becomes 0; but where
-// the source is f64 or the destination has 64 bits, it becomes the top bit alone.
+// f32 or f64 to an integer: out-of-range values become the nearest limit. NaN becomes 0; but if the source is
+// f64 or the destination has 64 bits, only the top bit is set.
 template <class D, class F>
 [[gnu::always_inline]] inline D to_integer(F a) {
   constexpr D of_nan = sizeof(F) == 8 || sizeof(D) == 8 ? D(Unsigned<D>(1) << (kWidth<D> - 1)) : D(0);
-  // The first value above the range; it is a power of two and so exact.
+  // The first value above the range, a power of two and so exact.
   constexpr F above = F(Unsigned<D>(1) << (kWidth<D> - 1)) * (kSigned<D> ? 1 : 2);
   constexpr F below = kSigned<D> ? -above : F(0);
   const bool fits = (a >= below) & (a < above);
@@ -61,7 +61,7 @@ template <class D, class F>
     using Through = std::conditional_t<sizeof(D) == 8, s64, s32>;
     result = D(Through(safe));
   } else {
-    // x86 before AVX-512 converts to signed only.
+    // x86 before AVX-512 converts only to signed integers.
     constexpr F half = above / 2;
     const bool is_upper = safe >= half;
     result = D(Signed<D>(is_upper ? safe - half : safe)) ^ (is_upper ? D(1) << (kWidth<D> - 1) : D(0));
@@ -79,7 +79,7 @@ template <class F>
   if (!saturate) return a;
   return a > 0 ? (a < 1 ? a : F(1)) : F(0);
 }
-// Integer to f32 or f64, to nearest.
+// Integer to f32 or f64, rounding to nearest.
 template <class F, class S, bool saturate>
 constexpr F from_integer(S a) {
   return saturated_to(F(a), saturate);

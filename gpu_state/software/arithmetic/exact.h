@@ -1,5 +1,5 @@
-// f64 in directed rounding, by integers: the exact result, or as many of its bits as matter with the last one
-// set if something was cut off, then rounded. Source: PTX ISA 9.0, "Floating Point Instructions".
+// f64 in directed rounding, by integer arithmetic: the exact result, or its significant bits with the last
+// one set if anything was cut off, is then rounded. Source: PTX ISA 9.0, "Floating Point Instructions".
 #pragma once
 
 #include "gpu_state/software/arithmetic/rounding.h"
@@ -17,7 +17,7 @@ struct Exact {
 inline int top_bit(u128 value) {
   return u64(value >> 64) ? 127 - __builtin_clzll(u64(value >> 64)) : 63 - __builtin_clzll(u64(value));
 }
-// To the right, or to the left; a one that falls off at the right stays as the last bit.
+// Shifts right (or left if negative); if a one is shifted out at the right, the last bit is set.
 inline u128 shifted(u128 value, int right) {
   if (right <= 0) return value << -right;
   if (right > 127) return value != 0;
@@ -34,7 +34,7 @@ inline double rounded(const Exact& a) {
   const u64 sign = u64(a.is_negative) << 63;
   if (a.mantissa == 0) return bits<double>(sign);
   const int top = top_bit(a.mantissa);
-  // The result's last bit is worth 2^last.
+  // The result's last bit has the value 2^last.
   const int last = top + a.exponent - 52 > -1074 ? top + a.exponent - 52 : -1074;
   const int right = last - a.exponent;
   u64 kept = u64(shifted(a.mantissa, right - 2));
@@ -45,7 +45,7 @@ inline double rounded(const Exact& a) {
   if (rounding == Rounding::kDown) up = rest && a.is_negative;
   if (rounding == Rounding::kUp) up = rest && !a.is_negative;
   kept += up;
-  // The implicit bit counts as one of the exponent; a carry out of the mantissa does too.
+  // The implicit bit increments the exponent, and so does a carry out of the mantissa.
   const u64 result = kept + (u64(last + 1074) << 52);
   constexpr u64 infinity = u64(0x7ff) << 52;
   if (last > 971 || result >= infinity) {
@@ -60,7 +60,8 @@ inline bool is_finite(double a) { return a - a == 0; }
 inline Exact product(const Exact& a, const Exact& b) {
   return {a.is_negative != b.is_negative, a.exponent + b.exponent, a.mantissa * b.mantissa};
 }
-// Mantissas of at most 106 bits. A zero is -0 of two -0, and rounding down also of two opposite numbers.
+// Mantissas of at most 106 bits. A zero sum is -0 if both operands are -0, and, when rounding down, also if
+// they are opposite.
 template <Rounding rounding>
 inline Exact sum(Exact a, Exact b) {
   if (a.mantissa == 0 && b.mantissa == 0)
@@ -76,7 +77,7 @@ inline Exact sum(Exact a, Exact b) {
   const int left = 125 - top_bit(a.mantissa);
   a.mantissa <<= left;
   a.exponent -= left;
-  // What falls off b is at least 2^20 times smaller than a.
+  // The bits shifted out of b are at least 2^20 times smaller than a.
   b.mantissa = shifted(b.mantissa, a.exponent - b.exponent);
   if (a.is_negative == b.is_negative) {
     a.mantissa += b.mantissa;
@@ -110,7 +111,7 @@ inline Exact root(const Exact& a) {  // not negative
   return {false, (a.exponent - left) / 2, value << 1 | (value * value != square)};
 }
 
-// What is not finite is the same in every rounding.
+// Non-finite results are the same in every rounding mode.
 template <Rounding rounding>
 inline double add_exact(double a, double b) {
   if (!is_finite(a) || !is_finite(b)) return add_f64(a, b);
@@ -144,7 +145,7 @@ template <Rounding rounding>
 inline double root_exact(double a) {
   if (!(a > 0) || !is_finite(a)) return root_f64(a);
   Exact r = root(exact(a));
-  --r.exponent;  // of the bit that says whether something was cut off
+  --r.exponent;  // of the bit that records whether something was cut off
   return rounded<rounding>(r);
 }
 

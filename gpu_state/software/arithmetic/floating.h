@@ -1,10 +1,10 @@
-// f32 and f64 to nearest even, and what PTX adds to IEEE: flushing, saturation, canonical NaN. Directed
-// rounding is exact.h's. Source: PTX ISA 9.0, "Floating Point Instructions". The compiler must neither
-// contract nor assume that there is no NaN, and rounds to nearest.
+// f32 and f64 rounded to nearest even, and PTX's additions to IEEE: flushing, saturation, canonical NaN.
+// exact.h has directed rounding of f64. Source: PTX ISA 9.0, "Floating Point Instructions". The compiler must
+// not contract, must not assume absence of NaN, and rounds to nearest.
 //
-// .ftz: a subnormal operand is read as zero of its sign, and a result that is subnormal after rounding is
-// written so. NaN: f32 gives 0x7fffffff whatever went in; f64 passes on the first operand that is NaN, made
-// quiet, and makes 0xfff8000000000000 where there was none.
+// .ftz: subnormal operands are read as zero of their sign, and results that are subnormal after rounding are
+// written as such a zero. NaN: f32 results are 0x7fffffff; f64 passes on the first NaN operand, made quiet,
+// and otherwise makes 0xfff8000000000000.
 #pragma once
 
 #include "gpu_state/software/arithmetic/target.h"
@@ -23,7 +23,7 @@ template <bool flush>
 [[gnu::always_inline]] constexpr float in(float a) {
   return flush ? flushed(a) : a;
 }
-// To [0, 1]; NaN and -0 become +0.
+// Clamps to [0, 1]; NaN and -0 become +0.
 [[gnu::always_inline]] constexpr float saturated(float a) { return a > 0 ? (a < 1 ? a : 1.0f) : 0.0f; }
 template <bool flush, bool saturate>
 [[gnu::always_inline]] constexpr float out(float a) {
@@ -31,7 +31,7 @@ template <bool flush, bool saturate>
   if (saturate) return saturated(a);
   return bits<float>(a != a ? kNaN32 : bits<u32>(a));
 }
-// f64: `a` and `b` are the operands, in the order in which their NaN is passed on.
+// f64: `a` and `b` are the operands, in the order of their precedence as NaN.
 [[gnu::always_inline]] constexpr double quiet(double a) { return bits<double>(bits<u64>(a) | u64(1) << 51); }
 [[gnu::always_inline]] constexpr double out(double result, double a) {
   return a != a ? quiet(a) : bits<double>(result != result ? kNaN64 : bits<u64>(result));
@@ -49,15 +49,15 @@ template <bool flush, bool saturate>
 #ifdef __FMA__
   return __builtin_fmaf(a, b, c);
 #else
-  // The product is exact in f64. The sum is rounded to odd there, so that rounding it again to f32 cannot go
-  // wrong (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
-  // rounding to odd"). What is not finite is right anyway.
+  // The product is exact in f64. The sum is rounded to odd there, so that the second rounding to f32 is
+  // correct (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
+  // rounding to odd"). Non-finite results need no correction.
   const double product = double(a) * double(b), addend = c;
   const double sum = product + addend;
   const double from_product = sum - addend, from_addend = sum - from_product;
   const double error = (product - from_product) + (addend - from_addend);
   const u64 b64 = bits<u64>(sum);
-  // Away from zero by one unit, or towards it: towards the side on which the exact sum lies.
+  // One unit away from zero or towards it, to the side of the exact sum.
   const bool is_up = (error > 0) == (sum > 0);
   const bool is_inexact = error == error && error != 0 && (b64 & 1) == 0;
   return float(bits<double>(is_inexact ? (is_up ? b64 + 1 : b64 - 1) : b64));
@@ -100,7 +100,7 @@ inline double divide_f64(double a, double b) { return out(a / b, a, b); }
 inline double reciprocal_f64(double a) { return out(1.0 / a, a); }
 inline double root_f64(double a) { return out(__builtin_sqrt(a), a); }
 
-// Of NaN only the sign changes (the document: unspecified).
+// For NaN, only the sign changes (PTX: unspecified).
 template <bool flush>
 constexpr float negate_f32(float a) {
   return bits<float>(bits<u32>(in<flush>(a)) ^ 0x80000000);
@@ -120,11 +120,11 @@ constexpr double copy_sign_f64(double a, double b) {
   return bits<double>((bits<u64>(a) & sign) | (bits<u64>(b) & ~sign));
 }
 
-// One NaN: the other operand, or with .NaN a NaN. -0 is less than +0. U is the type of the bits.
+// With one NaN: the other operand, or with .NaN a NaN. -0 is less than +0. U is the type of the bits.
 template <class U, class T, bool nan, bool greatest>
 [[gnu::always_inline]] constexpr T extreme(T a, T b, T canonical) {
   const bool first = greatest ? a > b : a < b, second = greatest ? a < b : a > b;
-  // Neither is less: equal, of whose bits only the signs may differ, or unordered.
+  // Neither is less: they are equal (only the signs of zeros may differ), or unordered.
   const U tie = greatest ? bits<U>(a) & bits<U>(b) : bits<U>(a) | bits<U>(b);
   const T ordered = first ? a : second ? b : bits<T>(tie);
   if (nan) return (a != a) | (b != b) ? canonical : ordered;

@@ -1,4 +1,4 @@
-// Which elements of a matrix each lane holds in its registers for mma.sync. PTX ISA 9.0, "Matrix
+// The matrix elements that each lane holds in its registers for mma.sync. PTX ISA 9.0, "Matrix
 // multiply-accumulate operation using mma instruction".
 #pragma once
 
@@ -11,8 +11,8 @@ struct Position {
   int row, column;
 };
 
-// For every type: of a register of 32 bits (64 for f64) that holds `packed` elements along K,
-// element j of register r. `rows` is M, 8 or 16.
+// For every type: the position of element j in register r, where a 32-bit register (64 for f64) holds
+// `packed` elements along K. `rows` is M, 8 or 16.
 constexpr Position fragment_a(int rows, int packed, int lane, int r, int j) {
   const int chunk = rows == 16 ? r >> 1 : r;
   return {lane / 4 + (rows == 16 && (r & 1) ? 8 : 0), chunk * 4 * packed + lane % 4 * packed + j};

@@ -1,6 +1,6 @@
-// f16 and bf16: every operation is exact, or rounded to odd, in f64 and then rounded once. A value is its
-// bits in a u16; two of them in a u32. Source: PTX ISA 9.0, "Half Precision Floating Point Instructions".
-// NaN: 0x7fff whatever went in.
+// f16 and bf16: every operation is computed in f64, exactly or rounded to odd, and then rounded once. A value
+// is its bits in a u16; a pair is a u32. Source: PTX ISA 9.0, "Half Precision Floating Point Instructions".
+// NaN results are 0x7fff, whatever the operands.
 #pragma once
 
 #include "gpu_state/software/arithmetic/rounding.h"
@@ -17,7 +17,7 @@ template <>
 template <>
 [[gnu::always_inline]] constexpr float widen<F16>(u16 a) {
   const u32 magnitude = u32(a & 0x7fff) << 13;
-  // Into f32's exponent range; a multiplication also makes subnormals normal.
+  // Shifts into f32's exponent range; the multiplication also normalises subnormals.
   const float finite = bits<float>(magnitude) * 0x1p112f;
   const u32 b = magnitude >= 0x0f800000 ? magnitude | 0x7f800000 : bits<u32>(finite);
   return bits<float>(b | u32(a & 0x8000) << 16);
@@ -32,7 +32,7 @@ template <class F, bool flush>
 [[gnu::always_inline]] constexpr float half_in(u16 a) {
   return widen<F>(flushed_half<F, flush>(a));
 }
-enum class Limit { kNone, kSaturate, kRelu };  // .sat: [0, 1], NaN to 0; .relu: from 0, NaN stays
+enum class Limit { kNone, kSaturate, kRelu };  // .sat: [0, 1], NaN becomes 0; .relu: at least 0, NaN stays
 template <class F, bool flush, Limit limit>
 [[gnu::always_inline]] constexpr u16 half_out(double exact) {
   const u16 result = flushed_half<F, flush>(u16(narrow<F, Rounding::kNearest>(exact)));

@@ -1,6 +1,6 @@
-// Integer arithmetic, logic, shifts and bit fields of PTX. Source: PTX ISA 9.0, "Integer Arithmetic
+// PTX's integer arithmetic, logic, shifts and bit fields. Source: PTX ISA 9.0, "Integer Arithmetic
 // Instructions", "Extended-Precision Integer Arithmetic Instructions", "Logic and Shift Instructions". Where
-// the document leaves a result open, the comment says what devices give.
+// PTX leaves a result open, the comment states what devices return.
 #pragma once
 
 #include "gpu_state/software/arithmetic/target.h"
@@ -18,7 +18,7 @@ constexpr T subtract(T a, T b) {
 }
 template <class T>
 constexpr T multiply_low(T a, T b) {
-  // Of 16 bits the product would be computed in int, which can overflow.
+  // 16-bit products would be computed in int, which can overflow.
   if constexpr (sizeof(T) < 4)
     return T(u32(a) * u32(b));
   else
@@ -32,13 +32,14 @@ template <class T>
 constexpr T multiply_high(T a, T b) {
   return T(multiply_wide(a, b) >> kWidth<T>);
 }
-// The value that fits best into T.
+// Saturates to T.
 template <class T>
 constexpr T clamp(s64 value) {
   return value < s64(kLeast<T>) ? kLeast<T> : value > s64(kMost<T>) ? kMost<T> : T(value);
 }
 
-// 24-bit products: of the 48-bit product the low 32 bits, or bits 16 to 47. What is above bit 23 is ignored.
+// 24-bit products: the low 32 bits of the 48-bit product, or bits 16 to 47. Operand bits above 23 are
+// ignored.
 template <class T>
 constexpr s64 product_24(T a, T b) {
   if constexpr (kSigned<T>)
@@ -55,20 +56,20 @@ constexpr T multiply_24_high(T a, T b) {
   return T(product_24(a, b) >> 16);
 }
 
-// The difference's absolute value, and c more.
+// The absolute difference plus c.
 template <class T>
 constexpr T sum_of_difference(T a, T b, T c) {
   return add<T>(c, a < b ? subtract(b, a) : subtract(a, b));
 }
 
-// By zero: all bits one, as devices give (the document leaves it open); the least by -1: the least.
+// Division by zero: all bits set, as on devices (PTX leaves it open); minimum / -1: the minimum.
 template <class T>
 constexpr T divide(T a, T b) {
   if (b == 0) return T(~T(0));
   if (kSigned<T> && b == T(-1)) return subtract(T(0), a);
   return T(a / b);
 }
-// By zero: the dividend.
+// Remainder by zero: the dividend.
 template <class T>
 constexpr T remainder(T a, T b) {
   if (b == 0) return a;
@@ -89,7 +90,7 @@ constexpr T greatest(T a, T b) {
   return a > b ? a : b;
 }
 
-// Shifts by 32-bit amounts; what exceeds the width is clamped to the width.
+// Shift amounts have 32 bits; amounts beyond the width act like the width.
 template <class T>
 constexpr T shift_left(T a, u32 by) {
   return by >= u32(kWidth<T>) ? T(0) : T(a << by);
@@ -101,7 +102,7 @@ constexpr T shift_right(T a, u32 by) {
   else
     return by >= u32(kWidth<T>) ? T(0) : T(a >> by);
 }
-// Of the pair b:a: its upper word after a left shift, its lower after a right shift.
+// Funnel shift of b:a: the upper word after a left shift, the lower after a right shift.
 template <bool wrap>
 constexpr u32 funnel_left(u32 a, u32 b, u32 by) {
   by = wrap ? by & 31 : by > 32 ? 32 : by;
@@ -138,15 +139,15 @@ template <class T>
 constexpr T reverse_bits(T a) {
   constexpr T all = ~T(0);
   for (int step = kWidth<T> / 2; step > 0; step /= 2) {
-    // Every other group of `step` bits, from the lowest on.
+    // Every other group of `step` bits, starting with the lowest.
     T groups = all;
     for (int wider = kWidth<T> / 2; wider >= step; wider /= 2) groups ^= T(groups << wider);
     a = (a >> step & groups) | ((a & groups) << step);
   }
   return a;
 }
-// The position of the most significant bit that is not the sign; shift_amount: how far it must be shifted to
-// the top. None: all bits one.
+// The position of the most significant bit that differs from the sign; shift_amount: the shift that moves it
+// to the top. None: all bits set.
 template <class T, bool shift_amount>
 constexpr u32 find_bit(T a) {
   const Unsigned<T> value = Unsigned<T>(kSigned<T> && a < 0 ? ~a : a);
@@ -154,8 +155,8 @@ constexpr u32 find_bit(T a) {
   const u32 zeros = leading_zeros(value);
   return shift_amount ? zeros : u32(kWidth<T>) - 1 - zeros;
 }
-// The n-th set bit of the mask from base on, upwards for n > 0, downwards for n < 0; n = 0: base itself if it
-// is set.
+// The position of the n-th set bit of the mask from base on, upwards for n > 0, downwards for n < 0; n = 0:
+// base itself if it is set.
 constexpr u32 find_nth_set(u32 mask, u32 base, s32 n) {
   base &= 31;
   if (n == 0) return mask >> base & 1 ? base : ~u32(0);
@@ -166,8 +167,7 @@ constexpr u32 find_nth_set(u32 mask, u32 base, s32 n) {
     if ((mask >> at & 1) && --left == 0) return u32(at);
   return ~u32(0);
 }
-// Only the low eight bits of position and length count. Beyond the top, a signed field is filled with its
-// sign.
+// Position and length are taken modulo 256. Beyond the top, a signed field is filled with its sign.
 template <class T>
 constexpr T extract_field(T a, u32 position, u32 length) {
   position &= 255;
@@ -197,7 +197,7 @@ constexpr u32 bit_mask(u32 position, u32 length) {
   if (position > 31 || length == 0) return 0;
   return (length > 31 ? ~u32(0) : (u32(1) << length) - 1) << position;
 }
-// Keeps the low `length` bits and extends them by sign or zero.
+// Keeps the low `length` bits, sign- or zero-extended.
 template <class T, bool wrap>
 constexpr T extend(T a, u32 length) {
   if (wrap) length &= 31;
@@ -219,7 +219,7 @@ constexpr u32 dot_2(u32 a, u32 b, u32 c) {
   return c;
 }
 
-// Bytes of b:a picked by nibbles; a nibble's top bit spreads the byte's sign instead.
+// Selects bytes of b:a by nibbles; a nibble's top bit replicates the byte's sign instead.
 constexpr u32 permute(u32 a, u32 b, u32 control) {
   const u64 bytes = u64(b) << 32 | a;
   u32 result = 0;
@@ -253,8 +253,8 @@ constexpr Both<T, Carry> add_carry(T a, T b, bool carry) {
   const T partial = T(a + b), sum = T(partial + carry);
   return {sum, {bool((partial < a) | (sum < partial))}};
 }
-// The carry flag of a subtraction is that of a + ~b + 1, so set where it does not borrow. PTX calls it
-// "borrow", but nvcc's own code for 128-bit divisions adds it up (sub.cc … addc) as that.
+// The carry flag of a subtraction is that of a + ~b + 1, so it is set if there is no borrow. PTX calls it
+// "borrow", but nvcc's code for 128-bit divisions (sub.cc … addc) relies on this meaning.
 template <class T>
 constexpr Both<T, Carry> subtract_carry(T a, T b, bool carry) {
   return add_carry(a, T(~b), carry);

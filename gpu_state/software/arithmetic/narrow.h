@@ -10,7 +10,7 @@ inline namespace CROPDL_TARGET {
 
 enum class Bound { kNone, kSaturate, kRelu, kFinite, kReluFinite };
 
-// The destination's bits of an exact value. F is F16, BF16 or TF32; Bits the register.
+// The destination's bits for an exact value. F is F16, BF16 or TF32; Bits is the register's type.
 template <class Bits, class F, Rounding rounding, Bound bound>
 [[gnu::always_inline]] constexpr Bits narrowed(double exact) {
   constexpr bool finite = bound == Bound::kFinite || bound == Bound::kReluFinite;
@@ -64,7 +64,7 @@ inline u16 half_from_same(u16 a) {
   return narrowed<u16, F, Rounding::kNearest, bound>(half_in<F, flush>(a));
 }
 
-// Two values of eight bits, always finite.
+// Two 8-bit values, always finite.
 template <class F, Bound bound>
 inline u16 bytes_from_f32(float a, float b) {
   return u16(narrowed<u16, F, Rounding::kNearest, bound>(a) << 8 |
@@ -78,10 +78,10 @@ template <class F>
 constexpr u16 half_from_byte(u32 a) {
   const u32 magnitude = a & 0x7f, sign = (a & 0x80) << 8;
   if (magnitude == 0x7f || (F::has_infinity && magnitude > F::infinity)) return u16(F16::nan);
-  if constexpr (F::exponent == 5) return u16(sign | magnitude << 8);  // f16's exponent
+  if constexpr (F::exponent == 5) return u16(sign | magnitude << 8);  // the exponent of f16
   const u32 exponent = magnitude >> F::mantissa, fraction = magnitude & ((1 << F::mantissa) - 1);
   const double value = exponent ? double(fraction + (1 << F::mantissa)) : double(fraction) * 2;
-  // 2^(exponent - bias - mantissa), of which a subnormal's 2 above is a part.
+  // 2^(exponent - bias - mantissa), the unit of the subnormal above.
   const double scale = bits<double>(u64(1023 + int(exponent) - F::bias - F::mantissa) << 52);
   return u16(sign | narrow<F16, Rounding::kNearest>(value * scale));
 }
@@ -108,7 +108,8 @@ template <class S, Rounding rounding, bool saturate>
 constexpr double f64_from_integer_directed(S a) {
   double nearest = double(a);
   if constexpr (sizeof(S) == 8) {
-    // The nearest is one too high or too low if it lies on the wrong side; both are integers below 2^65.
+    // If rounding to nearest went to the wrong side, it is one unit too high or too low; both are integers
+    // below 2^65.
     const s128 exact = a, got = s128(nearest);
     const bool is_negative = exact < 0;
     const bool too_high = got > exact, too_low = got < exact;

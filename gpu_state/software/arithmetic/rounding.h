@@ -1,7 +1,7 @@
-// Rounding of an exact value to a format of fewer bits, in each of PTX's ways, and f32 arithmetic in directed
-// rounding. An f64 is what carries the exact value: products of two f32, and everything that fewer bits hold,
-// are exact in it; sums, quotients and roots are rounded to odd (the last bit is set when something was cut
-// off), after which a second rounding to at most 51 bits is right in every mode (Boldo and Melquiond).
+// Rounds an exact value to a format of fewer bits in each of PTX's modes; f32 arithmetic in directed
+// rounding. The exact value is held in an f64: products of two f32, and all values of smaller formats, are
+// exact in it; sums, quotients and roots are rounded to odd (the last bit is set if something was cut off),
+// after which a second rounding to at most 51 bits is correct in every mode (Boldo and Melquiond).
 #pragma once
 
 #include "gpu_state/software/arithmetic/floating.h"
@@ -11,13 +11,13 @@ inline namespace CROPDL_TARGET {
 
 enum class Rounding { kNearest, kZero, kDown, kUp, kAway };  // .rn .rz .rm .rp; .rna: nearest, ties away
 
-// Sign, exponent and mantissa in as many bits as they need, the mantissa's lowest bits `padding` zeros.
+// Sign, exponent and mantissa, stored with `padding` zero bits below the mantissa.
 template <int exponent_, int mantissa_, u64 not_a_number, bool infinite = true, int padding_ = 0>
 struct Format {
   static constexpr int exponent = exponent_, mantissa = mantissa_, padding = padding_;
   static constexpr int bias = (1 << (exponent - 1)) - 1;
   static constexpr u64 sign = u64(1) << (exponent + mantissa);
-  static constexpr u64 nan = not_a_number;  // canonical; with the padding
+  static constexpr u64 nan = not_a_number;  // canonical; includes the padding
   static constexpr u64 infinity = ((u64(1) << exponent) - 1) << mantissa;
   static constexpr u64 greatest = infinite ? infinity - 1 : sign - 2;  // finite
   static constexpr bool has_infinity = infinite;
@@ -30,7 +30,7 @@ using E4M3 = Format<4, 3, 0x7f, false>;
 using E5M2 = Format<5, 2, 0x7f>;
 using F64High = Format<11, 20, 0x7fffffff>;  // the upper half of an f64
 
-// finite: what overflows (and infinity) becomes the greatest finite value, as .satfinite says.
+// finite: overflow (and infinity) becomes the greatest finite value, as with .satfinite.
 template <class F, Rounding rounding, bool finite = false>
 [[gnu::always_inline]] constexpr u64 narrow(double value) {
   const u64 b = bits<u64>(value);
@@ -40,7 +40,7 @@ template <class F, Rounding rounding, bool finite = false>
   const u64 fraction = magnitude & ((u64(1) << 52) - 1);
   const int scale = exponent - 1023 + F::bias;  // the result's exponent field, if above 0
   const bool is_normal = scale >= 1;
-  // The result's bits with 52 - mantissa bits too many, or the mantissa alone where it is subnormal.
+  // The result's bits with 52 - mantissa extra bits; for subnormals, the mantissa alone.
   const u64 wide = is_normal ? u64(scale) << 52 | fraction : (exponent ? fraction | u64(1) << 52 : fraction);
   const int cut = 52 - F::mantissa + (is_normal ? 0 : 1 - scale);
   const int shift = cut > 63 ? 63 : cut;
@@ -84,7 +84,7 @@ template <Rounding rounding = Rounding::kNearest>
   const double from_a = sum - b, from_b = sum - from_a;
   const double error = (a - from_a) + (b - from_b);
   const u64 s = bits<u64>(sum);
-  // One unit away from zero or towards it: to the side on which the exact sum lies.
+  // One unit away from zero or towards it, to the side of the exact sum.
   const bool is_away = (error > 0) == (sum > 0);
   const bool is_inexact = ((error > 0) | (error < 0)) & !(s & 1);
   const double odd = bits<double>(is_inexact ? (is_away ? s + 1 : s - 1) : s);
@@ -92,7 +92,7 @@ template <Rounding rounding = Rounding::kNearest>
   const bool opposite = (bits<u64>(a) ^ bits<u64>(b)) >> 63;
   return (sum == 0) & opposite ? -0.0 : odd;
 }
-// `error` has the sign of what the exact value exceeds `value` by.
+// `error` has the sign of (exact value - `value`).
 [[gnu::always_inline]] constexpr double odd(double value, double error) {
   const u64 v = bits<u64>(value);
   const bool is_away = (error > 0) == (value > 0);
@@ -146,13 +146,13 @@ inline float root_directed(float a) {
   return f32_of<rounding, flush, false>(odd_root(in<flush>(a)));
 }
 
-// An integer as an f64 that is right for a second rounding to 51 bits or fewer.
+// An integer as an f64 from which a second rounding to at most 51 bits is correct.
 template <class S>
 [[gnu::always_inline]] constexpr double odd_integer(S a) {
   if constexpr (sizeof(S) < 8) {
     return double(a);
   } else {
-    // Above 53 bits, the last eleven count only as whether they are zero.
+    // Beyond 53 bits, only whether the last eleven bits are zero matters.
     const bool is_negative = kSigned<S> && a < 0;
     const u64 magnitude = is_negative ? u64(0) - u64(a) : u64(a);
     const u64 upper = magnitude >> 11 | ((magnitude & 0x7ff) != 0);

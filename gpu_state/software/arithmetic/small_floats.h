@@ -1,7 +1,6 @@
-// Floating point formats of 8 and 16 bits as bits: decoded exactly into a double, encoded from one with one
-// rounding to nearest even. A product of two of them is exact in a double, and so is a sum, unless bf16's
-// exponents are so far apart that the smaller is nowhere near half a unit of the larger's last place; then it
-// does not decide the rounding. Any thread; pure.
+// Floating point formats of 8 and 16 bits: decoded exactly into a double, encoded from one by a single
+// rounding to nearest even. A product of two values is exact in a double. So is a sum, unless bf16's
+// exponents are so far apart that the smaller value cannot affect the rounding. Any thread; pure.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +15,7 @@ struct SmallFloat {
   static constexpr int kBias = (1 << (kExponent - 1)) - 1;
   static constexpr Bits kSign = static_cast<Bits>(1u << (kExponent + kMantissa));
   static constexpr Bits kTop = static_cast<Bits>(((1u << kExponent) - 1) << kMantissa);  // exponent all ones
-  // E4M3 has no infinities: the largest exponent is an ordinary one, but for all ones, the NaN.
+  // E4M3 has no infinities: the largest exponent is ordinary, except that all ones are NaN.
   static constexpr Bits kNan = static_cast<Bits>(kSign - 1);
   static constexpr Bits kLargest = kHasInfinity ? static_cast<Bits>(kTop - 1) : static_cast<Bits>(kNan - 1);
 
@@ -48,7 +47,7 @@ struct SmallFloat {
                        : std::nearbyint(std::ldexp(value, -last));  // the rounding mode is to nearest even
     if (std::ldexp(units, last) > decode(kLargest))
       return static_cast<Bits>(sign | (kHasInfinity ? kTop : kNan));
-    // Units from 2^mantissa on carry into the exponent, which is just what is wanted.
+    // Units from 2^mantissa on carry into the exponent, as they should.
     auto whole = static_cast<uint32_t>(units);
     uint32_t steps = static_cast<uint32_t>(last - (1 - kBias - kMantissa));
     return static_cast<Bits>(sign | (whole + (steps << kMantissa)));

@@ -1,7 +1,7 @@
-// What every file of arithmetic/ begins with. The functions here are pure, total (every bit pattern has a
-// result, nothing traps) and the same on every processor, and small enough that a loop over 32 lanes of them
-// becomes vector code. So they are compiled several times, for several instruction sets, each time in a
-// namespace of its own (CROPDL_TARGET): no linker may then take one target's copy for another's.
+// Included first by every file of arithmetic/. The functions here are pure, total (every bit pattern has a
+// result, nothing traps), give the same results on every processor, and are small enough that a loop over 32
+// lanes becomes vector code. They are compiled for several instruction sets, each time in a namespace of its
+// own (CROPDL_TARGET), so that the linker cannot mix the copies.
 #pragma once
 
 #include <cstddef>
@@ -99,7 +99,7 @@ constexpr T kMost = kSigned<T> ? T(Unsigned<T>(~Unsigned<T>(0)) >> 1) : T(~Unsig
 template <class T>
 constexpr T kLeast = kSigned<T> ? T(Unsigned<T>(1) << (kWidth<T> - 1)) : T(0);
 
-// Results of instructions that write two registers, and what carries between words.
+// Results of instructions that write two registers, such as the carry between words.
 template <class A, class B>
 struct Both {
   A first;

@@ -1,5 +1,5 @@
-// Video instructions on bytes and halves of registers. Source: PTX ISA 9.0, "Video Instructions". Lanes'
-// values are computed in 64 bits; `W` is the width of one.
+// Video instructions on bytes and halves of registers. Source: PTX ISA 9.0, "Video Instructions". Each part
+// is computed in 64 bits; `W` is the width of a part.
 #pragma once
 
 #include "gpu_state/software/arithmetic/integer.h"
@@ -43,8 +43,8 @@ constexpr s64 bounded(s64 value) {
   constexpr s64 least_value = is_signed ? -(s64(1) << (width - 1)) : 0;
   return value > most ? most : value < least_value ? least_value : value;
 }
-// vadd, vadd2, vadd4 …: without a second operation the parts that the mask names (all, or those of the
-// default) are written, with .add they are summed with c.
+// vadd, vadd2, vadd4 …: without a second operation, writes the parts in the mask (all, or the default); with
+// .add, sums them with c.
 template <int width, Video what, bool to_signed, bool a_signed, bool b_signed, bool saturate, bool sum>
 constexpr u32 video_parts(u32 a, u32 b, u32 c) {
   constexpr u32 mask = width == 32 ? ~u32(0) : (u32(1) << (width % 32)) - 1;

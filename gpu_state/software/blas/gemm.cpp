@@ -1,4 +1,4 @@
-// cublas<t>gemm, gemmEx and their batches. Source of arguments and refusals: cuBLAS documentation,
+// cublas<t>gemm, gemmEx and their batched forms. Source of arguments and errors: cuBLAS documentation,
 // "cublas<t>gemm()" and "cublasGemmEx()".
 #include <cuda_fp16.h>
 
@@ -65,7 +65,7 @@ cublasStatus_t product(cublasHandle_t handle, const char* name, cublasOperation_
   p.d_type = c_type;
   p.d_leading = ldc;
   p.scale_type = scale_type;
-  if (!is_built(p) || is_eight_bit_float(a_type)) {  // only cuBLASLt multiplies those
+  if (!is_built(p) || is_eight_bit_float(a_type)) {  // only cuBLASLt multiplies these
     settings::say_not_built(std::string(name) + " of these types");
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }

@@ -65,11 +65,11 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Waits for the handle's work, as cublasDestroy does on a device (it frees memory).
+// Waits for the handle's work, as NVIDIA's cublasDestroy does (it frees memory).
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   if (cublasStatus_t status = check(handle)) return status;
   CUcontext before;
-  cublasStatus_t status = CUBLAS_STATUS_NOT_INITIALIZED;  // its context is gone, and its work with it
+  cublasStatus_t status = CUBLAS_STATUS_NOT_INITIALIZED;  // its context was destroyed together with its work
   if (cuCtxPushCurrent(handle->context) == CUDA_SUCCESS) {
     status = status_of(cuCtxSynchronize());
     cuCtxPopCurrent(&before);
@@ -92,7 +92,7 @@ cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
 
 size_t cublasGetCudartVersion() { return CUDA_VERSION; }
 
-// No function of the software device needs any.
+// The software GPU's functions need no workspace.
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void*, size_t) { return check(handle); }
 
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
@@ -129,7 +129,7 @@ cublasStatus_t cublasGetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t* 
   return get(handle, mode, &cublasContext::atomics_mode);
 }
 
-// All that a mode allows is to compute less exactly, which is never done here.
+// Math modes only allow less exact results, which are never computed here.
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
   if (cublasStatus_t status = check(handle)) return status;
   switch (mode & ~CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) {

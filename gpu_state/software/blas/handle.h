@@ -1,6 +1,5 @@
-// cublasHandle_t, and how a function of cuBLAS becomes work of its stream. The host's side; any thread,
-// though a handle must not be changed by one thread while another uses it (cuBLAS documentation, "Thread
-// Safety").
+// cublasHandle_t, and how cuBLAS functions become work of its stream. Host side. Any thread, but no thread
+// may change a handle while another uses it (cuBLAS documentation, "Thread Safety").
 #pragma once
 
 #include <cublas_v2.h>
@@ -17,7 +16,7 @@
 #include "gpu_state/software/device/library_work.h"
 
 struct cublasContext {
-  CUcontext context = nullptr;  // that it was made in
+  CUcontext context = nullptr;  // in which it was made
   CUstream stream = nullptr;
   cublasPointerMode_t pointer_mode = CUBLAS_POINTER_MODE_HOST;
   cublasAtomicsMode_t atomics_mode = CUBLAS_ATOMICS_NOT_ALLOWED;
@@ -27,22 +26,22 @@ struct cublasContext {
 
 namespace cropdl::blas {
 
-// The calling thread's context; as with the runtime, a thread without one gets the first device's. Null:
-// there is no device.
+// The calling thread's context; as with the runtime, a thread without one gets the first device's. Null: no
+// device.
 CUcontext current_context();
 
-// Whether the handle lives: else CUBLAS_STATUS_NOT_INITIALIZED.
+// Whether the handle is valid; otherwise CUBLAS_STATUS_NOT_INITIALIZED.
 cublasStatus_t check(cublasHandle_t handle);
-// Whether the calling thread is in the handle's context: else CUBLAS_STATUS_EXECUTION_FAILED, as on a device
-// (cuBLAS documentation, "cuBLAS Context": the device must stay the same).
+// Whether the calling thread is in the handle's context; otherwise CUBLAS_STATUS_EXECUTION_FAILED, as on a
+// device (cuBLAS documentation, "cuBLAS Context": the device must stay the same).
 cublasStatus_t check_context(cublasHandle_t handle);
 cublasStatus_t status_of(CUresult result);
 const char* name_of(cublasStatus_t status);  // CUBLAS_STATUS_…
-const char* text_of(cublasStatus_t status);  // for people
-// cuBLAS's version, part by part: cuBLASLt's is the same.
+const char* text_of(cublasStatus_t status);  // for users
+// The parts of cuBLAS's version, which is also cuBLASLt's.
 cublasStatus_t property_of_version(libraryPropertyType type, int* value);
 
-// Runs work() in stream order; it returns a CUresult, and touches memory only after it has checked it.
+// Runs work() in stream order. It returns a CUresult, and checks memory before it accesses it.
 template <class F>
 cublasStatus_t enqueue(CUstream stream, const char* name, F work) {
   auto* kept = new F(std::move(work));
@@ -53,7 +52,8 @@ cublasStatus_t enqueue(CUstream stream, const char* name, F work) {
   return status_of(result);
 }
 
-// Sizes that no address space holds are those of memory that is not there; see must_be() for the throw.
+// Sizes beyond any address space saturate, so that they fail like inaccessible memory; see must_be() for the
+// exception.
 inline size_t product_of_sizes(size_t a, size_t b) {
   size_t product;
   if (__builtin_mul_overflow(a, b, &product)) throw CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -65,7 +65,7 @@ inline size_t sum_of_sizes(size_t a, size_t b) {
   return sum;
 }
 
-// What a vector or matrix of elements takes up; nothing when it is empty.
+// The size in memory of a vector or matrix; 0 if empty.
 inline size_t elements_of_vector(int64_t n, int64_t step) {
   if (n <= 0) return 0;
   size_t distance = step < 0 ? -static_cast<size_t>(step) : static_cast<size_t>(step);
@@ -77,16 +77,15 @@ inline size_t elements_of_matrix(int64_t rows, int64_t columns, int64_t leading)
                       static_cast<size_t>(rows));
 }
 
-// Matrix i of a batch. Addresses wrap around, as a device's do: what lies there is checked before it is
-// touched.
+// Matrix i of a batch. Addresses wrap around, as on a device: memory is checked before access.
 template <class T>
 T* of_batch(T* first, int64_t i, int64_t stride, size_t size_of_element) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(first) +
                               static_cast<uintptr_t>(i) * static_cast<uintptr_t>(stride) * size_of_element);
 }
 
-// Whether memory may be touched; throws what is wrong, which enqueue_guarded() catches: a work has many such
-// checks and one answer.
+// Checks that memory is accessible; throws the error, which enqueue_guarded() catches, so that many checks
+// give one result.
 inline void must_be(const void* pointer, size_t bytes, bool writable) {
   if (!bytes) return;
   CUresult result = cropdl_software_gpu_check(reinterpret_cast<CUdeviceptr>(pointer), bytes, writable);
@@ -109,7 +108,7 @@ cublasStatus_t enqueue_guarded(CUstream stream, const char* name, F work) {
       return CUDA_SUCCESS;
     } catch (CUresult wrong) {
       return wrong;
-    } catch (const std::bad_alloc&) {  // of what is widened or written out on the host
+    } catch (const std::bad_alloc&) {  // from memory for widened or written-out matrices
       return CUDA_ERROR_OUT_OF_MEMORY;
     } catch (const std::length_error&) {
       return CUDA_ERROR_OUT_OF_MEMORY;
@@ -192,6 +191,6 @@ T conjugate(T value) {
 
 }  // namespace cropdl::blas
 
-// Each function is there for int and, with _64 behind its name, for int64_t.
+// Each function exists for int and, with the suffix _64, for int64_t.
 #define CROPDL_WITH_BOTH_INTEGERS(FUNCTION, ...) \
   FUNCTION(int, , __VA_ARGS__) FUNCTION(int64_t, _64, __VA_ARGS__)

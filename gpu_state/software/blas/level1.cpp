@@ -1,6 +1,5 @@
-// Vectors: sums run from the first element to the last, in the type of the elements (of nrm2 in double,
-// rounded at the end). Source of arguments and refusals: cuBLAS documentation, "cuBLAS Level-1 Function
-// Reference".
+// Vectors: sums run from the first element to the last, in the type of the elements (nrm2 in double, rounded
+// at the end). Source of arguments and errors: cuBLAS documentation, "cuBLAS Level-1 Function Reference".
 #include <cmath>
 #include <type_traits>
 
@@ -20,7 +19,7 @@ struct RealOf<std::complex<T>> {
 template <class T>
 using Real = typename RealOf<T>::type;
 
-// Element i of a BLAS vector: with a negative step it begins at its end.
+// Element i of a BLAS vector; with a negative step it starts at the end.
 template <class T>
 struct Elements {
   Elements(T* pointer, int64_t n, int64_t step)
@@ -107,7 +106,7 @@ cublasStatus_t nrm2(cublasHandle_t handle, int64_t n, const T* x, int64_t incx, 
   return with_result(handle, "cublasNrm2", result, [=]() -> Real<T> {
     if (n <= 0 || incx <= 0) return 0;
     may_read(x, elements_of_vector(n, incx));
-    long double sum = 0;  // its exponents hold the square of any double
+    long double sum = 0;  // large enough exponents for the square of any double
     for (int64_t i = 0; i < n; i++) sum += std::norm(std::complex<long double>(x[i * incx]));
     return static_cast<Real<T>>(std::sqrt(sum));
   });
@@ -133,7 +132,7 @@ cublasStatus_t asum(cublasHandle_t handle, int64_t n, const T* x, int64_t incx, 
   });
 }
 
-// Counted from 1; 0 for an empty vector; the first of equals.
+// Counts from 1; 0 for an empty vector; the first of equal elements.
 template <bool kLargest, class T, class I>
 cublasStatus_t extreme(cublasHandle_t handle, int64_t n, const T* x, int64_t incx, I* result) {
   if (cublasStatus_t status = check(handle)) return status;

@@ -1,5 +1,5 @@
-// Matrix and vector: sums run over the columns (or rows) in their order, in the type of the elements. Source:
-// cuBLAS documentation, "cuBLAS Level-2 Function Reference".
+// Matrix and vector: sums run over columns (or rows) in order, in the type of the elements. Source: cuBLAS
+// documentation, "cuBLAS Level-2 Function Reference".
 #include <algorithm>
 
 #include "gpu_state/software/blas/handle.h"
@@ -62,7 +62,7 @@ cublasStatus_t ger(cublasHandle_t handle, int64_t m, int64_t n, const T* alpha, 
   });
 }
 
-// y = alpha A x + beta y, of A's stored half; kHermitian: the other half is its conjugate.
+// y = alpha A x + beta y, from A's stored half; kHermitian: the other half is its conjugate.
 template <bool kHermitian, class T>
 cublasStatus_t symv(cublasHandle_t handle, cublasFillMode_t uplo, int64_t n, const T* alpha, const T* a,
                     int64_t lda, const T* x, int64_t incx, const T* beta, T* y, int64_t incy) {
@@ -93,7 +93,7 @@ cublasStatus_t symv(cublasHandle_t handle, cublasFillMode_t uplo, int64_t n, con
   });
 }
 
-// x = op(A) x, or (kSolves) the x of op(A) x = b.
+// x = op(A) x, or (kSolves) solves op(A) x = b.
 template <bool kSolves, class T>
 cublasStatus_t triangular(cublasHandle_t handle, cublasFillMode_t uplo, cublasOperation_t is,
                           cublasDiagType_t diagonal, int64_t n, const T* a, int64_t lda, T* x, int64_t incx) {
@@ -110,7 +110,7 @@ cublasStatus_t triangular(cublasHandle_t handle, cublasFillMode_t uplo, cublasOp
       return is == CUBLAS_OP_C ? conjugate(a[row * lda + column]) : a[row * lda + column];
     };
     bool lower = (uplo == CUBLAS_FILL_MODE_LOWER) == (is == CUBLAS_OP_N);  // of op(A)
-    bool downwards = kSolves == lower;  // so that what is still needed is not overwritten
+    bool downwards = kSolves == lower;  // so that values still needed are not overwritten
     for (int64_t i = 0; i < n; i++) {
       int64_t row = downwards ? i : n - 1 - i;
       T value = v[row * incx];
@@ -125,7 +125,7 @@ cublasStatus_t triangular(cublasHandle_t handle, cublasFillMode_t uplo, cublasOp
   });
 }
 
-// A += alpha x x^T (kHermitian: x^H, real alpha), of the stored half.
+// A += alpha x x^T (kHermitian: x^H, real alpha), in the stored half.
 template <bool kHermitian, class T, class S>
 cublasStatus_t syr(cublasHandle_t handle, cublasFillMode_t uplo, int64_t n, const S* alpha, const T* x,
                    int64_t incx, T* a, int64_t lda) {

@@ -1,4 +1,4 @@
-// Symmetric, Hermitian and triangular matrices: the whole matrix is written out and multiplied by OpenBLAS;
+// Symmetric, Hermitian and triangular matrices: the full matrix is written out and multiplied by OpenBLAS;
 // systems of equations are solved row by row. Source: cuBLAS documentation, "cuBLAS Level-3 Function
 // Reference".
 #include <algorithm>
@@ -57,8 +57,8 @@ cublasStatus_t symm(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode
   });
 }
 
-// The stored half of C = alpha op(A) op(A)' + beta C, or, of two, of C = alpha op(A) op(B)' + conj(alpha)
-// op(B) op(A)' + beta C; of one, B is A.
+// The stored half of C = alpha op(A) op(A)' + beta C; with kOfTwo, of C = alpha op(A) op(B)' + conj(alpha)
+// op(B) op(A)' + beta C. Otherwise B is A.
 template <bool kHermitian, bool kOfTwo, class T, class A, class S>
 cublasStatus_t rank_k(cublasHandle_t handle, const char* name, cublasFillMode_t uplo, cublasOperation_t is,
                       int64_t n, int64_t k, const A* alpha, const T* a, int64_t lda, const T* b, int64_t ldb,
@@ -152,7 +152,7 @@ cublasStatus_t trmm(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode
   });
 }
 
-// The X of op(A) X = alpha B, or X op(A) = alpha B, in B's place.
+// Solves op(A) X = alpha B, or X op(A) = alpha B; X replaces B.
 template <class T>
 void solve(cublasSideMode_t side, cublasFillMode_t uplo, cublasOperation_t is, cublasDiagType_t diagonal,
            int64_t m, int64_t n, T alpha, const T* a, int64_t lda, T* b, int64_t ldb) {

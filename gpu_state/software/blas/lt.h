@@ -1,6 +1,6 @@
-// What cuBLASLt's descriptors hold. They lie in the caller's memory or in what …Create() gave; a word at
-// their beginning tells one kind from another, and from what was destroyed. Sizes of attributes: cublasLt.h.
-// The host's side; any thread, though a descriptor must not be changed by one thread while another uses it.
+// cuBLASLt's descriptors. They are in the caller's memory or in memory from …Create(); their first word
+// identifies the kind, and changes when they are destroyed. Sizes of attributes: cublasLt.h. Host side.
+// Any thread, but no thread may change a descriptor while another uses it.
 #pragma once
 
 #include <cublasLt.h>
@@ -17,7 +17,7 @@ struct Layout {
   uint64_t kind = kKind;
   uint64_t rows = 0, columns = 0;
   int64_t leading = 0;
-  int64_t stride = 0;  // between the matrices of a batch, elements
+  int64_t stride = 0;  // between the matrices of a batch, in elements
   int64_t plane = 0;
   int32_t order = CUBLASLT_ORDER_COL;
   int32_t batch = 1;
@@ -67,10 +67,11 @@ struct Transform {
 struct Algorithm {
   static constexpr uint64_t kKind = 0x6f67'6c61'6d6d'746c;
   uint64_t kind = kKind;
-  uint32_t configuration[9] = {0, 0, 1};  // by cublasLtMatmulAlgoConfigAttributes_t; 1: not split in K
+  // indexed by cublasLtMatmulAlgoConfigAttributes_t; 1: not split in K
+  uint32_t configuration[9] = {0, 0, 1};
 };
 
-// The descriptor behind a handle; null: it is none of this kind.
+// The descriptor of a handle; null: not of this kind.
 template <class T, class Handle>
 const T* descriptor(const Handle* handle) {
   static_assert(sizeof(T) <= sizeof(*handle));
@@ -91,16 +92,16 @@ cublasStatus_t set(void* descriptor, std::span<const Attribute> known, int name,
 cublasStatus_t get(const void* descriptor, std::span<const Attribute> known, int name, void* into,
                    size_t size, size_t* written);
 
-// Whether the handle lives, be it one of cuBLASLt or of cuBLAS, which may stand for it (cuBLAS documentation,
-// "cublasLtHandle_t"): else CUBLAS_STATUS_NOT_INITIALIZED.
+// Whether the handle is valid, as a cuBLASLt handle or a cuBLAS handle, which is accepted too (cuBLAS
+// documentation, "cublasLtHandle_t"); otherwise CUBLAS_STATUS_NOT_INITIALIZED.
 cublasStatus_t check(cublasLtHandle_t handle);
 
-// Whether matmul() takes this, all but the pointers: SUCCESS, or INVALID_VALUE, or NOT_SUPPORTED, which says
-// what.
+// Whether matmul() supports this, apart from the pointers: SUCCESS, INVALID_VALUE, or NOT_SUPPORTED with a
+// message that says what.
 cublasStatus_t can_multiply(const Operation& operation, const Layout& a, const Layout& b, const Layout& c,
                             const Layout& d);
 cublasStatus_t can_run(const Algorithm& algorithm);
 
-cublasStatus_t refuse(const char* what);  // NOT_SUPPORTED, said once
+cublasStatus_t refuse(const char* what);  // NOT_SUPPORTED, printed once
 
 }  // namespace cropdl::blas::lt

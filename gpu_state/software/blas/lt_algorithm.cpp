@@ -1,4 +1,4 @@
-// The one algorithm there is, number 0: it needs no workspace and has nothing to configure.
+// The only algorithm, number 0: it needs no workspace and has no settings.
 #include "gpu_state/software/blas/lt.h"
 #include "gpu_state/software/blas/product.h"
 
@@ -151,7 +151,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
 cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algorithm,
                                                     cublasLtMatmulAlgoConfigAttributes_t name,
                                                     const void* from, size_t size) {
-  if (name == CUBLASLT_ALGO_CONFIG_ID) return CUBLAS_STATUS_INVALID_VALUE;  // it is read only
+  if (name == CUBLASLT_ALGO_CONFIG_ID) return CUBLAS_STATUS_INVALID_VALUE;  // read-only
   return set(descriptor<Algorithm>(algorithm), kConfiguration, name, from, size);
 }
 
@@ -165,7 +165,7 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* alg
                                                  cublasLtMatmulAlgoCapAttributes_t name, void* into,
                                                  size_t size, size_t* written) {
   if (!descriptor<Algorithm>(algorithm)) return CUBLAS_STATUS_INVALID_VALUE;
-  // Lists of what can be chosen, here nothing: one entry, "undefined", says so.
+  // Capability lists: the single entry "undefined" means that there is no choice.
   if (name == CUBLASLT_ALGO_CAP_TILE_IDS || name == CUBLASLT_ALGO_CAP_STAGES_IDS) {
     if (size ? !into || size % sizeof(uint32_t) : !written) return CUBLAS_STATUS_INVALID_VALUE;
     if (size) std::memset(into, 0, sizeof(uint32_t));

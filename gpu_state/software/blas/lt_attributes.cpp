@@ -1,4 +1,4 @@
-// The descriptors' making and their attributes.
+// Creation of descriptors, and their attributes.
 #include "gpu_state/software/blas/lt.h"
 
 namespace cropdl::blas::lt {
@@ -156,7 +156,7 @@ const Attribute kOfTransform[] = {
 
 using namespace cropdl::blas::lt;  // NOLINT
 
-// What is the same for every kind of descriptor; `Kind` is its word in the functions' names.
+// Functions that every kind of descriptor has; `Kind` is its word in the functions' names.
 #define DESCRIPTOR(Kind, T, attributes, Names)                                                         \
   cublasStatus_t cublasLt##Kind##Destroy(cublasLt##Kind##_t handle) { return destroy<T>(handle); }     \
   cublasStatus_t cublasLt##Kind##SetAttribute(cublasLt##Kind##_t handle, Names name, const void* from, \

@@ -8,7 +8,7 @@
 namespace cropdl::blas::lt {
 namespace {
 
-// cuBLAS documentation, cublasLtEpilogue_t: GELU by its approximation with tanh.
+// cuBLAS documentation, cublasLtEpilogue_t: GELU in its tanh approximation.
 constexpr float kFactor = 0.7978845608028654f, kCubic = 0.044715f;
 
 float gelu(float x) { return 0.5f * x * (1 + std::tanh(kFactor * (x + kCubic * x * x * x))); }

@@ -1,4 +1,4 @@
-// cublasLtHandle_t, the library's facts, and its log, which is never written.
+// cublasLtHandle_t, queries about the library, and its log, which is never written.
 #include <dlfcn.h>
 
 #include <mutex>
@@ -24,7 +24,7 @@ std::set<cublasLtHandle_t>& live() {
   return *kept;
 }
 
-// Asked through cuBLAS's own function, if the process has cuBLAS.
+// Asks cuBLAS's own function, if the process has loaded cuBLAS.
 bool is_of_cublas(cublasLtHandle_t handle) {
   void* library = dlopen("libcublas.so.13", RTLD_NOLOAD | RTLD_LAZY);
   if (!library) return false;

@@ -1,4 +1,4 @@
-// cublasLtMatmul. What must agree with what: cuBLAS documentation, "cublasLtMatmul()".
+// cublasLtMatmul. Source of its constraints: cuBLAS documentation, "cublasLtMatmul()".
 #include <array>
 
 #include "gpu_state/software/blas/handle.h"
@@ -33,7 +33,7 @@ cublasStatus_t can_be_read(const Layout& one) {
                                                                         : CUBLAS_STATUS_SUCCESS;
 }
 
-// What a matrix is once it is read by columns.
+// The matrix as read in column-major order.
 Matrix by_columns(const Layout& one, Turn turn) {
   Matrix made;
   made.type = type_of(one.type);
@@ -42,7 +42,7 @@ Matrix by_columns(const Layout& one, Turn turn) {
   return made;
 }
 
-// All but the memory; D by rows is made as its transpose, op(B)ᵀ op(A)ᵀ.
+// Everything except the memory. A row-major D is computed as its transpose, op(B)ᵀ op(A)ᵀ.
 Product product_of(const Operation& what, const Layout& a, const Layout& b, const Layout& c,
                    const Layout& d) {
   auto op = [](int32_t is) { return operation_of(static_cast<cublasOperation_t>(is)); };
@@ -105,8 +105,8 @@ cublasStatus_t can_finish(const Operation& what, const Layout& a, const Layout& 
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// 8-bit floats: cuBLAS documentation, the table of "cublasLtMatmul()" for them; A is transposed, B is not,
-// memory is aligned to 16 bytes.
+// 8-bit floats: cuBLAS documentation, table of "cublasLtMatmul()"; A must be transposed, B not, and memory
+// aligned to 16 bytes.
 cublasStatus_t can_multiply_eight_bits(const Operation& what, const Layout& a, const Layout& b,
                                        const Layout& c, const Layout& d) {
   bool both = is_eight_bit_float(a.type) && is_eight_bit_float(b.type), wide = is_of_float(type_of(d.type));
@@ -189,7 +189,7 @@ float value_at(const float* pointer) {
   return *pointer;
 }
 
-// The scales of A and B belong to alpha (cuBLAS documentation, "cublasLtMatmul()", 8-bit floats).
+// The scales of A and B multiply alpha (cuBLAS documentation, "cublasLtMatmul()", 8-bit floats).
 void Work::scale() {
   if (!what.a_scale && !what.b_scale) return;
   float scaled;
@@ -198,8 +198,8 @@ void Work::scale() {
   std::memcpy(alpha.data(), &scaled, sizeof scaled);
 }
 
-// BGRADA and BGRADB: the sums over k of op(A)'s rows or op(B)'s columns. along_rows: k goes along a row in
-// memory's terms, that is, a sum for each row.
+// BGRADA and BGRADB: sums over k of op(A)'s rows or op(B)'s columns. along_rows: k runs along a row in
+// memory, so there is a sum for each row.
 void Work::sum_of_k(const Layout& one, const void* at, bool along_rows) const {
   int64_t sums = static_cast<int64_t>(along_rows ? one.rows : one.columns);
   int64_t terms = static_cast<int64_t>(along_rows ? one.columns : one.rows);
@@ -301,14 +301,14 @@ extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmul
     for (const void* pointer : {a, b, c, static_cast<const void*>(d)})
       if (!is_aligned(pointer, 16)) return CUBLAS_STATUS_INVALID_VALUE;
   } else {
-    // Elements lie at multiples of their size (complex numbers: of a part's).
+    // Elements are aligned to their size (complex numbers to the size of a part).
     for (auto [pointer, one] :
          {std::pair{a, of_a}, {b, of_b}, {c, of_c}, {static_cast<const void*>(d), of_d}})
       if (!is_aligned(pointer, std::min<size_t>(8, cropdl::blas::size_of(type_of(one->type)))))
         return CUBLAS_STATUS_INVALID_VALUE;
   }
   return cropdl::blas::enqueue_guarded(stream, "cublasLtMatmul", [work]() mutable {
-    Work once = work;  // a graph runs it again
+    Work once = work;  // a graph may run it again
     once.run();
   });
 }

@@ -1,4 +1,4 @@
-// cublasLtMatrixTransform: C = alpha op(A) + beta op(B), between types and orders of memory.
+// cublasLtMatrixTransform: C = alpha op(A) + beta op(B), with conversion of types and memory orders.
 #include <array>
 
 #include "gpu_state/software/blas/handle.h"

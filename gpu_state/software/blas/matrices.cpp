@@ -8,8 +8,7 @@
 namespace cropdl::blas {
 namespace {
 
-// C = alpha op(A) + beta op(B); A or B may be C where it is not transposed. A matrix whose factor is zero is
-// not read.
+// C = alpha op(A) + beta op(B); A or B may be C unless transposed. A matrix whose factor is zero is not read.
 template <class T>
 cublasStatus_t geam(cublasHandle_t handle, cublasOperation_t a_is, cublasOperation_t b_is, int64_t m,
                     int64_t n, const T* alpha, const T* a, int64_t lda, const T* beta, const T* b,
@@ -68,8 +67,7 @@ cublasStatus_t dgmm(cublasHandle_t handle, cublasSideMode_t side, int64_t m, int
   });
 }
 
-// A vector is a matrix of one row. Each side is what the function's name says: memory of the host or of the
-// device.
+// A vector is a matrix with one row. The function's name says which side is host and which device memory.
 enum Way { Set, Get };
 cublasStatus_t copy_matrix(Way way, int64_t rows, int64_t columns, int64_t size, const void* from,
                            int64_t from_leading, void* to, int64_t to_leading, bool asynchronous,

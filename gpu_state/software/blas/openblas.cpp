@@ -14,7 +14,7 @@ namespace cropdl::blas {
 
 namespace {
 
-// cblas.h's numbers, which are part of the interface.
+// Constants of cblas.h, which are part of its interface.
 constexpr int kColumnMajor = 102;
 int number_of(Operation operation) {
   return operation == Operation::kNone ? 111 : operation == Operation::kTranspose ? 112 : 113;
@@ -24,8 +24,8 @@ template <class Scalar, class T>
 using Gemm = void (*)(int order, int a_is, int b_is, int m, int n, int k, Scalar alpha, const T* a, int lda,
                       const T* b, int ldb, Scalar beta, T* c, int ldc);
 
-// With its own functions before the program's of the same name. The sanitizers' runtimes refuse that; a test
-// under them has no other BLAS.
+// RTLD_DEEPBIND: it uses its own functions before the program's of the same name. Sanitizers' runtimes refuse
+// that; tests with them have no other BLAS.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kBinding = RTLD_NOW | RTLD_LOCAL;
 #else
@@ -37,8 +37,8 @@ struct Library {
   Gemm<double, double> dgemm = nullptr;
   Gemm<const void*, void> cgemm = nullptr, zgemm = nullptr;
   bool there = false;
-  // Two threads that multiply at once are given one buffer for their packed matrices (blas_memory_alloc()
-  // without USE_LOCKING, as Debian builds it), and results are wrong.
+  // Two concurrent products would get the same buffer for packed matrices (blas_memory_alloc() without
+  // USE_LOCKING, as in Debian's build), and give wrong results.
   mutable std::mutex turn;
 
   Library() {
@@ -67,10 +67,10 @@ const Library& library() {
   return *made;
 }
 
-// A process ends without waiting for its streams, and OpenBLAS, which is after this library's turn to end,
-// then unmaps what a product under way uses. Here the last one ends and no other begins: C++'s destructors,
-// which may still wait for streams, have run. Libraries that are closed later than this one and wait in their
-// own ends are told by the device. In a child the product is nobody's.
+// A process ends without waiting for its streams; OpenBLAS is finalised after this library and unmaps memory
+// that a running product uses. So this destructor lets the current product finish and prevents new ones. C++
+// destructors, which may wait for streams, have run already. Libraries that are closed later and wait in
+// their destructors learn of the end from the device. In a forked child, no product is running.
 [[gnu::destructor]] void no_product_from_now_on() {
   const Library* library = loaded;
   if (!library || loaded_by != getpid()) return;

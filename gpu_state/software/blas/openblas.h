@@ -1,6 +1,6 @@
-// Matrix products by Debian's OpenBLAS in its serial build: one thread, hence one order of summation and the
-// same bits in each run on a machine. It is loaded beside the program's own BLAS, if that has one, not in its
-// place. Any thread; products take turns.
+// Matrix products by the serial build of Debian's OpenBLAS: one thread, so one order of summation, and the
+// same bits in every run on a machine. It is loaded in addition to the program's own BLAS, not instead of it.
+// Any thread; products run one at a time.
 #pragma once
 
 #include <complex>
@@ -10,7 +10,7 @@ namespace cropdl::blas {
 
 enum class Operation { kNone, kTranspose, kConjugate };
 
-// C = alpha op(A) op(B) + beta C, column-major, as in BLAS; with beta = 0 C is not read.
+// C = alpha op(A) op(B) + beta C, column-major, as in BLAS; if beta is 0, C is not read.
 void gemm(Operation a_is, Operation b_is, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
           int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc);
 void gemm(Operation a_is, Operation b_is, int64_t m, int64_t n, int64_t k, double alpha, const double* a,
@@ -22,7 +22,7 @@ void gemm(Operation a_is, Operation b_is, int64_t m, int64_t n, int64_t k, std::
           const std::complex<double>* a, int64_t lda, const std::complex<double>* b, int64_t ldb,
           std::complex<double> beta, std::complex<double>* c, int64_t ldc);
 
-// False, with a line on stderr: the library is not there (Debian: libopenblas0-serial).
+// Whether the library is installed; if not (Debian: libopenblas0-serial), prints a line on stderr.
 bool there();
 
 }  // namespace cropdl::blas

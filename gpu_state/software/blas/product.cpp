@@ -22,7 +22,7 @@ using arithmetic::Half;
 
 bool is_float(cudaDataType type) { return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF; }
 
-// Rows and columns as they lie in memory, before the operation.
+// Rows and columns in memory, before the operation.
 struct Shape {
   int64_t rows, columns;
 };
@@ -56,7 +56,7 @@ void multiply_as(const Product& p, const void* alpha, const void* beta) {
     for (int64_t column = 0; column < p.n; column++)
       std::memcpy(d + column * p.d_leading, static_cast<const T*>(p.c.data) + column * p.c.leading,
                   static_cast<size_t>(p.m) * sizeof(T));
-  if (p.k == 0) {  // OpenBLAS returns at once where nothing is multiplied; the result is beta C all the same
+  if (p.k == 0) {  // without products OpenBLAS returns at once, but the result is beta C
     for (int64_t column = 0; column < p.n; column++)
       for (int64_t row = 0; row < p.m; row++)
         d[column * p.d_leading + row] = b == T{} ? T{} : b * d[column * p.d_leading + row];

@@ -1,6 +1,6 @@
-// Matrix products of every type that cuBLAS and cuBLASLt multiply: what OpenBLAS has is multiplied as it is;
-// 8 and 16 bit types are widened to float first and the result is rounded once at the end, integers of 8 bits
-// are summed in 32. Runs on a stream's thread.
+// Matrix products of all types that cuBLAS and cuBLASLt support. OpenBLAS multiplies its own types directly;
+// 8- and 16-bit floats are widened to float and the result is rounded once; 8-bit integers are summed in 32
+// bits. Runs on a stream's thread.
 #pragma once
 
 #include <cublas_v2.h>
@@ -24,31 +24,31 @@ struct Matrix {
 
 struct Product {
   int64_t m = 0, n = 0, k = 0;
-  Matrix a, b, c;     // c: what beta multiplies
-  void* d = nullptr;  // the result; often c itself
+  Matrix a, b, c;     // c: multiplied by beta
+  void* d = nullptr;  // the result; often equal to c
   cudaDataType d_type = CUDA_R_32F;
   int64_t d_leading = 0;
-  cudaDataType scale_type = CUDA_R_32F;  // of alpha and beta, and of what is computed
+  cudaDataType scale_type = CUDA_R_32F;  // type of alpha and beta, and of the computation
 };
 
-// Whether there is such a product.
+// Whether the product is supported.
 bool is_built(const Product& product);
-// The type of alpha and beta for a compute type and a result; false: not built.
+// The type of alpha and beta for a compute type and a result type; false: not supported.
 bool scale_type_of(cublasComputeType_t compute, cudaDataType result, cudaDataType* scale);
 
-// D = alpha op(A) op(B) + beta C. alpha and beta are of the scale type, in memory of the host. Throws a
-// CUresult where memory may not be touched. `finish`, if given, is called for each element of the result in
-// float, before it is rounded to D's type.
+// D = alpha op(A) op(B) + beta C. alpha and beta have the scale type and are in host memory. Throws a
+// CUresult if memory is inaccessible. `finish`, if given, is called for each element of the result, as float,
+// before it is rounded to D's type.
 using Finish = float (*)(void* data, float value, int64_t row, int64_t column);
 void multiply(const Product& product, const void* alpha, const void* beta, Finish finish = nullptr,
               void* data = nullptr);
 
-// One element of a type of 8, 16 or 32 bits that float holds (of 8-bit integers: load only); rounded to
-// nearest, 8-bit floats saturate to the largest number, as cuBLASLt's do.
+// One element of an 8-, 16- or 32-bit type that fits into float (8-bit integers: load only). Rounds to
+// nearest; 8-bit floats saturate to the largest number, as in cuBLASLt.
 float load(const void* data, cudaDataType type, int64_t i);
 void store(void* data, cudaDataType type, int64_t i, float value);
 
-// OpenBLAS counts in 32 bits: NOT_SUPPORTED, which says of what, if one of the sizes needs more.
+// OpenBLAS uses 32-bit sizes: returns NOT_SUPPORTED, and names the size, if one is larger.
 cublasStatus_t check_sizes(const char* name, std::initializer_list<int64_t> sizes);
 
 Operation operation_of(cublasOperation_t operation);

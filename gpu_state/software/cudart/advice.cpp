@@ -1,5 +1,4 @@
-// What a program says about managed memory, and what it asks. Source: CUDA Runtime API 13.0, "Memory
-// Management".
+// Advice about managed memory, and queries of it. Source: CUDA Runtime API 13.0, "Memory Management".
 #include "gpu_state/software/cudart/runtime.h"
 
 using namespace cropdl::cudart;

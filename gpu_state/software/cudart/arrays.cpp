@@ -1,5 +1,5 @@
-// CUDA arrays: memory whose layout is the device's own. Only formats of plain channels are there: nothing can
-// fetch from the others. Source: CUDA Runtime API 13.0, "Memory Management".
+// CUDA arrays: memory in a device-specific layout. Only formats of plain channels are supported, since no
+// instruction could read the others. Source: CUDA Runtime API 13.0, "Memory Management".
 #include "gpu_state/software/cudart/copies.h"
 #include "gpu_state/software/cudart/runtime.h"
 #include "gpu_state/software/settings/settings.h"
@@ -24,7 +24,7 @@ constexpr Format kFormats[] = {
     {CU_AD_FORMAT_FLOAT, cudaChannelFormatKindFloat, 32},
 };
 
-// All channels that there are have the width of the first; one, two or four of them.
+// All channels have the width of the first; there are one, two or four.
 cudaError_t as_format(const cudaChannelFormatDesc& channels, CUarray_format* format, unsigned* count) {
   if (channels.f > cudaChannelFormatKindNone) {
     cropdl::settings::say_not_built("a CUDA array of a normalized, compressed or planar format");

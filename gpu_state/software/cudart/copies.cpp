@@ -27,7 +27,7 @@ void set_side(CUDA_MEMCPY2D* copy, bool source, CUmemorytype type, const void* p
   }
 }
 
-// A row is never wider than the pitch, however many rows there are.
+// No row may be wider than the pitch, even if there is only one row.
 bool is_pitch_too_small(size_t pitch, size_t width) { return pitch < width; }
 bool is_pitch_too_small(size_t pitch, size_t from, size_t width) {
   return pitch < from || pitch - from < width;
@@ -54,7 +54,7 @@ CUresult format_bytes(CUarray_format format, size_t* bytes) {
   }
 }
 
-// What the two structures for three dimensions have in common, under the same names.
+// For the two 3D structures, which have common fields of the same names.
 template <class Copy, class Parms>
 cudaError_t fill(const Parms& parms, const Sides& sides, Copy* copy) {
   size_t element = 1;
@@ -73,7 +73,7 @@ cudaError_t fill(const Parms& parms, const Sides& sides, Copy* copy) {
   copy->srcZ = parms.srcPos.z;
   copy->dstY = parms.dstPos.y;
   copy->dstZ = parms.dstPos.z;
-  // Exactly one of array and pointer is given on each side.
+  // Each side must be given as exactly one of array and pointer.
   if ((parms.srcArray != nullptr) == (parms.srcPtr.ptr != nullptr)) return cudaErrorInvalidValue;
   if ((parms.dstArray != nullptr) == (parms.dstPtr.ptr != nullptr)) return cudaErrorInvalidValue;
   copy->srcMemoryType = parms.srcArray ? CU_MEMORYTYPE_ARRAY : sides.source;

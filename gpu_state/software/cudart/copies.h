@@ -1,5 +1,5 @@
-// Copies in the driver's words. The direction that a caller states becomes the kind of memory of either side,
-// which the driver checks against what it is. Sources: CUDA Runtime API 13.0, "Memory Management", "API
+// Converts the runtime's copies to the driver's. The direction that a caller states becomes a memory type for
+// each side, which the driver checks. Sources: CUDA Runtime API 13.0, "Memory Management", "API
 // synchronization behavior".
 #pragma once
 
@@ -12,13 +12,13 @@ struct Sides {
   CUmemorytype source, destination;
 };
 
-// cudaErrorInvalidMemcpyDirection: it is none.
+// cudaErrorInvalidMemcpyDirection: not a direction.
 cudaError_t sides_of(cudaMemcpyKind kind, Sides* sides);
 
-// Bytes of an element of the array; extents of copies with arrays are counted in them.
+// Bytes per element of the array; extents of copies with arrays are counted in elements.
 CUresult element_bytes(CUarray array, size_t* bytes);
 
-// The whole structure; cudaErrorInvalidPitchValue, cudaErrorInvalidValue.
+// Converts the whole structure; cudaErrorInvalidPitchValue, cudaErrorInvalidValue.
 cudaError_t as_copy(const cudaMemcpy3DParms& parms, CUDA_MEMCPY3D* copy);
 cudaError_t as_peer_copy(const cudaMemcpy3DPeerParms& parms, CUDA_MEMCPY3D_PEER* copy);
 
@@ -36,7 +36,7 @@ cudaError_t as_copy(ArrayPlace destination, const void* source, size_t pitch, si
 cudaError_t as_copy(void* destination, size_t pitch, ArrayPlace source, size_t width, size_t height,
                     cudaMemcpyKind kind, CUDA_MEMCPY2D* copy);
 
-// Part of a variable: checks that it lies inside, and that the direction leads to it (or from it).
+// A part of a variable: checks that it lies inside, and that the direction goes to it (or comes from it).
 cudaError_t part_of_variable(const void* symbol, size_t offset, size_t count, cudaMemcpyKind kind, bool to,
                              CUdeviceptr* address);
 

@@ -1,4 +1,4 @@
-// Device management: which device, its flags, limits and configurations. Sources: CUDA Runtime API 13.0,
+// Device management: the current device, its flags, limits and configuration. Sources: CUDA Runtime API 13.0,
 // "Device Management", "Peer Device Memory Access".
 #include "gpu_state/software/cudart/devices.h"
 
@@ -45,7 +45,7 @@ cudaError_t cudaGetDevice(int* device) {
   });
 }
 
-// Makes the device's context without making it the thread's.
+// Makes the device's context, but not the current one.
 cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags) {
   return run_without_context([&] {
     if (flags & ~static_cast<unsigned>(cudaInitDeviceFlagsAreValid)) return cudaErrorInvalidValue;
@@ -65,7 +65,7 @@ cudaError_t cudaSetValidDevices(int* devices, int count) {
       for (int j = 0; j < i; j++)
         if (devices[i] == devices[j]) return cudaErrorInvalidValue;
     }
-    prefer_device(count ? devices[0] : 0);  // the first that works, and all do
+    prefer_device(count ? devices[0] : 0);  // the first device that works; here all work
     return cudaSuccess;
   });
 }

@@ -1,4 +1,4 @@
-// What errors are called, word for word as NVIDIA's runtime says it (tests/unit/gpu/cudart_errors_test.cpp
+// Names and texts of errors, word for word those of NVIDIA's runtime (tests/unit/gpu/cudart_errors_test.cpp
 // compares them with the toolkit's library).
 #include <cuda_runtime_api.h>
 

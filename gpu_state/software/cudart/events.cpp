@@ -1,4 +1,4 @@
-// Streams' and events' beginning and end. What is done in a stream is in streamed/.
+// Creation and destruction of streams and events. Work in streams is in streamed/.
 #include "gpu_state/software/cudart/runtime.h"
 
 using namespace cropdl::cudart;

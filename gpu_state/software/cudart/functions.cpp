@@ -1,6 +1,5 @@
-// Kernels: what is known of them and what is set. A function is named by its symbol, by a cudaKernel_t or by
-// a cudaFunction_t. Sources: CUDA Runtime API 13.0, "Execution Control", "Occupancy", "Interactions with the
-// CUDA Driver API".
+// Kernels: queries and settings. A function is identified by its symbol, a cudaKernel_t or a cudaFunction_t.
+// Sources: CUDA Runtime API 13.0, "Execution Control", "Occupancy", "Interactions with the CUDA Driver API".
 #include "gpu_state/software/cudart/launches.h"
 #include "gpu_state/software/cudart/runtime.h"
 #include "gpu_state/software/cudart/symbols.h"
@@ -9,7 +8,7 @@ using namespace cropdl::cudart;
 
 namespace {
 
-// Does something with the function in the calling thread's context.
+// Calls `Do` with the function in the calling thread's context.
 template <class Do>
 cudaError_t with_function(const void* symbol, Do&& what) {
   return run([&] {

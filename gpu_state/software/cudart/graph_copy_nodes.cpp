@@ -1,4 +1,4 @@
-// Copies as nodes of graphs: of any shape, of one row, to and from variables. Source: CUDA Runtime API 13.0,
+// Copy nodes of graphs: of any shape, of one row, to and from variables. Source: CUDA Runtime API 13.0,
 // "Graph Management".
 #include "gpu_state/software/cudart/copies.h"
 #include "gpu_state/software/cudart/graph_nodes.h"
@@ -21,7 +21,7 @@ auto whole(const cudaMemcpy3DParms* params) {
   return [=](CUDA_MEMCPY3D* copy) { return params ? as_copy(*params, copy) : cudaErrorInvalidValue; };
 }
 
-// The three forms of a copy of one row.
+// Common to the three functions for one-row copies.
 auto row(void* destination, const void* source, size_t count, cudaMemcpyKind kind) {
   return [=](CUDA_MEMCPY3D* copy) { return as_node_copy(destination, source, count, kind, copy); };
 }

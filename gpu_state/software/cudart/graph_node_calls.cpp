@@ -1,5 +1,5 @@
-// Nodes of graphs by their kind: added, asked, changed, in a graph and in an instantiated one. Source: CUDA
-// Runtime API 13.0, "Graph Management".
+// Graph nodes by kind: added, queried and changed, in a graph and in an instance. Source: CUDA Runtime API
+// 13.0, "Graph Management".
 #include "gpu_state/software/cudart/graph_nodes.h"
 #include "gpu_state/software/cudart/runtime.h"
 
@@ -20,7 +20,7 @@ cudaError_t describe(const cudaMemsetParams* params, CUDA_MEMSET_NODE_PARAMS* fi
   return cudaSuccess;
 }
 
-// Describes, then gives the description to the driver.
+// Converts the description, then passes it to the driver.
 template <class Description, class Params, class Do>
 cudaError_t with(const Params* params, Do&& what) {
   return run([&] {
@@ -141,7 +141,7 @@ cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t graph, cudaGraphNod
   });
 }
 
-// Functions of the host.
+// Host functions.
 
 cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
                                  size_t count, const cudaHostNodeParams* params) {
@@ -161,7 +161,7 @@ cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_
   return run([&] { return cuGraphExecHostNodeSetParams(graph, node, as_host(params)); });
 }
 
-// Graphs in graphs, and nothing.
+// Child graphs and empty nodes.
 
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                        const cudaGraphNode_t* before, size_t count, cudaGraph_t child) {
@@ -220,7 +220,7 @@ cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t graph, cudaGraphN
   return run([&] { return cuGraphExecEventWaitNodeSetEvent(graph, node, event); });
 }
 
-// Memory of a graph's own.
+// Memory allocated by a graph.
 
 cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
                                      size_t count, cudaMemAllocNodeParams* params) {
@@ -238,12 +238,12 @@ cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph, co
   return run([&] { return cuGraphAddMemFreeNode(node, graph, before, count, as_device(pointer)); });
 }
 
-// `pointer` is where the address is to be put.
+// `pointer`: where the address is written.
 cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* pointer) {
   return run([&] { return cuGraphMemFreeNodeGetParams(node, static_cast<CUdeviceptr*>(pointer)); });
 }
 
-// Of any kind.
+// Any kind.
 
 cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
                              const cudaGraphEdgeData* edges, size_t count, cudaGraphNodeParams* params) {

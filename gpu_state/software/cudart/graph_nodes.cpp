@@ -25,7 +25,7 @@ cudaError_t as_memset(const cudaMemsetParamsV2& from, CUDA_MEMSET_NODE_PARAMS_v2
 
 bool is_host(CUmemorytype type) { return type == CU_MEMORYTYPE_HOST; }
 
-// Arrays are device memory; an address of either kind says nothing.
+// Arrays are device memory; a unified address does not say on which side it is.
 cudaMemcpyKind kind_of(CUmemorytype source, CUmemorytype destination) {
   if (source == CU_MEMORYTYPE_UNIFIED || destination == CU_MEMORYTYPE_UNIFIED) return cudaMemcpyDefault;
   if (is_host(source)) return is_host(destination) ? cudaMemcpyHostToHost : cudaMemcpyHostToDevice;
@@ -116,7 +116,7 @@ cudaError_t as_node(const cudaGraphNodeParams& params, CUgraphNodeParams* node) 
       const cudaError_t error =
           as_kernel(params.kernel.func, params.kernel.gridDim, params.kernel.blockDim,
                     params.kernel.sharedMemBytes, params.kernel.kernelParams, params.kernel.extra, &kernel);
-      // Of the versions of the structure these two are the same.
+      // These two versions of the structure are equal.
       node->kernel = std::bit_cast<CUDA_KERNEL_NODE_PARAMS_v3>(kernel);
       return error;
     }

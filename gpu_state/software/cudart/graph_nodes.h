@@ -1,5 +1,5 @@
-// Parameters of graphs' nodes in the driver's words, and back. What the driver wants besides is the calling
-// thread's context. After enter().
+// Converts parameters of graph nodes to the driver's and back. The driver's also need the calling thread's
+// context. After enter().
 #pragma once
 
 #include <cuda.h>
@@ -9,7 +9,7 @@ namespace cropdl::cudart {
 
 CUcontext current_context();
 
-// A kernel: the symbol becomes the function; on the way back the symbol that it was found by.
+// A kernel: the symbol becomes the function; the reverse returns the symbol by which it was looked up.
 cudaError_t as_kernel(const void* symbol, const dim3& grid, const dim3& block, unsigned shared,
                       void** arguments, void** extra, CUDA_KERNEL_NODE_PARAMS* kernel);
 void* symbol_for_caller(const CUDA_KERNEL_NODE_PARAMS& kernel);
@@ -19,8 +19,8 @@ cudaError_t as_node_copy(void* destination, const void* source, size_t count, cu
                          CUDA_MEMCPY3D* copy);
 cudaError_t from_copy(const CUDA_MEMCPY3D& copy, cudaMemcpy3DParms* parms);
 
-// Of any kind. Of the children the caller's `phGraph_out`, of an allocation the address, are handed back by
-// `hand_back` once the driver has made the node.
+// Any kind. After the driver has made the node, `hand_back` returns results to the caller: `phGraph_out` of a
+// child graph, the address of an allocation.
 cudaError_t as_node(const cudaGraphNodeParams& params, CUgraphNodeParams* node);
 void hand_back(const CUgraphNodeParams& node, cudaGraphNodeParams* params);
 

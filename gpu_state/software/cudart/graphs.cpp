@@ -1,5 +1,5 @@
-// Graphs as a whole: their nodes and edges, copies of them, instances, and objects that they keep. Source:
-// CUDA Runtime API 13.0, "Graph Management".
+// Whole graphs: their nodes and edges, clones, instances, and user objects. Source: CUDA Runtime API 13.0,
+// "Graph Management".
 #include "gpu_state/software/cudart/runtime.h"
 
 using namespace cropdl::cudart;

@@ -1,4 +1,5 @@
-// What <<<>>> leaves for the launch that follows it in the same thread, and why a launch was refused.
+// The configuration that <<<>>> passes to the following launch in the same thread, and the errors of
+// launches.
 #include "gpu_state/software/cudart/launches.h"
 
 #include <vector>
@@ -15,8 +16,8 @@ struct Configuration {
   cudaStream_t stream;
 };
 
-// A stack: the expressions of a launch's arguments may launch too. Static objects' destructors launch as
-// well.
+// A stack, since the expressions of a launch's arguments may contain launches. Static objects' destructors
+// may launch too.
 std::vector<Configuration>& configurations() {
   struct Stack : std::vector<Configuration> {};
   return device::OfThread<Stack>::get();

@@ -1,4 +1,4 @@
-// A kernel's launch as the runtime's functions ask for it, in the driver's words.
+// Converts the runtime's kernel launches to the driver's.
 #pragma once
 
 #include <cuda.h>
@@ -6,11 +6,11 @@
 
 namespace cropdl::cudart {
 
-// What the driver calls an invalid value the runtime calls an invalid configuration when it is the grid's or
-// the block's size that no launch on this device can have.
+// The runtime's error for the driver's. An invalid value becomes an invalid configuration if no launch on
+// this device can have that grid or block size.
 cudaError_t launch_error(CUresult result, const dim3& grid, const dim3& block);
 
-// The launch attributes are the same structures.
+// Launch attributes have the same structure in both APIs.
 CUlaunchConfig as_config(const cudaLaunchConfig_t& config);
 
 }  // namespace cropdl::cudart

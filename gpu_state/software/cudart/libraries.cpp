@@ -5,7 +5,7 @@ using namespace cropdl::cudart;
 
 namespace {
 
-// The numbers of the options are the driver's.
+// Options have the driver's numbers.
 CUjit_option* as_options(cudaJitOption* options) { return reinterpret_cast<CUjit_option*>(options); }
 CUlibraryOption* as_options(cudaLibraryOption* options) {
   return reinterpret_cast<CUlibraryOption*>(options);

@@ -1,4 +1,4 @@
-// Allocation of linear memory, and what is known of an address. Sources: CUDA Runtime API 13.0, "Memory
+// Allocation of linear memory, and queries about addresses. Sources: CUDA Runtime API 13.0, "Memory
 // Management", "Unified Addressing".
 #include "gpu_state/software/cudart/runtime.h"
 
@@ -6,7 +6,7 @@ using namespace cropdl::cudart;
 
 namespace {
 
-// What the runtime asks of the driver for rows: fit for any access of a thread.
+// The runtime's element size for pitched rows: suitable for any access of a thread.
 constexpr unsigned kElement = 16;
 
 template <class Allocate>
@@ -18,7 +18,7 @@ CUresult allocate(void** pointer, Allocate&& what) {
   return result;
 }
 
-// Nothing is asked for, and nothing is given: a null pointer is success.
+// A size of zero: returns a null pointer and success.
 bool is_nothing(void** pointer, size_t size) {
   if (!pointer || size) return false;
   *pointer = nullptr;
@@ -115,7 +115,7 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
   return run([&] { return cuMemGetInfo(free_bytes, total); });
 }
 
-// Of memory that the device knows nothing about, this says so and succeeds.
+// Succeeds for memory unknown to the device, and reports that.
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   return run([&] {
     if (!attributes) return CUDA_ERROR_INVALID_VALUE;

@@ -1,4 +1,4 @@
-// What reaches beyond this process, and what the driver reports of itself: the driver's affair altogether.
+// Functions for other processes, and reports of the driver: passed on to the driver.
 #include "gpu_state/software/cudart/runtime.h"
 
 using namespace cropdl::cudart;

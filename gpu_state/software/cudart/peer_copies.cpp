@@ -1,5 +1,5 @@
-// Copies between devices, which have no second form for the per-thread default stream: of those that the
-// toolkit's headers rename, only the 3D ones are.
+// Copies between devices. They have no second form for the per-thread default stream: of these functions, the
+// toolkit's headers rename only the 3D ones.
 #include "gpu_state/software/cudart/runtime.h"
 
 using namespace cropdl::cudart;

@@ -1,4 +1,4 @@
-// Pools of memory for allocation in stream order. Source: CUDA Runtime API 13.0, "Stream Ordered Memory
+// Memory pools for stream-ordered allocation. Source: CUDA Runtime API 13.0, "Stream Ordered Memory
 // Allocator".
 #include "gpu_state/software/cudart/runtime.h"
 

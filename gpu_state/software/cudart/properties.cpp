@@ -1,4 +1,4 @@
-// A device's attributes, and its properties, which are the same facts in one structure.
+// A device's attributes, and its properties (the same facts in one structure).
 #include <algorithm>
 #include <climits>
 #include <cstring>
@@ -80,7 +80,7 @@ constexpr DeviceField kDeviceFields[] = {
     {CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED, &cudaDeviceProp::hostNumaMultinodeIpcSupported},
 };
 
-// An attribute that this device does not know is 0: it has not got it.
+// 0 for an attribute that this device does not know: it lacks the feature.
 int attribute_of(int device, CUdevice_attribute which) {
   int value = 0;
   return cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
@@ -170,7 +170,7 @@ CUresult properties(cudaDeviceProp* p, int device) {
   return CUDA_SUCCESS;
 }
 
-// How much of what was asked for the device has.
+// How many of the wanted properties the device has.
 int score(const cudaDeviceProp& has, const cudaDeviceProp& wanted) {
   int score = 0;
   if (wanted.name[0] && !std::strncmp(has.name, wanted.name, sizeof has.name)) score += 8;
@@ -194,7 +194,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties_out, int device) 
   });
 }
 
-// The numbers of the attributes are the driver's.
+// Attributes have the driver's numbers.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   static_assert(int{cudaDevAttrHostMemoryPoolsSupported} ==
                 int{CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED});

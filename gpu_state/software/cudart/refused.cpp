@@ -1,6 +1,6 @@
-// Functions of the runtime that are not built, each group with its reason. What a caller gets is
-// cudaErrorNotSupported, in the last error too, and the name is said once. Declared here without their
-// parameters, which nobody reads: this file includes no header of the toolkit.
+// Runtime functions that are not built, in groups with the reason. A call returns cudaErrorNotSupported, sets
+// the last error, and prints the name once. Declared without parameters, which are not used: this file
+// includes no header of the toolkit.
 #include "gpu_state/software/cudart/refused.h"
 
 #define REFUSED(name) \
@@ -8,7 +8,7 @@
 
 extern "C" {
 
-// There is no graphics API, video or embedded system whose objects could be mapped.
+// No graphics API, video or embedded system exists whose objects could be mapped.
 REFUSED(cudaGraphicsUnregisterResource)
 REFUSED(cudaGraphicsResourceSetMapFlags)
 REFUSED(cudaGraphicsMapResources)
@@ -45,7 +45,7 @@ REFUSED(cudaEGLStreamProducerReturnFrame)
 REFUSED(cudaEventCreateFromEGLSync)
 REFUSED(cudaDeviceGetNvSciSyncAttributes)
 
-// No other API's memory or semaphores can be imported.
+// Memory and semaphores of other APIs cannot be imported.
 REFUSED(cudaImportExternalMemory)
 REFUSED(cudaExternalMemoryGetMappedBuffer)
 REFUSED(cudaExternalMemoryGetMappedMipmappedArray)
@@ -75,11 +75,12 @@ REFUSED(cudaCreateSurfaceObject)
 REFUSED(cudaDestroySurfaceObject)
 REFUSED(cudaGetSurfaceObjectResourceDesc)
 
-// Deprecated since CUDA 10.1, and counts through the rows of two arrays: cudaMemcpy2DArrayToArray is there.
+// Deprecated since CUDA 10.1, and copies linearly across the rows of two arrays; cudaMemcpy2DArrayToArray is
+// built.
 REFUSED(cudaMemcpyArrayToArray)
 REFUSED(cudaMemcpyArrayToArray_ptds)
 
-// What NVIDIA's own libraries and tools say to each other, in no header.
+// Undocumented interface between NVIDIA's own libraries and tools.
 REFUSED(cudaGetExportTable)
 REFUSED(__cudaGetProcAddress)
 REFUSED(__cudaRegisterUnifiedTable)

@@ -1,9 +1,9 @@
-// What a function that is not built does. Any thread.
+// The behaviour of a function that is not built. Any thread.
 #pragma once
 
 namespace cropdl::cudart {
 
-// Says the name once, remembers cudaErrorNotSupported as the thread's last error and returns it.
+// Prints the name once, sets the thread's last error to cudaErrorNotSupported, and returns it.
 int refuse(const char* name);
 
 }  // namespace cropdl::cudart

@@ -1,4 +1,4 @@
-// Which context a thread works in (runtime.h).
+// The context in which a thread works (runtime.h).
 #include "gpu_state/software/cudart/runtime.h"
 
 #include <atomic>
@@ -13,13 +13,14 @@ namespace cropdl::cudart {
 namespace {
 
 struct Primary {
-  std::mutex mutex;  // held while it is retained or reset, which waits for the device: nobody else's matter
+  // held during retain and reset, which wait for the device; other primaries are not blocked
+  std::mutex mutex;
   std::atomic<CUcontext> context{nullptr};
   std::atomic<bool> is_retained{false};
 };
 
-// By the device's number. Never taken down: other libraries' destructors call the runtime after ours would
-// have run.
+// Indexed by device. Never destroyed: destructors of other libraries call the runtime later than ours would
+// run.
 std::vector<Primary>& primaries() {
   static auto* made = [] {
     int count = 0;
@@ -31,12 +32,12 @@ std::vector<Primary>& primaries() {
 
 std::atomic<unsigned> resets{0};
 
-// Without a destructor: destructors of other thread-local variables call the runtime too.
+// Without a destructor, since destructors of other thread-local variables call the runtime.
 struct Thread {
-  int device = -1;    // nobody has chosen one
-  int preferred = 0;  // and then it is this one
+  int device = -1;    // not chosen yet
+  int preferred = 0;  // the device until one is chosen
   cudaError_t last = cudaSuccess;
-  CUcontext seen = nullptr;  // what was current and good when `resets` was `at`
+  CUcontext seen = nullptr;  // the context that was current and valid when `resets` was `at`
   unsigned at = 0;
 };
 thread_local Thread thread;
@@ -48,7 +49,7 @@ cudaError_t make_current(int device) {
   return as_error(cuCtxSetCurrent(context));
 }
 
-// Whether `context` was a primary one that cudaDeviceReset has taken down; which is told by `device`.
+// Whether `context` was a primary context destroyed by cudaDeviceReset; `device` returns whose.
 bool was_reset(CUcontext context, int* device) {
   for (size_t i = 0; i < primaries().size(); i++)
     if (primaries()[i].context == context && !primaries()[i].is_retained) {
@@ -154,12 +155,12 @@ cudaError_t choose_device(int device) {
 void prefer_device(int device) { thread.preferred = device; }
 
 cudaError_t reset_device(int device) {
-  // The current context, if it is the one that goes, is no longer usable; the next call makes another.
+  // If the destroyed context is current, it becomes unusable; the next call makes another one.
   CUcontext context = nullptr;
   cuCtxGetCurrent(&context);
   if (const cudaError_t error = is_device(device); error != cudaSuccess) return error;
   Primary& primary = primaries()[static_cast<size_t>(device)];
-  const std::lock_guard lock(primary.mutex);  // nobody is given what is going
+  const std::lock_guard lock(primary.mutex);  // no thread may get the context while it is destroyed
   const cudaError_t error = as_error(cuDevicePrimaryCtxReset(device));
   thread.device = device;
   if (context && primary.context == context) cuCtxSetCurrent(nullptr);

@@ -1,5 +1,5 @@
-// Registration and look-up (symbols.h). The exports with two underscores are called by code that nvcc makes;
-// no header of the toolkit's public part declares them.
+// Registration and lookup (symbols.h). nvcc's generated code calls the exports with two underscores; no
+// public header of the toolkit declares them.
 #include "gpu_state/software/cudart/symbols.h"
 
 #include <atomic>
@@ -20,14 +20,14 @@ namespace cropdl::cudart {
 namespace {
 
 struct Managed {
-  void** slot;  // where the host's code keeps the address of the variable
+  void** slot;  // where the host code keeps the variable's address
   std::string name;
 };
 
-// One __cudaRegisterFatBinary: its handle is this structure's address.
+// One call of __cudaRegisterFatBinary; the handle is this structure's address.
 struct FatBinary {
   const void* wrapper = nullptr;  // __fatBinC_Wrapper_t, which the driver understands
-  std::mutex mutex;               // loads it once
+  std::mutex mutex;               // held while it is loaded, once
   CUlibrary library = nullptr;
   std::vector<Managed> managed;
 };
@@ -44,24 +44,24 @@ struct Variable {
   bool is_managed = false;
 };
 
-// A host address may be registered by several fat binaries (a template's kernel in several objects): the
-// first one counts, as NVIDIA's runtime says.
+// Several fat binaries may register the same host address (a template's kernel in several objects): the first
+// one counts, as in NVIDIA's runtime.
 struct Registry {
   std::mutex mutex;
   std::list<FatBinary> binaries;
   std::unordered_map<const void*, std::deque<Kernel>> kernels;
   std::unordered_map<const void*, std::deque<Variable>> variables;
-  // Of functions and kernels that were looked up: what they were looked up by.
+  // For functions and kernels that were looked up: the symbol used.
   std::unordered_map<const void*, const void*> symbols;
 };
 
-// Made by the first constructor of the program that registers something, never taken down.
+// Made by the program's first constructor that registers something; never destroyed.
 Registry& registry() {
   static auto* made = new Registry;
   return *made;
 }
 
-// The host's code names a managed variable by what its slot holds: its address, not the slot's.
+// Host code identifies a managed variable by its address, which is in its slot, not by the slot's address.
 CUresult fill_slots(FatBinary& binary, CUlibrary library) {
   for (const Managed& variable : binary.managed) {
     CUdeviceptr address = 0;
@@ -75,9 +75,9 @@ CUresult fill_slots(FatBinary& binary, CUlibrary library) {
   return CUDA_SUCCESS;
 }
 
-// When the process ends, nothing is given back to the driver: that would wait for kernels that run, and
-// nobody waits for them then. Handlers run in reverse order; nvcc's, which unregisters, was registered before
-// the fat binary's first use, so that this one runs before it. It does not run when a plugin is closed.
+// When the process ends, nothing is returned to the driver: that would wait for running kernels, which a
+// process end does not do. Exit handlers run in reverse order; nvcc's, which unregisters, was registered
+// before the fat binary's first use, so this one runs earlier. It does not run when a plug-in is closed.
 std::atomic<bool> is_ending{false};
 void note_end() { is_ending = true; }
 
@@ -96,8 +96,8 @@ cudaError_t load(FatBinary& binary) {
   return as_error(result);
 }
 
-// Entries stay where they are until their fat binary goes; a program that unloads code that runs is lost on a
-// device too.
+// Entries keep their addresses until their fat binary is unregistered. (A program that unloads running code
+// fails on a real device too.)
 template <class Entry>
 Entry* find(std::unordered_map<const void*, std::deque<Entry>>& map, const void* symbol) {
   const std::lock_guard lock(registry().mutex);
@@ -127,7 +127,7 @@ void forget(std::unordered_map<const void*, std::deque<Entry>>& map, const FatBi
   }
 }
 
-// What the driver says of a handle that is none.
+// The driver's error for an unknown handle.
 cudaError_t as_function_error(CUresult result) {
   const bool is_none = result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE;
   return is_none ? cudaErrorInvalidDeviceFunction : as_error(result);
@@ -143,7 +143,7 @@ cudaError_t kernel_of(const void* symbol, CUkernel* kernel) {
     *kernel = found->kernel;
     return error;
   }
-  // A handle: the driver knows which there are.
+  // It may be a handle, which the driver can check.
   CUlibrary library = nullptr;
   *kernel = static_cast<CUkernel>(const_cast<void*>(symbol));
   return symbol ? as_function_error(cuKernelGetLibrary(&library, *kernel)) : cudaErrorInvalidDeviceFunction;
@@ -226,24 +226,23 @@ void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, 
   registry().variables[host].push_back({binary_of(handle), name, false});
 }
 
-// The host's code reaches such a variable through a pointer of its own, the slot.
+// Host code accesses such a variable through a pointer, the slot.
 void __cudaRegisterManagedVar(void** handle, void** slot, char*, const char* name, int, size_t, int, int) {
   const std::lock_guard lock(registry().mutex);
   binary_of(handle)->managed.push_back({slot, name});
 }
 
-// A variable of the host's that kernels are to reach by name: only where the device works in the host's own
-// page tables.
+// A host variable that kernels access by name: works only on devices that use the host's page tables.
 void __cudaRegisterHostVar(void**, const char* name, char*, size_t) { refuse(name); }
 
-// Called before the host's code first touches a managed variable of that fat binary.
+// Called before host code first accesses a managed variable of that fat binary.
 char __cudaInitModule(void** handle) {
   run([&] { return load(*binary_of(handle)); });
   return 1;
 }
 
-// What a launch keeps in a static of its stub: valid in all contexts and after a reset. If the kernel cannot
-// be had, the launch itself is to say why, so its symbol is handed back then.
+// The stub of a launch keeps the result in a static: it is valid in all contexts and after a reset. If the
+// kernel is unavailable, the symbol itself is returned, so that the launch reports why.
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* symbol) {
   *kernel = static_cast<cudaKernel_t>(const_cast<void*>(symbol));
   CUkernel found = nullptr;

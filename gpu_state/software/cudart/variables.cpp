@@ -1,4 +1,4 @@
-// What is known of a variable.
+// Queries about variables.
 #include "gpu_state/software/cudart/runtime.h"
 #include "gpu_state/software/cudart/symbols.h"
 

@@ -12,7 +12,8 @@
 namespace cropdl::device {
 
 namespace {
-constexpr uint64_t kAddresses = uint64_t{1} << engine::MemoryView::kAddressBits;  // that a process may have
+// of a process's address space
+constexpr uint64_t kAddresses = uint64_t{1} << engine::MemoryView::kAddressBits;
 static_assert(kPage == uint64_t{1} << engine::MemoryView::kPageShift);
 constexpr uint8_t kOwn = AccessTable::kRead | AccessTable::kWrite;
 }  // namespace

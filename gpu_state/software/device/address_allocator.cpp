@@ -12,7 +12,7 @@ AddressAllocator::AddressAllocator(engine::MemoryView::Range range, uint64_t see
   holes_[range.begin] = range.end;
   const uint64_t pages = (range.end - range.begin) / kPage;
   for (size_t i = 0; i < cursors_.size(); ++i) {
-    // Somewhere in the first half of each quarter.
+    // At a random place in the first half of each quarter.
     const uint64_t quarter = pages / cursors_.size();
     cursors_[i] = range.begin + (i * quarter + this->random() % std::max<uint64_t>(1, quarter / 2)) * kPage;
   }
@@ -43,7 +43,8 @@ uint64_t AddressAllocator::take(uint64_t pages) {
       if (hole != holes_.begin()) --hole;
       for (; hole != holes_.end(); ++hole) {
         const uint64_t begin = std::max(hole->first, from) + gap;
-        if (begin > hole->second || hole->second - begin < bytes + kPage) continue;  // a page behind it, too
+        // keeps a page free behind it
+        if (begin > hole->second || hole->second - begin < bytes + kPage) continue;
         cursor = begin + bytes;
         return carve(hole, begin, bytes);
       }

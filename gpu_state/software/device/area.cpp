@@ -18,9 +18,10 @@ namespace cropdl::device {
 
 namespace {
 
-// A process may have some 65000 mappings: what is large is made of fewer, of a larger file.
+// A process can have some 65000 mappings, so large areas are made of fewer mappings, from a larger file.
 constexpr uint64_t kLarge = uint64_t{128} << 20, kLargePiece = uint64_t{32} << 20;
-constexpr uint64_t kManyPieces = 2000;  // after which smaller allocations are, too
+// from this number of mappings on, smaller allocations are made like this too
+constexpr uint64_t kManyPieces = 2000;
 
 void* reserve(uint64_t at, uint64_t size, int fixed) {
   void* got = ::mmap(reinterpret_cast<void*>(at), size, PROT_READ | PROT_WRITE,
@@ -35,13 +36,13 @@ void write_pattern(std::byte* to, uint64_t size) {
   std::memcpy(to + done, &two, size - done);
 }
 
-// Many times a device's memory, so that freed addresses rest for long and small holes are no matter.
+// Many times a device's memory, so that freed addresses stay unused for long and small holes do not matter.
 uint64_t addresses_each(const settings::Settings& all) {
   uint64_t each = (all.memory + kPage - 1) / kPage * kPage * 64;
 #ifdef __SANITIZE_THREAD__
-  const uint64_t most = uint64_t{256} << 30;  // it leaves a program less than 2 TiB
+  const uint64_t most = uint64_t{256} << 30;  // ThreadSanitizer leaves a program less than 2 TiB
 #else
-  const uint64_t most = uint64_t{16} << 40;  // of the 128 TiB that a process has
+  const uint64_t most = uint64_t{16} << 40;  // of a process's 128 TiB
 #endif
   while (each * static_cast<uint64_t>(all.devices + 1) > most && each > 4 * all.memory) each /= 2;
   return each;
@@ -58,8 +59,8 @@ Area::Area() {
   const settings::Settings& all = settings::settings();
   each_ = addresses_each(all);
   const uint64_t size = each_ * static_cast<uint64_t>(all.devices + 1);
-  // The system's own choice moves from process to process unless somebody switched that off (a debugger
-  // does): go down from there by some random gigabytes of our own.
+  // The system's choice varies between processes, unless randomisation is off (as in debuggers): so go down
+  // from there by a random number of gigabytes.
   uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<uint64_t>(::getpid());
   const uint64_t slack = kPage * (1 + random % 65536);
@@ -110,7 +111,7 @@ void Area::close(uint64_t begin, uint64_t size) {
     std::memset(granules, 0, count);
     return;
   }
-  // Whole pages of the shadow read as zeros once they are given back.
+  // Whole pages of the shadow read as zeros after they are returned.
   const uint64_t from = (reinterpret_cast<uint64_t>(granules) + 4095) / 4096 * 4096;
   const uint64_t to = reinterpret_cast<uint64_t>(granules + count) / 4096 * 4096;
   std::memset(granules, 0, from - reinterpret_cast<uint64_t>(granules));
@@ -143,7 +144,7 @@ bool Area::accessible(uint64_t begin, uint64_t size) const {
 
 void Area::make_fresh(uint64_t begin, uint64_t size) {
   if (settings::settings().pattern) return fill_with_pattern(begin, size);
-  constexpr uint64_t kFew = 64 << 10, kSystemPage = 4096;  // below which writing is faster
+  constexpr uint64_t kFew = 64 << 10, kSystemPage = 4096;  // up to this size, writing is faster
   const uint64_t end = begin + size;
   const uint64_t from = (begin + kSystemPage - 1) / kSystemPage * kSystemPage;
   const uint64_t to = end / kSystemPage * kSystemPage;
@@ -167,7 +168,7 @@ void Area::fill_with_pattern(uint64_t begin, uint64_t size) {
       const uint64_t piece = std::min(pattern_size_, (end - at) / kPage * kPage);
       if (::mmap(reinterpret_cast<void*>(at), piece, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, pattern_.fd(), 0) == MAP_FAILED)
-        break;  // the process has too many mappings: the rest is written
+        break;  // the process has too many mappings: write the rest
       at += piece;
       ++pieces_;
     }

@@ -1,5 +1,5 @@
-// What cuDeviceGetAttribute says. Where it is a matter of what is built, the truth; where it is hardware that
-// there is not (clocks, buses), round numbers.
+// Values of cuDeviceGetAttribute: the truth for features of the software GPU, round numbers for hardware that
+// does not exist (clocks, buses).
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/settings/settings.h"
 
@@ -84,7 +84,7 @@ CUresult Device::attribute(int* value, CUdevice_attribute which) const {
     case CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE:
       return is(0);
 
-    // Hardware, nominal.
+    // Nominal hardware.
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
       return is(1000000);
     case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
@@ -126,7 +126,7 @@ CUresult Device::attribute(int* value, CUdevice_attribute which) const {
     case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
       return is(0);
 
-    // What runs beside what.
+    // Concurrency.
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
       return is(1);
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
@@ -164,7 +164,7 @@ CUresult Device::attribute(int* value, CUdevice_attribute which) const {
     case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
       return is(0);
 
-    // Memory of hosts and devices.
+    // Host and device memory.
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
       return is(1);
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
@@ -234,7 +234,7 @@ CUresult Device::attribute(int* value, CUdevice_attribute which) const {
     case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
       return is(0);
 
-    // Pitches, of which cuMemAllocPitch's follow.
+    // Pitches; cuMemAllocPitch's satisfy them.
     case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
       return is(2147483647);
     case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
@@ -244,7 +244,7 @@ CUresult Device::attribute(int* value, CUdevice_attribute which) const {
     case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
       return is(512);
 
-    // Interoperation with what is not here.
+    // Interoperation with absent APIs.
     case CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_D3D12_CIG_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_VULKAN_CIG_SUPPORTED:
@@ -253,7 +253,7 @@ CUresult Device::attribute(int* value, CUdevice_attribute which) const {
     case CU_DEVICE_ATTRIBUTE_CAN_TEX2D_GATHER:
       return is(0);
 
-    // Textures and surfaces: none, so they are of no size at all.
+    // Textures and surfaces: not supported, so all sizes are 0.
     case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH:
     case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH:
     case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT:

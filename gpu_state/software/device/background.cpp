@@ -40,8 +40,8 @@ bool in_background(std::function<void()> function) {
   static auto* background = new Background;
   std::lock_guard lock(background->mutex);
   background->functions.push_back(std::move(function));
-  // One that is idle may already have been promised another function: each gets a thread, as they may wait
-  // for each other.
+  // An idle thread may already be assigned to another function. Each function gets a thread, since they may
+  // wait for each other.
   if (background->functions.size() <= background->idle) {
     background->added.notify_one();
   } else if (!threads::start([] { background->work(); })) {

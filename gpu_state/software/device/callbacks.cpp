@@ -29,7 +29,7 @@ class CallbackThread {
         std::unique_lock own(mutex_);
         work_off(own, settings::kIdle);
       };
-      // The system may give no more threads: then it is this one meanwhile, for others' calls too.
+      // If the system provides no thread, this one runs the calls, including those of others.
       if (!threads::start(work)) work_off(lock, std::chrono::milliseconds(0));
     }
     finished_.wait(lock, [&] { return done; });
@@ -66,7 +66,7 @@ class CallbackThread {
 
 void call_back(CUcontext context, const std::function<void()>& function) {
   static auto* mutex = new std::mutex;
-  static auto* threads = new std::map<Device*, CallbackThread*>;  // never taken down
+  static auto* threads = new std::map<Device*, CallbackThread*>;  // never destroyed
   CallbackThread* thread;
   {
     std::lock_guard lock(*mutex);

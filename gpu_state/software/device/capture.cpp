@@ -11,12 +11,12 @@ namespace cropdl::device {
 
 namespace {
 
-// Those that are going on. Guarded by capture_mutex().
+// The active captures. Guarded by capture_mutex().
 std::vector<std::shared_ptr<Capture>>& captures() {
   static auto* all = new std::vector<std::shared_ptr<Capture>>;
   return *all;
 }
-std::atomic<int> captures_going_on{0};  // nearly always none: then nobody needs the lock to know
+std::atomic<int> captures_going_on{0};  // usually 0, which can be tested without the lock
 uint64_t next_capture_id = 1;
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -44,7 +44,7 @@ void set_dependency(CUstream_st& stream, CUgraphNode node) {
   stream.dependency_data.assign(1, CUgraphEdgeData{});
 }
 
-// What the node would be and cannot: it is refused, and the capture is spoilt.
+// Work that cannot be a node: it is refused, and the capture invalidated.
 bool can_be_captured(const Work& work) {
   if (auto* host = std::get_if<HostWork>(&work)) return !host->callback;  // cuStreamAddCallback
   return !std::holds_alternative<PrefetchWork>(work);
@@ -78,7 +78,7 @@ CUresult begin(CUstream handle, std::shared_ptr<CUgraph_st> graph, const CUgraph
   return CUDA_SUCCESS;
 }
 
-// Whether every forked stream's last nodes come before the origin's.
+// Whether the last nodes of every forked stream precede those of the origin.
 bool all_joined(const Capture& capture, const CUstream_st& origin) {
   std::set<CUgraphNode> reached(origin.dependencies.begin(), origin.dependencies.end());
   std::vector<CUgraphNode> todo(reached.begin(), reached.end());
@@ -206,11 +206,11 @@ CUresult wait_captured(const std::shared_ptr<CUstream_st>& stream, CUevent_st& e
     return stream->capture ? add_captured(*stream, WaitWork{&event, true}) : CUDA_ERROR_INVALID_VALUE;
   if (!event.is_captured) {
     std::lock_guard lock(scheduler_mutex());
-    // Work from before the capture would have to run each time. What was never recorded is nothing.
+    // Work before the capture would have to run at every launch. An event that was never recorded is ignored.
     return event.recorded ? spoil(*stream->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION) : CUDA_SUCCESS;
   }
   auto capture = event.capture.lock();
-  if (!capture) {  // over, and its nodes are no work that could be waited for
+  if (!capture) {  // the capture has ended, and its nodes are not work to wait for
     if (stream->capture) stream->capture->is_invalid = true;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
@@ -305,7 +305,7 @@ CUresult update_dependencies(CUstream handle, const CUgraphNode* nodes, const CU
     auto node = find_node(nodes[i]);
     if (!node || node->graph != stream->capture->graph.get()) return CUDA_ERROR_INVALID_VALUE;
   }
-  std::vector<CUgraphNode> given(nodes, nodes + count);  // may be the stream's own array
+  std::vector<CUgraphNode> given(nodes, nodes + count);  // may alias the stream's own array
   std::vector<CUgraphEdgeData> given_data(count, CUgraphEdgeData{});
   if (data) given_data.assign(data, data + count);
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {

@@ -18,7 +18,7 @@ namespace {
 
 struct Contexts {
   std::mutex mutex;
-  std::unordered_set<CUcontext> ever;  // also those that are destroyed
+  std::unordered_set<CUcontext> ever;  // including destroyed ones
   std::vector<std::pair<Keeper, void (*)(CUcontext)>> keepers;
   uint64_t next_id = 1;
 };
@@ -32,7 +32,7 @@ std::vector<CUcontext>& stack() {
   return OfThread<Stack>::get();
 }
 
-// What cuCtxGetLimit shows before anybody set it: the driver's documented and usual values.
+// The initial values of cuCtxGetLimit: the driver's documented and usual ones.
 void begin_life(CUcontext context, uint64_t id) {
   for (auto& limit : context->limits) limit.store(0);
   context->limits[CU_LIMIT_STACK_SIZE].store(1024);
@@ -46,7 +46,7 @@ void begin_life(CUcontext context, uint64_t id) {
   context->alive.store(true);
 }
 
-// Not under the lock: keepers wait for threads that call back here.
+// Without the lock, since the registered functions wait for threads that call back here.
 void end_life(CUcontext context) {
   wait_for_all(context);
   std::vector<std::pair<Keeper, void (*)(CUcontext)>> keepers;
@@ -117,7 +117,7 @@ bool when_a_context_ends(Keeper who, void (*give_back)(CUcontext context)) {
 }
 
 CUresult create_context(Device& device, unsigned flags, CUcontext* context) {
-  auto* made = new CUctx_st;  // never deleted: context.h
+  auto* made = new CUctx_st;  // never deleted, see context.h
   made->device = &device;
   made->flags.store(flags);
   {
@@ -136,7 +136,8 @@ CUresult destroy_context(CUcontext context) {
   if (context->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
   if (!context->alive.exchange(false)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   end_life(context);
-  // "If ctx is current to the calling thread then ctx will also be popped"; to others it stays, destroyed.
+  // "If ctx is current to the calling thread then ctx will also be popped"; in other threads it stays
+  // current, but destroyed.
   if (current() == context) stack().pop_back();
   return CUDA_SUCCESS;
 }

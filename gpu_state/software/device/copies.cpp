@@ -132,7 +132,7 @@ CUresult examine(const Box& box, int device, bool write, Side* side) {
   }
   if (side->where == Where::kDevice && side->as_host) return CUDA_ERROR_INVALID_VALUE;
   if (known->kind == MemoryKind::kVirtual) {
-    // By its own device, too: a copy between devices needs no access to the peer.
+    // Checked for the copying device only: copies between devices need no peer access.
     const bool there = each_row(box, [&](uint64_t at, uint64_t size) {
       return virtual_allows(device, at, size, write) || virtual_allows(known->device, at, size, write);
     });
@@ -155,7 +155,7 @@ bool accessible(const Box& box, int device, bool write) {
   });
 }
 
-// The devices that do it.
+// The devices that perform the copy.
 int reader(const CopyWork& work, CUcontext context) {
   return (work.source ? work.source : context)->device->ordinal;
 }
@@ -164,7 +164,7 @@ int writer(const CopyWork& work, CUcontext context) {
 }
 int whose(const Side& side) { return side.where == Where::kDevice ? side.device : -1; }
 
-// With a seed a copy takes its time in the middle: who reads too early sees half of it.
+// With a seed, a copy pauses in the middle, so that premature reads see half of it.
 class Pieces {
  public:
   Pieces() : chooser_(++count_) {}
@@ -264,7 +264,7 @@ CUresult examine(MemsetWork& work, CUcontext context, Side* side) {
 bool stage(const CUDA_MEMCPY3D& copy, std::vector<std::byte>* into) {
   Box source, destination;
   if (boxes_of(copy, &source, &destination)) return false;
-  constexpr int kNoMatter = 0;  // which device: it is the host's memory
+  constexpr int kNoMatter = 0;  // any device: it is host memory
   if (!accessible(source, kNoMatter, false)) return false;
   into->resize(source.width * source.height * source.depth);
   std::byte* to = into->data();

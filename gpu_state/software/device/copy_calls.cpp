@@ -1,4 +1,4 @@
-// What the calls for copies and fills do at once, what they hand to the stream, and what they wait for.
+// Which parts of copies and memsets run in the call, which in the stream, and what the call waits for.
 #include <utility>
 
 #include "gpu_state/software/device/context.h"
@@ -9,7 +9,7 @@ namespace cropdl::device {
 
 namespace {
 
-// Pageable memory up to this is taken at the call; more is read while the caller waits.
+// Up to this size, pageable memory is copied during the call; beyond it, the caller waits while it is read.
 constexpr uint64_t kMostStaged = 64 << 20;
 
 CUresult submit_and_wait(CUstream stream, Work work) {
@@ -18,7 +18,7 @@ CUresult submit_and_wait(CUstream stream, Work work) {
 }
 
 // "serialized with respect to all pending and future asynchronous work into the current context, srcContext,
-// and dstContext": what is pending is waited for, what comes finds the copy done.
+// and dstContext": waits for pending work; later work finds the copy complete.
 CUresult copy_between_devices(const CopyWork& work, CUstream stream, CUcontext from, CUcontext to) {
   for (CUcontext context : {from, to})
     if (context)
@@ -27,7 +27,7 @@ CUresult copy_between_devices(const CopyWork& work, CUstream stream, CUcontext f
   return submit_and_wait(stream, work);
 }
 
-// "synchronous memory operations ... will always synchronize", whichever memory it is.
+// "synchronous memory operations ... will always synchronize", whatever the kind of memory.
 bool synchronizes(const CUctx_st& context) { return (context.flags.load() & CU_CTX_SYNC_MEMOPS) != 0; }
 
 }  // namespace
@@ -40,9 +40,9 @@ CUresult copy(CopyWork work, CUstream stream, bool asynchronous) {
   CopyFacts facts;
   if (CUresult error = examine(work, known->context, &facts)) return error;
   const Side &from = facts.source, &to = facts.destination;
-  // A node reads and writes the host's memory when the graph runs.
+  // A graph node accesses host memory when the graph runs.
   if (asynchronous && is_captured(stream)) return submit(stream, std::move(work));
-  if (facts.bytes == 0) return submit(stream, EmptyWork{});  // may the stream be given work now?
+  if (facts.bytes == 0) return submit(stream, EmptyWork{});  // only checks whether the stream accepts work
   if (!asynchronous && (work.source || work.destination))
     return copy_between_devices(work, stream, work.source, work.destination);
   if (!asynchronous && from.where == Where::kDevice && to.where == Where::kDevice && from.device != to.device)
@@ -62,7 +62,7 @@ CUresult copy(CopyWork work, CUstream stream, bool asynchronous) {
   bool waits = to.where == Where::kPageable;
   if (!asynchronous)
     waits = from.is_host() || to.is_host() || from.sync_memops || to.sync_memops ||
-            synchronizes(*known->context);  // else device to device
+            synchronizes(*known->context);  // otherwise device to device
   return waits ? submit_and_wait(stream, std::move(work)) : submit(stream, std::move(work));
 }
 

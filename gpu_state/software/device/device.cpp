@@ -27,13 +27,13 @@ std::vector<std::unique_ptr<Device>>& devices() {
 
 CUuuid uuid_of(int physical) {
   CUuuid uuid{};
-  std::memcpy(uuid.bytes, "CropDL soft GPU", 15);  // the same in each process: ranks compare them
+  std::memcpy(uuid.bytes, "CropDL soft GPU", 15);  // the same in every process, since ranks compare them
   uuid.bytes[15] = static_cast<char>(physical);
   return uuid;
 }
 
-// The number of the device that one entry of CUDA_VISIBLE_DEVICES means, -1: none. (Indices, and UUIDs that
-// may be cut short as long as they are of one device. CUDA C++ Programming Guide, "Environment Variables".)
+// The device number that an entry of CUDA_VISIBLE_DEVICES denotes; -1: none. (Indices, and UUIDs, which may
+// be abbreviated if unambiguous. CUDA C++ Programming Guide, "Environment Variables".)
 int physical_of(std::string_view entry, int there_are) {
   int number = -1;
   auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), number);
@@ -66,7 +66,7 @@ std::vector<int> visible() {
     int physical = physical_of(entry, there_are);
     if (physical < 0) break;
     for (int before : list)
-      if (before == physical) return {};  // named twice: the driver then shows none
+      if (before == physical) return {};  // a duplicate: the driver then shows no devices
     list.push_back(physical);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
@@ -136,7 +136,8 @@ CUresult initialize() {
 }
 
 CUresult initialized() {
-  if (inside_callback()) return CUDA_ERROR_NOT_PERMITTED;  // cuLaunchHostFunc: its functions make no calls
+  // inside a function of cuLaunchHostFunc, API calls are forbidden
+  if (inside_callback()) return CUDA_ERROR_NOT_PERMITTED;
   return state.load() == State::kReady ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 

@@ -22,8 +22,8 @@ MarkPointer recorded(const CUevent_st& event) {
   return event.recorded;
 }
 
-// CUDA_ERROR_CAPTURED_EVENT: its last record was in a capture, and there is no work to wait for; whoever asks
-// spoils the capture.
+// CUDA_ERROR_CAPTURED_EVENT: its last record was in a capture, so there is no work to wait for; the query
+// invalidates the capture.
 CUresult refuse_captured(const CUevent_st& event) {
   std::lock_guard lock(capture_mutex());
   if (!event.is_captured) return CUDA_SUCCESS;
@@ -126,7 +126,7 @@ CUresult elapsed_time(float* milliseconds, CUevent start_handle, CUevent end_han
   std::lock_guard lock(scheduler_mutex());
   if (!start->recorded || !end->recorded) return CUDA_ERROR_INVALID_HANDLE;
   if (!start->recorded->passed || !end->recorded->passed) return CUDA_ERROR_NOT_READY;
-  constexpr double kResolution = 500;  // ns: cuEventElapsedTime's
+  constexpr double kResolution = 500;  // in ns, of cuEventElapsedTime
   auto ticks = [](const MarkPointer& mark) {
     return std::floor(static_cast<double>(mark->time) / kResolution);
   };

@@ -1,4 +1,4 @@
-// Graphs as they are built: nodes and edges.
+// Graphs under construction: nodes and edges.
 #include "gpu_state/software/device/graphs.h"
 
 #include <algorithm>
@@ -36,8 +36,8 @@ bool has_edge(const CUgraphNode_st& from, const CUgraphNode_st* to) {
   return std::any_of(from.after.begin(), from.after.end(), [&](const Edge& e) { return e.node == to; });
 }
 
-// Ports and types of edges: cuda.h, CUgraphEdgeData. An edge that lets a kernel begin early is kept and taken
-// as one that does not: that is allowed.
+// Ports and types of edges: cuda.h, CUgraphEdgeData. An edge that lets a kernel start early is stored, but
+// treated as an ordinary one, which is allowed.
 bool is_known(const CUgraphEdgeData& data, const CUgraphNode_st& from, const CUgraphNode_st& to) {
   static const unsigned char kZero[sizeof data.reserved] = {};
   if (!std::equal(kZero, kZero + sizeof kZero, data.reserved) || data.to_port != 0) return false;
@@ -63,7 +63,7 @@ void disconnect(CUgraphNode_st& from, CUgraphNode_st& to) {
   drop(to.before, &from);
 }
 
-// The handles end; the graph's structure too, so that what its nodes own goes now.
+// Invalidates the handles and takes the graph apart, so that its nodes' objects are destroyed now.
 void clear(CUgraph_st& graph) {
   for (const auto& node : graph.nodes) {
     if (node->child) forget_graph(*node->child);
@@ -136,13 +136,15 @@ CUgraphNodeType type_of(const Work& work) {
     CUgraphNodeType operator()(const CopyWork&) { return CU_GRAPH_NODE_TYPE_MEMCPY; }
     CUgraphNodeType operator()(const MemsetWork&) { return CU_GRAPH_NODE_TYPE_MEMSET; }
     CUgraphNodeType operator()(const HostWork&) { return CU_GRAPH_NODE_TYPE_HOST; }
-    CUgraphNodeType operator()(const LibraryWork&) { return CU_GRAPH_NODE_TYPE_KERNEL; }  // on a device it is
+    // as with NVIDIA's library
+    CUgraphNodeType operator()(const LibraryWork&) { return CU_GRAPH_NODE_TYPE_KERNEL; }
     CUgraphNodeType operator()(const RecordWork&) { return CU_GRAPH_NODE_TYPE_EVENT_RECORD; }
     CUgraphNodeType operator()(const WaitWork&) { return CU_GRAPH_NODE_TYPE_WAIT_EVENT; }
     CUgraphNodeType operator()(const AllocateWork&) { return CU_GRAPH_NODE_TYPE_MEM_ALLOC; }
     CUgraphNodeType operator()(const ReleaseWork&) { return CU_GRAPH_NODE_TYPE_MEM_FREE; }
     CUgraphNodeType operator()(const ValueWork&) { return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP; }
-    CUgraphNodeType operator()(const PrefetchWork&) { return CU_GRAPH_NODE_TYPE_EMPTY; }  // never captured
+    // cannot be captured
+    CUgraphNodeType operator()(const PrefetchWork&) { return CU_GRAPH_NODE_TYPE_EMPTY; }
     CUgraphNodeType operator()(const ChildWork&) { return CU_GRAPH_NODE_TYPE_GRAPH; }
   } type;
   return std::visit(type, work);

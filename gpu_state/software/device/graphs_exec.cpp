@@ -1,4 +1,4 @@
-// What graphs are instantiated to, and how that is changed.
+// Instantiated graphs and their updates.
 #include <algorithm>
 
 #include "gpu_state/software/device/graphs.h"
@@ -32,8 +32,8 @@ int wanted_priority(const KernelWork& work) {
   return priority;
 }
 
-// What parameters of an instantiated node may become: cuGraphExecUpdate's list of limits. The result says why
-// not.
+// Whether an instantiated node may get these parameters: the limitations listed for cuGraphExecUpdate.
+// Returns the reason if not.
 CUgraphExecUpdateResult check_change(const CUgraphExec_st& exec, const CUgraphNode_st& own, const Work& work,
                                      CUcontext context) {
   if (type_of(own.work) != type_of(work) || own.work.index() != work.index())
@@ -63,7 +63,7 @@ CUgraphExecUpdateResult check_change(const CUgraphExec_st& exec, const CUgraphNo
         are_others(before.device, memset->device))
       return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
   }
-  // An address is the allocation's for good.
+  // The address of an allocation node never changes.
   if (auto* allocate = std::get_if<AllocateWork>(&work)) {
     const auto& before = std::get<AllocateWork>(own.work);
     if (before.address != allocate->address || before.size != allocate->size)
@@ -72,10 +72,10 @@ CUgraphExecUpdateResult check_change(const CUgraphExec_st& exec, const CUgraphNo
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
-// Who in `own` stands for whom in `graph`: exit nodes one by one, and from there back along the edges in
-// their order, as cuGraphExecUpdate describes it.
+// Pairs the nodes of `graph` with those of `own`: exit nodes in order, then backwards along the edges in
+// order, as described for cuGraphExecUpdate.
 struct Pairing {
-  std::map<const CUgraphNode_st*, CUgraphNode_st*> own_of;  // key: of the new graph
+  std::map<const CUgraphNode_st*, CUgraphNode_st*> own_of;  // key: a node of the new graph
   std::map<const CUgraphNode_st*, const CUgraphNode_st*> new_of;
   CUgraphExecUpdateResultInfo wrong{};
 
@@ -135,7 +135,7 @@ struct Pairing {
   }
 };
 
-// The whole of a level is checked, its children too, before anything is written.
+// Checks a whole level, including its child graphs, before anything is written.
 bool pair_all(const CUgraphExec_st& exec, const CUgraph_st& own, const CUgraph_st& graph,
               std::vector<Pairing>* levels, CUgraphExecUpdateResultInfo* info) {
   Pairing level;

@@ -15,13 +15,13 @@ namespace {
 
 struct Reserved {
   std::weak_ptr<void> reservation;
-  Reservation left;  // the program's
+  Reservation left;  // the program's reservation
   CUcontext left_in = nullptr;
   uint64_t owner = 0;
   std::set<uint64_t> freed_by;  // graphs
 };
 
-// Under memory_lock().
+// Guarded by memory_lock().
 struct GraphMemories {
   std::map<CUdeviceptr, Reserved> of;
   std::array<std::unique_ptr<Heap>, 16> heaps;
@@ -47,7 +47,7 @@ void close(Allocation& allocation) {
   count_of(allocation).used -= counted(allocation);
 }
 
-// The last Reservation has gone. Still open it is when a launch was dropped half way.
+// The last Reservation is gone. The memory may still be accessible if a launch was dropped half way.
 void give_back(CUdeviceptr address) {
   std::lock_guard lock(memory_lock());
   memories().of.erase(address);
@@ -57,7 +57,7 @@ void give_back(CUdeviceptr address) {
   memories().heaps[static_cast<size_t>(allocation->device)]->release(allocation);
 }
 
-// Null: nobody has a Reservation. With the lock.
+// Null: no Reservation exists. With the lock.
 Reserved* reserved_at(CUdeviceptr address) {
   auto at = memories().of.find(address);
   return at == memories().of.end() || at->second.reservation.expired() ? nullptr : &at->second;
@@ -133,7 +133,7 @@ Reservation now_freed(CUdeviceptr address) {
 }
 
 CUresult release_left(CUdeviceptr address) {
-  Reservation had;  // goes after the lock
+  Reservation had;  // released after the unlock
   std::lock_guard lock(memory_lock());
   Reserved* known = reserved_at(address);
   if (!known || !known->left || !is_open(*allocation_at(address))) return CUDA_ERROR_INVALID_VALUE;
@@ -143,7 +143,7 @@ CUresult release_left(CUdeviceptr address) {
 }
 
 void release_left_of(CUcontext context) {
-  std::vector<Reservation> had;  // go after the lock
+  std::vector<Reservation> had;  // released after the unlock
   std::lock_guard lock(memory_lock());
   for (auto& [address, known] : memories().of) {
     if (!known.left || known.left_in != context) continue;

@@ -1,5 +1,5 @@
-// Graphs that run: as one task of their stream, which does the steps in an order that the edges allow. Steps
-// that do not wait for each other are done at the same time, by the stream's thread and threads beside it.
+// Runs a graph as a single task of its stream. The steps run in an order that the edges allow; steps that do
+// not depend on each other run concurrently, on the stream's thread and helper threads.
 #include "gpu_state/software/device/graphs_run.h"
 
 #include <unistd.h>
@@ -19,10 +19,10 @@ namespace cropdl::device {
 
 namespace {
 
-// Appends the steps of a graph; those without predecessors come after step `entry`. Returns the steps that
-// nothing in it comes after.
+// Appends the steps of a graph; steps without predecessors follow step `entry`. Returns the steps without
+// successors.
 std::vector<size_t> append(Plan* plan, const CUgraph_st& graph, std::optional<size_t> entry) {
-  std::map<const CUgraphNode_st*, size_t> ends;  // the step that stands for a node's end
+  std::map<const CUgraphNode_st*, size_t> ends;  // the step at which a node is complete
   std::vector<size_t> last;
   auto wait_for = [&](size_t step, size_t before) {
     plan->steps[before].after.push_back(step);
@@ -51,22 +51,22 @@ std::vector<size_t> append(Plan* plan, const CUgraph_st& graph, std::optional<si
   return last;
 }
 
-// One launch. What nodes record and wait for is settled when it is launched.
+// One launch. The marks that its event nodes record and wait for are determined at the launch.
 struct Run {
   std::shared_ptr<const Plan> plan;
   std::map<size_t, MarkPointer> recorded, awaited;  // by step
-  std::vector<Reservation> freed;                   // what earlier launches left and this one frees
+  std::vector<Reservation> freed;  // memory that earlier launches left allocated and this one frees
   CUcontext context = nullptr;
 
   std::mutex mutex;
   std::condition_variable over;
-  std::vector<size_t> missing;  // how many steps each still waits for
+  std::vector<size_t> missing;  // for each step, how many predecessors are not complete
   std::vector<size_t> ready;
   size_t done = 0;
   CUresult error = CUDA_SUCCESS;
   settings::Chooser chooser{0};
 
-  // Whoever waits for an event of it does not wait for ever, also when it was dropped or ended early.
+  // Passes all marks, so that nobody waits forever for its events, also if it was dropped or ended early.
   void pass_all() const {
     for (auto& [step, mark] : recorded) pass(mark);
   }
@@ -78,7 +78,7 @@ CUresult do_step(Run& run, size_t which) {
   if (auto mark = run.recorded.find(which); mark != run.recorded.end()) pass(mark->second);
   if (auto mark = run.awaited.find(which); mark != run.awaited.end())
     wait_until_passed({mark->second}, step.context);
-  while (is_ending()) ::pause();  // nothing is begun any more, and this thread goes with the process
+  while (is_ending()) ::pause();  // nothing may start any more; this thread ends with the process
   if (!step.is_enabled || std::holds_alternative<EmptyWork>(step.work)) return CUDA_SUCCESS;
   if (step.context->error.load() != CUDA_SUCCESS) return static_cast<CUresult>(step.context->error.load());
   set_current(step.context);
@@ -90,8 +90,7 @@ CUresult do_step(Run& run, size_t which) {
 
 void call_helpers(const std::shared_ptr<Run>& run, size_t count);
 
-// Takes steps that are ready until there are none; whenever one makes several ready, others are called to
-// help.
+// Runs ready steps until there are none; if a step makes several ready, calls helpers.
 void work_off(const std::shared_ptr<Run>& run) {
   std::unique_lock lock(run->mutex);
   while (!run->ready.empty()) {
@@ -119,7 +118,7 @@ void work_off(const std::shared_ptr<Run>& run) {
   }
 }
 
-// Without threads for them, whoever made the steps ready does all of them.
+// Without helper threads, the thread that made the steps ready runs them all.
 void call_helpers(const std::shared_ptr<Run>& run, size_t count) {
   auto help = [run] {
     work_off(run);
@@ -140,11 +139,11 @@ CUresult do_all(const std::shared_ptr<Run>& run) {
     if (run->ready.size() > 1) call_helpers(run, run->ready.size() - 1);
   }
   work_off(run);
-  set_current(run->context);  // a step of another device's may have been this thread's last
+  set_current(run->context);  // the previous step on this thread may have used another device
   std::unique_lock lock(run->mutex);
   run->over.wait(lock, [&] { return run->done == run->plan->steps.size(); });
-  // What it owns goes now, before the graph is known to be done: helpers may still have the run itself, some
-  // have not even begun, but find no step in it.
+  // Destroys the plan before the graph counts as complete: helpers may still hold the run, and some have not
+  // started, but they will find no step.
   auto plan = std::move(run->plan);
   auto freed = std::move(run->freed);
   CUresult error = run->error;
@@ -153,7 +152,7 @@ CUresult do_all(const std::shared_ptr<Run>& run) {
   return error;
 }
 
-// Events: a node that records one is a record at the launch, and one that waits sees what was recorded then.
+// Events: nodes record them as of the launch, and wait for what was recorded then.
 CUresult find_events(Run* run) {
   std::map<CUevent, MarkPointer> recorded;
   for (size_t i = 0; i < run->plan->steps.size(); ++i) {
@@ -175,7 +174,7 @@ CUresult find_events(Run* run) {
 void record_events(const Run& run) {
   for (auto& [step, mark] : run.recorded) {
     auto event = find_event(std::get<RecordWork>(run.plan->steps[step].work).event);
-    if (!event) continue;  // another thread destroyed it just now
+    if (!event) continue;  // another thread has just destroyed it
     event->is_captured = false;
     event->capture.reset();
     event->captured_nodes.clear();
@@ -184,7 +183,7 @@ void record_events(const Run& run) {
   }
 }
 
-// Code that was unloaded since is not run, though it is still there.
+// Unloaded code is not run, although it still exists.
 CUresult check_kernels(const Plan& plan) {
   for (const Step& step : plan.steps)
     if (auto* kernel = std::get_if<KernelWork>(&step.work); kernel && !find_function(kernel->function))
@@ -192,7 +191,8 @@ CUresult check_kernels(const Plan& plan) {
   return CUDA_SUCCESS;
 }
 
-// What an earlier launch left allocated is freed first, if it was instantiated so; else that is an error.
+// Memory that an earlier launch left allocated is freed first, if the instance has that flag; otherwise it is
+// an error.
 CUresult settle_memory(const CUgraphExec_st& exec, const std::shared_ptr<CUstream_st>& stream, Run* run) {
   const Plan& plan = *run->plan;
   bool frees_first = exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;

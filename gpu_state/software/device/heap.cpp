@@ -13,9 +13,10 @@ namespace cropdl::device {
 namespace {
 
 constexpr uint64_t kLargestSlot = 512 << 10;
-constexpr size_t kRest = 8;          // freed slots of a size that are not used again yet
-constexpr uint32_t kManySlots = 32;  // a size of which one empty chunk is kept, so that a loop is fast
-constexpr uint64_t kMostBytes = uint64_t{1} << 46;  // more than there are addresses
+constexpr size_t kRest = 8;  // recently freed slots per size that are not reused yet
+constexpr uint32_t kManySlots =
+    32;  // a size with this many slots keeps one empty chunk, so that loops are fast
+constexpr uint64_t kMostBytes = uint64_t{1} << 46;  // more than the address space
 constexpr uint64_t kPoisoned = 64 << 10;
 
 uint64_t next(uint64_t* state) {  // xorshift64*
@@ -61,7 +62,7 @@ Allocation* Heap::made(uint64_t begin, uint64_t size) const {
 
 Allocation* Heap::allocate(uint64_t size) {
   if (size > kMostBytes) return nullptr;
-  const uint64_t at_least = size + 1;  // the byte behind it that nobody may access
+  const uint64_t at_least = size + 1;  // one inaccessible byte behind it
   if (at_least <= kLargestSlot)
     return allocate_slot(sizes_[size_of_[(at_least - 1) / kAllocationUnit]], size);
   const uint64_t pages = pages_for(size);
@@ -82,7 +83,7 @@ Allocation* Heap::allocate_slot(Size& size, uint64_t bytes) {
                          : size.with_room.front();
   if (chunk->live == 0) {
     if (!budget_.charge(kPage)) {
-      // What rests is better used than nothing.
+      // Reusing recently freed slots is better than failing.
       auto resting = std::exchange(size.resting, {});
       for (auto [one, slot] : resting) make_vacant(size, one, slot);
       auto used = std::find_if(size.with_room.begin(), size.with_room.end(),

@@ -13,8 +13,8 @@ namespace cropdl::device {
 
 namespace {
 
-// Begins with a byte that neither PTX, a fat binary nor an ELF file begins with. Then: u64 size of all, u64
-// number of texts, and of each u64 size and its bytes.
+// The first byte differs from that of PTX, fat binaries and ELF files. Then: u64 total size, u64 number of
+// texts, and for each text u64 size and its bytes.
 constexpr char kLinked[16] =
     "\x1b"
     "CropDL linked\n";
@@ -43,8 +43,8 @@ ptx::Texts read_linked(std::span<const std::byte> image) {
   return texts;
 }
 
-// Every variable that is named has one place: two of one name would share it, and one that no part defines
-// has none. (Functions that no part defines are found when a kernel that calls them is looked up.)
+// Every named variable must have exactly one definition. (Functions without a definition are found when a
+// kernel that calls them is looked up.)
 Status check_names(const ptx::Module& module) {
   std::set<std::string_view> names;
   for (const ptx::Variable* variable : placed_variables(module))
@@ -59,7 +59,7 @@ Status check_names(const ptx::Module& module) {
   return {};
 }
 
-// PTX ISA 9.0 is CUDA 13.0's, which cuDriverGetVersion says this is.
+// PTX ISA 9.0 belongs to CUDA 13.0, the version that cuDriverGetVersion returns.
 bool is_too_new(const std::string& version) {
   int major = 0;
   return std::sscanf(version.c_str(), "%d", &major) == 1 && (major > 9 || (major == 9 && version != "9.0"));
@@ -84,7 +84,7 @@ CUresult error_of(ptx::Refusal refusal) {
 
 ptx::Texts read_texts(const void* data) {
   const char* bytes = static_cast<const char*>(data);
-  // Ends at the first byte that differs, so that a short text is not read beyond its end.
+  // Stops at the first different byte, so a short text is not read beyond its end.
   if (std::strncmp(bytes, kLinked, sizeof kLinked) == 0)
     return read_linked({static_cast<const std::byte*>(data), number_at(bytes + sizeof kLinked)});
   return ptx::texts_of(data, capability_of_device());

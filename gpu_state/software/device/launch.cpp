@@ -77,9 +77,9 @@ CUresult take_attributes(std::span<const CUlaunchAttribute> attributes, KernelWo
         if (value.deviceUpdatableKernelNode.deviceUpdatable)
           return not_built("CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE");
         break;
-      // A kernel that may begin early may also begin when all before it is done.
+      // A kernel that may start early may also start after everything before it.
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-      // Hints: they change how fast it is, which is no promise here.
+      // Hints that affect only speed.
       case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
       case CU_LAUNCH_ATTRIBUTE_PRIORITY:

@@ -19,7 +19,7 @@ Libraries& known_libraries() {
   return libraries;
 }
 
-// In the order before the modules': those unload their context's modules whoever they are of.
+// Runs before the modules' function, which unloads all modules of the context, whoever owns them.
 void forget_modules(CUcontext context) {
   for (const auto& library : known_libraries().libraries.all()) {
     std::lock_guard lock(library->mutex);
@@ -28,7 +28,8 @@ void forget_modules(CUcontext context) {
 }
 const bool forgets_modules = when_a_context_ends(Keeper::kLibraries, forget_modules);
 
-// Managed variables have one address in all contexts, so that they cannot begin with what differs in each.
+// Managed variables have one address in all contexts, so their initial values cannot contain context-specific
+// addresses.
 Status fill_managed(const CUlib_st& library) {
   for (const ptx::Variable* variable : placed_variables(*library.text))
     if (auto at = library.managed.find(variable->name); at != library.managed.end())
@@ -63,7 +64,7 @@ CUresult load_library(const Image& image, CUlibrary* handle) {
   for (const ptx::Function& function : image.text->functions) {
     if (!function.is_kernel || !function.has_body) continue;
     auto kernel =
-        std::make_shared<CUkern_st>();  // one for each kernel of the text: load_module() counts on it
+        std::make_shared<CUkern_st>();  // one for each kernel of the text; load_module() relies on it
     kernel->name = function.name;
     kernel->library = library.get();
     library->kernels.emplace_back(function.name, known_libraries().kernels.add(std::move(kernel)));

@@ -1,4 +1,4 @@
-// Memory of the host that devices know: pinned, registered, managed.
+// Host memory known to devices: pinned, registered, managed.
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -11,7 +11,7 @@
 #include "gpu_state/software/device/memory_body.h"
 #include "gpu_state/software/device/memory_managed.h"
 
-// Since Linux 5.14; Debian 12's headers of the C library lack them.
+// Since Linux 5.14; missing in Debian 12's C library headers.
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
@@ -53,8 +53,8 @@ CUresult release_common(Heap& heap, uint64_t address, MemoryKind kind, bool of_m
   return CUDA_SUCCESS;
 }
 
-// Whether the page with that address can be read, or written, without doing either: a futex operation that
-// adds nothing to the word (FUTEX_WAKE_OP), or one that only compares it.
+// Whether the page at that address can be read or written, tested without changing it: a futex operation that
+// ORs 0 into the word (FUTEX_WAKE_OP), or one that only compares it.
 bool page_allows(uint64_t address, bool write) {
   auto* word = reinterpret_cast<uint32_t*>(address & ~uint64_t{3});
   if (write) {
@@ -62,12 +62,12 @@ bool page_allows(uint64_t address, bool write) {
     return ::syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP_PRIVATE, 0, nullptr, word,
                      FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
   }
-  // Waits only if the word still is what it was, which nothing is by then: it answers at once.
+  // It would wait only if the word had that value, and the timeout is zero: it returns at once.
   timespec none{0, 0};
   return ::syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &none, nullptr, 0) == 0 || errno != EFAULT;
 }
 
-// What an access table says of the page that begins there, by the list. With the lock.
+// The access table's entry for the page that starts there, from the list. With the lock.
 uint8_t registered_bits(uint64_t page) {
   const auto& all = memory_state().registered;
   const auto first = all.upper_bound(page);
@@ -78,7 +78,7 @@ uint8_t registered_bits(uint64_t page) {
          (one.flags & CU_MEMHOSTREGISTER_READ_ONLY ? 0 : AccessTable::kRegisteredWrite);
 }
 
-// The one behind it. With the lock.
+// Unregisters it and returns the next entry. With the lock.
 auto unregister(std::map<uint64_t, Allocation>::iterator known) {
   const uint64_t begin = known->second.begin, end = known->first;
   known = memory_state().registered.erase(known);
@@ -107,7 +107,7 @@ bool host_allows(uint64_t address, uint64_t size, bool write) {
   if (pages > kFew && ::madvise(reinterpret_cast<void*>(first), pages * kHostPage,
                                 write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
     return true;
-  // Not there, or of a kind that cannot be populated: each page is asked.
+  // Unmapped, or memory that cannot be populated: tests each page.
   for (uint64_t page = first; page < end; page += kHostPage)
     if (!page_allows(std::max(page, address), write)) return false;
   return true;

@@ -1,6 +1,5 @@
-// Large managed memory: mappings of their own, at addresses of the system's choice, as a driver's are, and
-// not in the area. What devices may access of them the list of the host's registered memory says, to the
-// byte.
+// Large managed memory: separate mappings outside of the area, at addresses chosen by the system, as a
+// driver's are. The list of registered host memory states, to the byte, what devices may access of them.
 #include <sys/mman.h>
 
 #include <iterator>
@@ -16,7 +15,7 @@ constexpr uint64_t kLargeManaged = uint64_t{32} << 20;
 
 void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// At a multiple of kPage; 0: there is no room.
+// A multiple of kPage; 0: no room.
 uint64_t map_anywhere(uint64_t size) {
   void* got = ::mmap(nullptr, size + kPage, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

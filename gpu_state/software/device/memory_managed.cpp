@@ -10,7 +10,8 @@ namespace cropdl::device {
 
 namespace {
 
-// Advice from each address up to the next: of addresses below the first, none. Under memory_lock().
+// Each entry holds from its address up to the next one; below the first there is no advice. Guarded by
+// memory_lock().
 std::map<uint64_t, Advice>& advised() {
   static auto* kAdvised = new std::map<uint64_t, Advice>;
   return *kAdvised;
@@ -33,7 +34,7 @@ void change(uint64_t address, uint64_t size, Change change) {
   auto last = cut_at(end);
   auto first = cut_at(begin);
   for (auto one = first; one != last; ++one) change(one->second);
-  // Neighbours that are alike are one.
+  // Merges equal neighbours.
   auto& all = advised();
   auto one = first == all.begin() ? first : std::prev(first);
   for (; one != all.end() && one->first <= end;) {
@@ -42,7 +43,7 @@ void change(uint64_t address, uint64_t size, Change change) {
   }
 }
 
-// Whether all of the range lies in one allocation of managed memory.
+// Whether the whole range is in one allocation of managed memory.
 bool is_managed(CUdeviceptr address, uint64_t size) {
   const Allocation* known = allocation_at(address);
   if (!known) known = large_managed_at(address);
@@ -119,7 +120,7 @@ void forget_advice(CUdeviceptr address, uint64_t size) {
 CUresult perform(const PrefetchWork& work, CUcontext) {
   const CUresult error = work.recorded ? check_managed(work.address, work.size)
                                        : record_prefetch(work.address, work.size, work.device);
-  return error ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;  // it was freed since the call
+  return error ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;  // freed after the call
 }
 
 }  // namespace cropdl::device

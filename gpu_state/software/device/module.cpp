@@ -38,7 +38,7 @@ const bool unloads_modules = when_a_context_ends(Keeper::kModules, unload_all);
 constexpr uint64_t kConstantBytes = 65536;  // CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY
 constexpr uint32_t kSharedWithoutLeave = 48 << 10;
 
-// What is too much is ptxas's error on a device.
+// ptxas reports an error if there are more.
 Status check_constants(const ptx::Module& module) {
   uint64_t bytes = 0;
   for (const ptx::Variable* variable : placed_variables(module))
@@ -56,7 +56,8 @@ CUresult fill_variables(Loaded& loaded) {
   };
   for (const ptx::Variable* variable : placed_variables(*loaded.text)) {
     const VariablePlace& place = loaded.variables.at(variable->name);
-    if (place.is_borrowed || !place.size) continue;  // the library wrote it, and programs may have since
+    // the library has written it, and programs may have changed it
+    if (place.is_borrowed || !place.size) continue;
     if (Status status = initialise(*variable, place.address, address_of); !status) {
       say("software GPU: a module cannot be loaded: " + status.error().message);
       return CUDA_ERROR_INVALID_PTX;
@@ -83,7 +84,7 @@ CUresult load_module(CUcontext context, const Image& image, CUmodule* handle) {
 }
 
 CUresult load_module(CUcontext context, const Image& image, CUlib_st* library, CUmodule* handle) {
-  show_printed(context);  // a time when what kernels printed is shown: printed.h
+  show_printed(context);  // one of the moments at which kernels' output is shown: printed.h
   if (Status status = check_constants(*image.text); !status) {
     say("software GPU: a module cannot be loaded: " + status.error().message);
     return CUDA_ERROR_INVALID_PTX;
@@ -96,7 +97,7 @@ CUresult load_module(CUcontext context, const Image& image, CUlib_st* library, C
     for (auto& [name, place] : loaded->variables) place.is_borrowed = true;
   }
   if (CUresult error = place_variables(*image.text, context, &loaded->variables)) return error;
-  // The code is asked for addresses while it lowers, which may be long after this; it goes before the places.
+  // The code requests addresses while it lowers, possibly much later; it is destroyed before the places.
   loaded->code = std::make_unique<engine::Code>(
       image.text,
       [variables = loaded->variables](const std::string& name) -> uint64_t {
@@ -117,7 +118,7 @@ CUresult load_module(CUcontext context, const Image& image, CUlib_st* library, C
     made->context = context;
     made->module = module.get();
     made->loaded = loaded;
-    if (library) made->kernel = library->kernels[module->functions.size()].second;  // of the same text
+    if (library) made->kernel = library->kernels[module->functions.size()].second;  // they have the same text
     module->functions.emplace_back(function.name, known_modules().functions.add(std::move(made)));
   }
   for (const auto& [name, function] : module->functions) module->by_name.emplace(name, function);
@@ -132,9 +133,10 @@ CUresult unload_module(CUmodule handle) {
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   CUresult waited = module->context->alive.load() ? wait_for_all(module->context) : CUDA_SUCCESS;
   if (waited == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return waited;
-  if (!known_modules().modules.take(handle)) return CUDA_ERROR_INVALID_HANDLE;  // another thread was first
+  // another thread destroyed it first
+  if (!known_modules().modules.take(handle)) return CUDA_ERROR_INVALID_HANDLE;
   for (auto& [name, function] : module->functions) known_modules().functions.take(function);
-  std::shared_ptr<Loaded> loaded;  // goes after the lock
+  std::shared_ptr<Loaded> loaded;  // destroyed after the unlock
   std::lock_guard lock(known_modules().mutex);
   auto at = known_modules().loaded.find(handle);
   loaded = std::move(at->second);

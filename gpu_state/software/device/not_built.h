@@ -1,4 +1,4 @@
-// What a call gets that asks for something the software GPU does not have: its name is said once.
+// The result of calls that need a feature that the software GPU does not have: prints its name once.
 #pragma once
 
 #include <cuda.h>

@@ -12,7 +12,7 @@ namespace {
 
 ptx::Texts no_image(const char* why) { return {{}, ptx::Refusal::kNoImage, why}; }
 
-// The structure that lies there, if all of it does.
+// The structure at that offset, if all of it is inside.
 template <class T>
 std::optional<T> at(std::span<const std::byte> file, uint64_t offset) {
   if (offset > file.size() || file.size() - offset < sizeof(T)) return std::nullopt;
@@ -57,7 +57,7 @@ ptx::Texts texts_of_object(std::span<const std::byte> file, ptx::Capability capa
     if (name != ".nv_fatbin" && name != "__nv_relfatbin") continue;
     auto bytes = contents(file, *one);
     if (!bytes) return no_image(kDamaged);
-    // One after the other, each as long as its own header says (ptx/fat_binary.h).
+    // Consecutive fat binaries, each with its size in its header (ptx/fat_binary.h).
     while (bytes->size() >= 16) {
       if (*at<uint32_t>(*bytes, 0) != ptx::kFatBinaryMagic) {
         *bytes = bytes->subspan(8);  // padding

@@ -18,17 +18,17 @@ namespace cropdl::device {
 
 namespace {
 
-// What a pool asks its device for at once, where there is so much.
+// What a pool requests from its device at a time, if the device has that much.
 constexpr uint64_t kStep = 32 << 20;
 
-class Unbounded final : public Budget {  // what a pool reserves is counted by the pool
+class Unbounded final : public Budget {  // the pool itself counts what it reserves
  public:
   bool charge(uint64_t) override { return true; }
   void credit(uint64_t) override {}
 };
 Unbounded unbounded;
 
-std::atomic<bool> some_hold_more;  // than their thresholds: pools_after_waiting() has something to do
+std::atomic<bool> some_hold_more;  // than their thresholds, so that pools_after_waiting() has work
 
 }  // namespace
 
@@ -41,10 +41,10 @@ struct CUmemPoolHandle_st {
         heap(body.places, cropdl::device::unbounded, cropdl::device::MemoryKind::kPool, body.ordinal, 256,
              cropdl::device::unforeseen()) {}
   cropdl::device::Memory::Body& body;
-  const uint64_t most;  // bytes that it may reserve
+  const uint64_t most;  // the most bytes that it may reserve
   cropdl::device::Heap heap;
   uint64_t threshold = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0;
-  int reuse[4] = {0, 1, 1, 1};  // by CU_MEMPOOL_ATTR_REUSE_…
+  int reuse[4] = {0, 1, 1, 1};  // indexed by CU_MEMPOOL_ATTR_REUSE_…
   bool is_default = false;
 
   static uint64_t counted(uint64_t size) {
@@ -78,10 +78,10 @@ namespace cropdl::device {
 
 namespace {
 
-// Pools are never given back to the allocator while something of theirs is allocated. Under memory_lock().
+// A pool's memory is not returned while it has allocations. Guarded by memory_lock().
 struct Pools {
   Live<CUmemPoolHandle_st> live;
-  std::vector<std::shared_ptr<CUmemPoolHandle_st>> ended;  // destroyed, but still in use
+  std::vector<std::shared_ptr<CUmemPoolHandle_st>> ended;  // destroyed but still in use
   std::array<CUmemoryPool, 16> initial{}, current{};
 };
 
@@ -138,7 +138,7 @@ CUresult destroy_pool(CUmemoryPool handle) {
   if (!pool) return CUDA_ERROR_INVALID_HANDLE;
   if (pool->is_default) return CUDA_ERROR_INVALID_VALUE;
   for (CUmemoryPool& current : pools().current)
-    if (current == handle) current = nullptr;  // the default one again
+    if (current == handle) current = nullptr;  // the default pool again
   pools().live.take(handle);
   pools().ended.push_back(std::move(pool));
   forget_ended();
@@ -198,7 +198,8 @@ CUresult set_pool_attribute(CUmemoryPool handle, CUmemPool_attribute which, cons
       std::memcpy(&pool->threshold, value, sizeof pool->threshold);
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:  // "it is only legal to set it to 0", which makes it what is now
+    // "it is only legal to set it to 0", which sets it to the present value
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       std::memcpy(&bytes, value, sizeof bytes);
       if (bytes != 0) return CUDA_ERROR_INVALID_VALUE;
       if (which == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
@@ -248,7 +249,7 @@ CUresult set_pool_access(CUmemoryPool handle, int device, unsigned flags) {
   if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
       flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
     return CUDA_ERROR_INVALID_VALUE;
-  if (device == pool->body.ordinal)  // it always may
+  if (device == pool->body.ordinal)  // it always has access
     return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   pool->heap.set_access(device, flags);
   return CUDA_SUCCESS;
@@ -328,7 +329,7 @@ void release_pooled_of(CUcontext user) {
 CUresult perform(const AllocateWork& work, CUcontext) {
   std::lock_guard lock(memory_lock());
   Allocation* known = with_id(work.address, work.id);
-  if (!known) return CUDA_SUCCESS;  // cuMemFree came first
+  if (!known) return CUDA_SUCCESS;  // cuMemFree was earlier
   if (known->kind == MemoryKind::kGraph) return open_for_graph(*known);
   Area::get().make_fresh(known->begin, known->size);
   Area::get().open(known->begin, known->size);

@@ -12,9 +12,9 @@ namespace cropdl::device {
 
 namespace {
 
-constexpr size_t kUsual = size_t{1} << 20;  // cuCtxSetLimit's default, as a device's
+constexpr size_t kUsual = size_t{1} << 20;  // cuCtxSetLimit's default on devices
 
-// Texts that are whole: when there is no more room the oldest go.
+// Complete texts; if there is no room, the oldest are dropped.
 struct Buffer {
   std::deque<std::string> texts;
   size_t bytes = 0;

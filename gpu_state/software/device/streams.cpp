@@ -1,4 +1,4 @@
-// Which streams there are, and what a handle means.
+// The existing streams, and the resolution of handles.
 #include "gpu_state/software/device/streams.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ std::shared_ptr<CUstream_st> legacy_stream(CUcontext context) {
   return stream;
 }
 
-// A thread's own default streams, one per context that it used; they go with the thread.
+// A thread's per-thread default streams, one for each context that it used; destroyed with the thread.
 struct OwnStreams {
   std::map<CUcontext, CUstream> of;
   ~OwnStreams() {

@@ -1,4 +1,4 @@
-// The queues of streams and the threads that work them off.
+// The queues of streams, and the threads that process them.
 #include "gpu_state/software/device/streams_queue.h"
 
 #include <time.h>
@@ -18,18 +18,18 @@ namespace {
 
 std::atomic<bool> ending{false};
 
-// When the library goes, nothing new is begun: a process that ends just ends. What still runs uses only what
-// is never taken down. Destructors of the program's own objects ran before.
+// When this library is finalised, no new work starts: a process simply ends. Work that still runs uses only
+// objects that are never destroyed. Destructors of the program's own objects have run before.
 __attribute__((destructor)) void begin_nothing_more() { ending = true; }
 
-// Every stream that still has or may get work; guarded by scheduler_mutex().
+// All streams that have or may get work; guarded by scheduler_mutex().
 std::vector<std::shared_ptr<CUstream_st>>& everyone() {
   static auto* streams = new std::vector<std::shared_ptr<CUstream_st>>;
   return *streams;
 }
 
 size_t entries_everywhere = 0;     // queued or running; guarded by scheduler_mutex()
-std::atomic<int64_t> usual_ns{0};  // how long tasks take, the later ones counting more
+std::atomic<int64_t> usual_ns{0};  // average duration of tasks, weighted towards recent ones
 
 int64_t now_ns() {
   timespec now;
@@ -51,7 +51,7 @@ void pass_locked(const MarkPointer& mark) {
   for (const auto& waiting : mark->waiting)
     if (auto stream = waiting.lock()) streams.push_back(std::move(stream));
   mark->waiting.clear();
-  // Who was given the higher priority (the lower number) is woken first.
+  // Streams with higher priority (lower numbers) are woken first.
   std::stable_sort(streams.begin(), streams.end(),
                    [](const auto& a, const auto& b) { return a->priority < b->priority; });
   for (const auto& stream : streams) stream->wake.notify_one();
@@ -66,7 +66,7 @@ void forget(const std::shared_ptr<CUstream_st>& stream) {
 
 CUresult run(const Task& task, CUcontext context) {
   if (!task.run) return CUDA_SUCCESS;
-  if (context->error.load() != CUDA_SUCCESS && !task.even_if_broken) return CUDA_SUCCESS;  // dropped
+  if (context->error.load() != CUDA_SUCCESS && !task.even_if_broken) return CUDA_SUCCESS;  // drop the task
   return task.run();
 }
 
@@ -96,7 +96,7 @@ void work_off(std::shared_ptr<CUstream_st> stream) {
                           (entry.task.name.empty() ? std::string(entry.task.kind) : entry.task.name));
       usual_ns = (usual_ns * 7 + (now_ns() - begin)) / 8;
     }
-    entry.task = {};  // what it owns goes before anybody hears that it is done
+    entry.task = {};  // the task's own objects are destroyed before its end is visible
     lock.lock();
     --entries_everywhere;
     pass_locked(entry.mark);
@@ -105,7 +105,7 @@ void work_off(std::shared_ptr<CUstream_st> stream) {
   if (stream->is_leaving) forget(stream);
 }
 
-// False: the system gives no thread for it.
+// False: the system provides no thread for it.
 bool has_worker_locked(const std::shared_ptr<CUstream_st>& stream) {
   if (!stream->has_worker) stream->has_worker = threads::start([stream] { work_off(stream); });
   return stream->has_worker;
@@ -206,7 +206,7 @@ void wait_until_passed(const std::vector<MarkPointer>& marks, CUcontext context)
   std::unique_lock lock(scheduler_mutex());
   for (const MarkPointer& mark : marks)
     if (is_pending(mark)) mark->callers.push_back(&told);
-  // Who breaks a context or ends the process does not know of the waiting: they look from time to time.
+  // Code that breaks a context or ends the process does not wake the waiters, so they check periodically.
   while (!all_passed_locked(marks) && context->error.load() == CUDA_SUCCESS && !ending)
     told.wait_for(lock, std::chrono::milliseconds(20));
   for (const MarkPointer& mark : marks)
@@ -215,9 +215,9 @@ void wait_until_passed(const std::vector<MarkPointer>& marks, CUcontext context)
 
 void hold(settings::Chooser* chooser, bool others_are_busy) {
   if (!chooser->random()) return;
-  // Where others have work, every second task waits up to twice as long as tasks usually take here, so that
-  // one that ought to wait for another and does not is now earlier, now later than it. Else every fourth a
-  // little: the host is there too.
+  // If other streams have work, every second task waits for up to twice the usual duration of tasks, so that
+  // a task with a missing dependency sometimes runs before and sometimes after the other one. Otherwise every
+  // fourth task waits briefly, because of the host.
   if (chooser->pick(others_are_busy ? 2 : 4) != 0) return;
   constexpr int64_t kLittle = 300'000, kMost = 20'000'000;
   int64_t most = others_are_busy ? std::min(2 * usual_ns.load() + kLittle, kMost) : kLittle;

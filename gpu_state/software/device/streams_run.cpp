@@ -1,4 +1,4 @@
-// Work of all kinds: given to streams, and done on their threads.
+// Runs all kinds of work on streams' threads.
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -71,7 +71,7 @@ CUresult run_plain(const Work& work, CUcontext context) {
                         [&](const AllocateWork& allocate) { return perform(allocate, context); },
                         [&](const ReleaseWork& release) { return perform(release, context); },
                         [&](const PrefetchWork& prefetch) { return perform(prefetch, context); },
-                        // Marks, and what a graph takes apart before it runs.
+                        // Marks, and kinds that a graph expands before it runs.
                         [&](const EmptyWork&) { return CUDA_SUCCESS; },
                         [&](const RecordWork&) { return CUDA_SUCCESS; },
                         [&](const WaitWork&) { return CUDA_SUCCESS; },
@@ -80,7 +80,7 @@ CUresult run_plain(const Work& work, CUcontext context) {
                     work);
 }
 
-// What an operation fails with when a tester says only that it shall.
+// The error of a failing operation if the tester specified none.
 CUresult usual_error(std::string_view kind) {
   if (kind == "copy" || kind == "memset") return CUDA_ERROR_ILLEGAL_ADDRESS;
   return CUDA_ERROR_LAUNCH_FAILED;
@@ -92,7 +92,7 @@ CUresult fail_as_asked(std::string_view kind, CUresult error, CUcontext context)
   return error;
 }
 
-// The operation, and the sleep that makes it as many times longer as a tester wants.
+// Runs the operation, then sleeps so that it takes as many times longer as the tester specified.
 CUresult run_slowed(const Work& work, CUcontext context) {
   std::string_view kind = kind_of(work);
   double times = kind.empty() ? 1 : settings::slowdown(kind);
@@ -232,7 +232,7 @@ extern "C" CUresult cropdl_software_gpu_enqueue(CUstream stream, const char* nam
   CUcontext context = nullptr;
   if (CUresult error = enter(&context); error != CUDA_SUCCESS) return error;
   if (!run) return CUDA_ERROR_INVALID_VALUE;
-  // Released when the last copy of the work goes; not when it was never taken on.
+  // Released with the last copy of the work, but not if the work was never accepted.
   struct Owned {
     void* data;
     void (*release)(void*);

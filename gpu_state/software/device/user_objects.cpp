@@ -9,7 +9,7 @@ struct CUuserObject_st {
   void* data;
   CUhostFn destroy;
   std::mutex mutex;
-  uint64_t count;  // the program's references and those of graphs
+  uint64_t count;  // held by the program and by graphs
 
   CUuserObject_st(CUcontext context, void* data, CUhostFn destroy, uint64_t count)
       : context(context), data(data), destroy(destroy), count(count) {}
@@ -49,7 +49,7 @@ CUresult release_user_object(CUuserObject handle, unsigned count) {
   object->count -= count;
   if (object->count > 0) return CUDA_SUCCESS;
   live_objects().take(handle);
-  // It may not call this API, so without a thread for it the caller's will do.
+  // It must not call this API, so without another thread it runs on the caller's.
   if (!in_background([context = object->context, destroy = object->destroy, data = object->data] {
         call_back(context, [&] { destroy(data); });
       }))

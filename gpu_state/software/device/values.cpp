@@ -77,7 +77,7 @@ CUresult values_from(CUcontext context, const CUstreamBatchMemOpParams* paramete
         if (from.writeValue.flags != CU_STREAM_WRITE_VALUE_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
         break;
       case CU_STREAM_MEM_OP_BARRIER:
-        continue;  // what a stream does is seen in its order, by everybody
+        continue;  // a stream's operations are seen by everyone in order
       case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
         settings::say_not_built("CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES");
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -92,7 +92,7 @@ CUresult values_from(CUcontext context, const CUstreamBatchMemOpParams* paramete
 
 CUresult perform(const ValueWork& work, CUcontext context) {
   for (const ValueWork::One& one : work.all) {
-    if (!is_memory(one, context)) return CUDA_ERROR_ILLEGAL_ADDRESS;  // freed since the call
+    if (!is_memory(one, context)) return CUDA_ERROR_ILLEGAL_ADDRESS;  // freed after the call
     if (!one.is_wait) {
       store(one);
       continue;

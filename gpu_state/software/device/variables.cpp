@@ -84,7 +84,7 @@ Status initialise(const ptx::Variable& variable, CUdeviceptr at,
     uint64_t value = 0;
     if (const auto* integer = std::get_if<ptx::Integer>(&initial.value)) {
       value = integer->bits;
-      // .f32 and .f64 may be given as integers: then they are meant as numbers.
+      // Integers as initial values of .f32 and .f64 variables are converted to floating point.
       if (variable.type == ptx::Type::kF32 || variable.type == ptx::Type::kF64) {
         double number = integer->is_negative ? static_cast<double>(static_cast<int64_t>(value))
                                              : static_cast<double>(value);
@@ -98,7 +98,7 @@ Status initialise(const ptx::Variable& variable, CUdeviceptr at,
       if (!address)
         return Error{formatted("line {}: {} begins with the address of {}, which is not there", variable.line,
                                variable.name, symbol.name)};
-      // All spaces are parts of the generic one here, so that generic(symbol) is the address itself.
+      // All address spaces are parts of the generic one here, so generic(symbol) is the address itself.
       value = *address + static_cast<uint64_t>(symbol.offset);
       value = (value & initial.mask) >> std::countr_zero(initial.mask);
     }

@@ -20,8 +20,8 @@ namespace cropdl::device {
 
 namespace {
 
-// With the pattern fresh physical memory contains it up to here and zeros beyond: all of it would have to be
-// written.
+// With the pattern, fresh physical memory contains it up to here and zeros beyond, since all of it would have
+// to be written.
 constexpr uint64_t kMostFilled = 16 << 20;
 
 struct Physical {
@@ -37,7 +37,7 @@ struct Mapping {
   uint64_t id = 0;
 };
 
-struct Virtual {                              // under memory_lock()
+struct Virtual {                              // guarded by memory_lock()
   std::map<uint64_t, uint64_t> reservations;  // begin, size
   std::map<uint64_t, Mapping> mappings;       // by begin
   std::map<CUmemGenericAllocationHandle, std::shared_ptr<Physical>> physical;
@@ -58,7 +58,7 @@ bool is_range(uint64_t address, uint64_t size) {
   return size && is_paged(address) && is_paged(size) && !__builtin_add_overflow(address, size, &end);
 }
 
-// The entry of a map from begins whose range contains the address; `size` gets its size from the value.
+// The entry of a map from start addresses whose range contains the address; `size` returns an entry's size.
 template <class Map, class Size>
 auto around(Map& map, uint64_t address, Size size) {
   auto at = map.upper_bound(address);
@@ -74,7 +74,7 @@ auto mapping_around(uint64_t address) {
   return around(virtual_memory().mappings, address, [](const Mapping& mapping) { return mapping.size; });
 }
 
-// Whether mappings in a row make up the range: its first one; else the end of the map.
+// The first of the adjacent mappings that make up exactly this range; otherwise the map's end.
 auto exact_mappings(uint64_t address, uint64_t size) {
   auto first = virtual_memory().mappings.find(address);
   uint64_t at = address;
@@ -98,7 +98,7 @@ void drop_if_unused(const std::shared_ptr<Physical>& physical) {
   virtual_memory().physical.erase(physical->handle);
 }
 
-// Addresses of the file's next bytes are never used again: a file in memory costs what is in it.
+// File offsets are never reused; a file in memory only costs what it contains.
 bool extend(uint64_t size, uint64_t* offset) {
   Virtual& state = virtual_memory();
   if (!state.file) state.file = move_high(Descriptor(::memfd_create("software-gpu-memory", MFD_CLOEXEC)));
@@ -116,14 +116,14 @@ void fill_with_pattern(uint64_t offset, uint64_t size) {
       return;
 }
 
-// Ranges that were given back while work was pending that may still look at them.
+// Ranges that were freed while pending work might still access them.
 class Leaving {
  public:
   void add(uint64_t begin, uint64_t size) {
     std::lock_guard lock(mutex_);
     ranges_.push_back({begin, size, marks_of_all(nullptr)});
   }
-  // To the system, all that nobody looks at any more.
+  // Returns ranges that no work can access any more to the system.
   void sweep() {
     std::lock_guard lock(mutex_);
     std::erase_if(ranges_, [](const Range& one) {
@@ -155,7 +155,7 @@ CUresult reserve_addresses(uint64_t size, uint64_t alignment, uint64_t hint, CUd
   uint64_t begin = 0;
   if (hint && hint % alignment == 0 && empty_memory(hint, size, MAP_FIXED_NOREPLACE)) begin = hint;
   if (!begin) {
-    // As far behind the system's next place as chance will have it.
+    // A random distance behind the system's next address.
     const uint64_t gap = kPage * (unforeseen() % 64);
     uint64_t room = 0;
     if (__builtin_add_overflow(size, alignment + gap, &room)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -253,7 +253,7 @@ CUresult map_physical(CUdeviceptr address, uint64_t size, uint64_t offset,
   auto behind = virtual_memory().mappings.lower_bound(address + size);
   if (behind != virtual_memory().mappings.begin()) {
     auto before = std::prev(behind);
-    if (before->first + before->second.size > address) return CUDA_ERROR_INVALID_VALUE;  // mapped already
+    if (before->first + before->second.size > address) return CUDA_ERROR_INVALID_VALUE;  // already mapped
   }
   const std::shared_ptr<Physical>& physical = known->second;
   if (::mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,

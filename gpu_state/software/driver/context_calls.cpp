@@ -1,4 +1,4 @@
-// cuCtx*: what is current in a thread, and what is set for a context.
+// cuCtx*: the current context of a thread, and the settings of contexts.
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"
@@ -11,7 +11,7 @@ using namespace cropdl;
 
 namespace {
 
-// A call that a broken context still answers, and that finds out about one that was destroyed.
+// For calls that work on a broken context too; detects destroyed contexts.
 CUresult check_handle(CUcontext context) {
   if (CUresult error = device::initialized()) return error;
   CUresult state = device::check(context);
@@ -105,7 +105,7 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned int* version) {
     return error;
   }
   if (!version) return CUDA_ERROR_INVALID_VALUE;
-  *version = 3020;  // of all contexts since CUDA 3.2
+  *version = 3020;  // the version of all contexts since CUDA 3.2
   return CUDA_SUCCESS;
 }
 
@@ -138,7 +138,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (CUresult error = device::enter(&context)) return error;
   switch (limit) {
     case CU_LIMIT_STACK_SIZE:
-      // Local memory of a thread is at most 512 KiB (Programming Guide, technical specifications).
+      // Local memory per thread is at most 512 KiB (Programming Guide, technical specifications).
       if (value > (512 << 10)) return CUDA_ERROR_INVALID_VALUE;
       context->limits[limit].store((value + 15) / 16 * 16);
       return CUDA_SUCCESS;
@@ -185,7 +185,7 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   return CUDA_SUCCESS;
 }
 
-// Banks are of four bytes on every device since Maxwell; what is set has been without effect since.
+// All devices since Maxwell have four-byte banks; the setting has had no effect since.
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig* config) {
   CUcontext context;
   if (CUresult error = device::enter(&context)) return error;
@@ -212,7 +212,7 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 CUresult cuCtxResetPersistingL2Cache() {
   CUcontext context;
-  return device::enter(&context);  // nothing persists in a cache that there is not
+  return device::enter(&context);  // there is no cache whose contents could persist
 }
 
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam* affinity, CUexecAffinityType type) {

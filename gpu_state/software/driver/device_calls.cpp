@@ -1,4 +1,4 @@
-// cuInit, cuDevice*: what there is. Any thread, no context needed.
+// cuInit, cuDevice*: the devices and their attributes. Any thread, no context needed.
 #include <cuda.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@ using device::Device;
 
 namespace {
 
-// CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_INVALID_DEVICE, or the device.
+// Returns the device, or CUDA_ERROR_NOT_INITIALIZED or CUDA_ERROR_INVALID_DEVICE.
 CUresult get(CUdevice ordinal, Device** found) {
   if (CUresult error = device::initialized()) return error;
   *found = device::find(ordinal);
@@ -27,8 +27,9 @@ CUresult check_flags(unsigned flags) {
                                                                                   : CUDA_ERROR_INVALID_VALUE;
 }
 
-// As CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED and CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED
-// say: between devices all that kernels can do in memory at all, with the host nothing.
+// Consistent with CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED and
+// CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED: every atomic operation of kernels works between devices,
+// none with the host.
 CUresult atomic_capabilities(unsigned* capabilities, const CUatomicOperation* operations, unsigned count,
                              bool supported) {
   if (!capabilities || !operations || count == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -87,7 +88,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice ordinal) {
 }
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice ordinal) { return cuDeviceGetUuid_v2(uuid, ordinal); }
 
-// "Only on Windows": elsewhere the driver says so.
+// "Only on Windows": not supported elsewhere.
 CUresult cuDeviceGetLuid(char*, unsigned int*, CUdevice ordinal) {
   Device* found = nullptr;
   CUresult error = get(ordinal, &found);
@@ -247,7 +248,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags) {
   found->primary()->flags.store(flags);
   return CUDA_SUCCESS;
 }
-// Before CUDA 11 flags could not be changed under an active context.
+// Before CUDA 11, flags of an active context could not be changed.
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned int flags) {
   Device* found = nullptr;
   if (CUresult error = get(ordinal, &found)) return error;

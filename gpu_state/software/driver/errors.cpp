@@ -1,5 +1,5 @@
-// The names and texts of errors. Source: cuda.h's enumeration and, for the texts, what the toolkit's own
-// cudaGetErrorString says of the same numbers.
+// Names and texts of errors. Source: cuda.h's enumeration and, for the texts, the toolkit's
+// cudaGetErrorString for the same numbers.
 #include <cuda.h>
 
 #include <utility>

@@ -54,7 +54,7 @@ CUresult get_attribute(int* value, CUfunction_attribute which, const engine::Ker
       return is(dynamic_shared(facts, setting(&device::FunctionSettings::max_dynamic_shared)));
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       return is(setting(&device::FunctionSettings::carveout));
-    // There are no clusters.
+    // Clusters are not supported.
     case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:

@@ -1,4 +1,4 @@
-// cuFunc* and occupancy. Where a context is current, a CUkernel cast to CUfunction does as well (resolve()).
+// cuFunc* and occupancy. With a current context, a CUkernel cast to CUfunction is accepted too (resolve()).
 #include <cuda.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ int resident(const Entered& entered, int threads, size_t dynamic_shared) {
                                                          static_cast<uint32_t>(dynamic_shared));
 }
 
-// Blocks of that shape per multiprocessor; 0 where not one of them can be launched.
+// Blocks of that shape per multiprocessor; 0 if none can be launched.
 int fitting(const Entered& entered, int threads, size_t dynamic_shared) {
   if (threads > static_cast<int>(engine::facts(*entered.code).max_threads)) return 0;
   if (dynamic_shared > static_cast<size_t>(device::capability().shared_per_block)) return 0;
@@ -99,7 +99,7 @@ CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset, siz
   return driver::parameter(engine::facts(*entered.code), index, offset, size);
 }
 
-// What the driver loads lazily lies there from the beginning; what may yet be missing is found by cuFuncLoad.
+// Everything is loaded from the start; cuFuncLoad reports what is missing.
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
   Entered entered;
   if (CUresult error = enter_with(handle, &entered)) return error;
@@ -128,8 +128,8 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction han
   return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, threads, dynamic_shared, 0);
 }
 
-// The largest number of threads on a multiprocessor, and of those shapes the one with the largest blocks, as
-// cuda_occupancy.h of the toolkit chooses it.
+// The largest number of threads per multiprocessor, and of the shapes that reach it, the one with the largest
+// blocks, as in the toolkit's cuda_occupancy.h.
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction handle,
                                                    CUoccupancyB2DSize shared_of, size_t dynamic_shared,
                                                    int limit, unsigned int flags) {
@@ -164,7 +164,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic_shared, CUfunct
   if (CUresult error = enter_with_code(handle, &entered)) return error;
   if (!dynamic_shared || blocks <= 0 || threads <= 0 || fitting(entered, threads, 0) < blocks)
     return CUDA_ERROR_INVALID_VALUE;
-  // The more memory, the fewer blocks: the last size with enough of them.
+  // More memory means fewer blocks: finds the largest size with enough of them.
   size_t fits = 0, too_much = static_cast<size_t>(device::capability().shared_per_block) + 1;
   while (too_much - fits > 1) {
     size_t middle = fits + (too_much - fits) / 2;

@@ -1,5 +1,5 @@
-// What graphs' allocation nodes hold on a device. Source: CUDA Driver API, cuDeviceGetGraphMemAttribute and
-// the two beside it.
+// Device memory held by graphs' allocation nodes. Source: CUDA Driver API, cuDeviceGetGraphMemAttribute and
+// its two neighbours.
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"
@@ -41,7 +41,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute whic
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-// "High watermark can only be reset to zero": that is, to what is held now.
+// "High watermark can only be reset to zero": it becomes the present use.
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void* value) {
   if (CUresult error = check_device(device)) return error;
   if (!value || *static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -51,7 +51,7 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute whic
   return CUDA_SUCCESS;
 }
 
-// Graphs give back what they held when they go: there is nothing to trim.
+// Graphs release their memory when they are destroyed: nothing to trim.
 CUresult cuDeviceGraphMemTrim(CUdevice device) { return check_device(device); }
 
 }  // extern "C"

@@ -1,5 +1,5 @@
-// cuGraphDebugDotPrint: a graph as Graphviz reads it. What the labels say beyond type and name is not
-// documented; here it is what a person looks for.
+// cuGraphDebugDotPrint: prints a graph in Graphviz format. Labels beyond type and name are not documented;
+// here they show what helps people.
 #include <cuda.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Graphs that are instantiated, launched and updated; attributes of kernel nodes. Source: CUDA Driver API
-// 13.0, "Graph Management".
+// Instantiation, launch and update of graphs; attributes of kernel nodes. Source: CUDA Driver API 13.0,
+// "Graph Management".
 #include <cuda.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ CUresult instantiate(CUgraphExec* exec, CUgraph graph, cuuint64_t flags, CUgraph
   return device::instantiate(graph, context, flags, exec, result, wrong);
 }
 
-// Enabling is for nodes of kernels, copies and fills.
+// Only kernel, copy and memset nodes can be disabled.
 CUresult find_switch(CUgraphExec exec_handle, CUgraphNode node_handle, std::shared_ptr<CUgraphExec_st>* exec,
                      CUgraphNode_st** own) {
   if (CUresult error = device::initialized(); error != CUDA_SUCCESS) return error;
@@ -41,7 +41,7 @@ CUresult find_switch(CUgraphExec exec_handle, CUgraphNode node_handle, std::shar
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Null: no node, or not a kernel's.
+// Null: not a node, or not a kernel's.
 device::KernelWork* kernel_of(const std::shared_ptr<CUgraphNode_st>& node) {
   return node ? std::get_if<device::KernelWork>(&node->work) : nullptr;
 }
@@ -85,7 +85,7 @@ CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* flags) {
   return CUDA_SUCCESS;
 }
 
-// There is nothing to bring anywhere: its place in the order is all that there is of it.
+// Nothing needs uploading: only its place in stream order matters.
 CUresult cuGraphUpload(CUgraphExec handle, CUstream stream) {
   CUcontext context = nullptr;
   if (CUresult error = device::enter(&context); error != CUDA_SUCCESS) return error;

@@ -1,4 +1,4 @@
-// Nodes of graphs: made, asked, changed. Source: CUDA Driver API 13.0, "Graph Management".
+// Graph nodes: creation, queries, changes. Source: CUDA Driver API 13.0, "Graph Management".
 #include <cuda.h>
 
 #include <cstring>
@@ -15,7 +15,7 @@ using namespace cropdl;
 
 namespace {
 
-// Where a node is to go.
+// Where a node is added.
 struct Place {
   CUgraph graph;
   const CUgraphNode* before;
@@ -37,7 +37,7 @@ CUresult add_child(CUgraphNode* handle, const Place& place, CUgraph child, bool 
   return device::add_child(*graph, place.before, place.data, place.count, child, move, context, handle);
 }
 
-// The pool's properties say where the memory is to be: on a device, as a pool that cannot be exported.
+// The pool properties must name a device, and a pool that cannot be exported.
 CUresult add_allocation(CUgraphNode* handle, const Place& place, CUDA_MEM_ALLOC_NODE_PARAMS* params,
                         CUcontext context) {
   if (params->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
@@ -58,9 +58,9 @@ CUresult add_allocation(CUgraphNode* handle, const Place& place, CUDA_MEM_ALLOC_
   auto graph = device::find_graph(place.graph);
   device::Device* device = device::find(params->poolProps.location.id);
   if (!graph || !device) return CUDA_ERROR_INVALID_VALUE;
-  device->memory();  // is made on first use
+  device->memory();  // made on first use
   device::AllocateWork work;
-  device::Reservation reservation;  // goes again if the node is refused
+  device::Reservation reservation;  // released if the node is refused
   if (CUresult error = device::reserve_allocation(graph->id, params->poolProps.location.id, params->bytesize,
                                                   &work, &reservation);
       error != CUDA_SUCCESS)
@@ -91,7 +91,8 @@ CUresult add(CUgraphNode* handle, const Place& place, CUgraphNodeParams* params)
     return add_child(handle, place, params->graph.graph,
                      params->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE, context);
   if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-    auto* alloc = reinterpret_cast<CUDA_MEM_ALLOC_NODE_PARAMS*>(&params->alloc);  // v1 and v2 are the same
+    // versions 1 and 2 are equal
+    auto* alloc = reinterpret_cast<CUDA_MEM_ALLOC_NODE_PARAMS*>(&params->alloc);
     return add_allocation(handle, place, alloc, context);
   }
   if (params->type == CU_GRAPH_NODE_TYPE_MEM_FREE) return add_free(handle, place, params->free.dptr, context);
@@ -110,7 +111,7 @@ CUresult change(CUgraphNode handle, const CUgraphNodeParams& params) {
   if (!node || device::type_of(node->work) != params.type || node->work.index() != work.index())
     return CUDA_ERROR_INVALID_VALUE;
   if (auto* kernel = std::get_if<device::KernelWork>(&work)) {
-    // Attributes are set apart from the parameters.
+    // Attributes are set separately from parameters.
     const auto& before = std::get<device::KernelWork>(node->work);
     kernel->attributes = before.attributes;
     kernel->cooperative = before.cooperative;
@@ -136,7 +137,7 @@ CUgraphNodeParams params_of(CUgraphNodeType type) {
 
 CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS* from) {
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_KERNEL);
-  static_assert(sizeof params.kernel == sizeof *from);  // v2 and v3 are the same
+  static_assert(sizeof params.kernel == sizeof *from);  // versions 2 and 3 are equal
   std::memcpy(&params.kernel, from, sizeof *from);
   return params;
 }

@@ -13,7 +13,7 @@ namespace cropdl::driver {
 
 namespace {
 
-// A context that the caller may name; null: the current one.
+// The context that the caller named; null: the current one.
 CUresult choose(CUcontext named, CUcontext* context) {
   if (!named) return CUDA_SUCCESS;
   *context = named;

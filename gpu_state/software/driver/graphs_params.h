@@ -1,4 +1,4 @@
-// Nodes' parameters as the API has them, and the work that they are. Both directions for each kind of node.
+// Converts node parameters of the API to graph work and back, for each kind of node.
 #pragma once
 
 #include <cuda.h>
@@ -7,12 +7,12 @@
 
 namespace cropdl::driver {
 
-// Parameters checked as of the call that they would be. `context` is the current one, and becomes the
-// node's. Not for child graphs. CUDA_ERROR_NOT_SUPPORTED: no such nodes here, named on stderr.
+// Checks the parameters like the corresponding call. `context` is the current one and becomes the node's. Not
+// for child graphs. CUDA_ERROR_NOT_SUPPORTED: unsupported node, named on stderr.
 CUresult work_of(const CUgraphNodeParams& parameters, device::Work* work, CUcontext* context);
 
-// What cuGraph…NodeGetParams answers; pointers in it are the node's, until it is asked again or changed.
-// CUDA_ERROR_INVALID_VALUE: another kind of node. With capture_mutex().
+// The result of cuGraph…NodeGetParams. Its pointers belong to the node and are valid until the next query or
+// change. CUDA_ERROR_INVALID_VALUE: another kind of node. With capture_mutex().
 CUresult parameters_of(CUgraphNode_st& node, CUgraphNodeType type, CUgraphNodeParams* parameters);
 
 }  // namespace cropdl::driver

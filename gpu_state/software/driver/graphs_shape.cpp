@@ -1,4 +1,4 @@
-// Graphs, their nodes and edges as lists; user objects. Source: CUDA Driver API 13.0, "Graph Management".
+// Lists of nodes and edges of graphs; user objects. Source: CUDA Driver API 13.0, "Graph Management".
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"
@@ -16,8 +16,8 @@ struct WholeEdge {
   CUgraphEdgeData data;
 };
 
-// The API's way of handing out lists: without an array the count; with one as many as it has room for, what
-// is left of it null, and how many there were.
+// The API's convention for lists: without an array, returns the count; with one, fills it, sets the rest to
+// null, and returns the number of entries.
 template <class T, class Write>
 CUresult hand_out(const std::vector<T>& all, bool has_room, size_t* count, Write write) {
   if (has_room)
@@ -28,7 +28,7 @@ CUresult hand_out(const std::vector<T>& all, bool has_room, size_t* count, Write
 
 bool is_plain(const CUgraphEdgeData& data) { return !data.type && !data.from_port && !data.to_port; }
 
-// Edge data that the caller gave no room for may not be lost.
+// Fails if edge data exist but the caller has no array for them.
 template <class T>
 bool loses(const std::vector<T>& edges, bool has_room, const CUgraphEdgeData* data) {
   if (!has_room || data) return false;
@@ -189,8 +189,8 @@ CUresult cuGraphRetainUserObject(CUgraph handle, CUuserObject object, unsigned c
   auto graph = device::find_graph(handle);
   if (!graph || count == 0 || (flags & ~static_cast<unsigned>(CU_GRAPH_USER_OBJECT_MOVE)))
     return CUDA_ERROR_INVALID_VALUE;
-  // Moved references are the caller's: there are as many as before. One more and one less finds out whether
-  // there is such an object.
+  // Moved references come from the caller, so the total stays the same. Adding and removing one checks
+  // whether the object exists.
   bool is_moved = flags & CU_GRAPH_USER_OBJECT_MOVE;
   if (CUresult error = device::retain_user_object(object, count); error != CUDA_SUCCESS) return error;
   if (is_moved)
@@ -211,7 +211,7 @@ CUresult cuGraphReleaseUserObject(CUgraph handle, CUuserObject object, unsigned 
   return device::release_user_object(object, count);
 }
 
-// The older forms, without data of edges.
+// The older forms, without edge data.
 CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, size_t* count) {
   return cuGraphGetEdges_v2(graph, from, to, nullptr, count);
 }

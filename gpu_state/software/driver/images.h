@@ -1,4 +1,4 @@
-// From a caller's data or file to an image, with what there is to say about it.
+// Makes an image from a caller's data or file, with error messages.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace cropdl::driver {
 
-// CUDA_ERROR_FILE_NOT_FOUND; CUDA_ERROR_INVALID_IMAGE: it is empty.
+// CUDA_ERROR_FILE_NOT_FOUND; CUDA_ERROR_INVALID_IMAGE: the file is empty.
 CUresult read_file(const char* path, std::vector<std::byte>* bytes);
 
-// device::make_image, and the options' logs are filled.
+// device::make_image; also fills the logs of the options.
 CUresult make_image(const ptx::Texts& texts, JitOptions& options, device::Image* image);
 
 }  // namespace cropdl::driver

@@ -11,7 +11,7 @@ namespace cropdl::driver {
 CUresult JitOptions::read(unsigned count, CUjit_option* options, void** values) {
   if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; ++i) {
-    void*& value = values[i];  // of a number, its low half: what the header says of option values
+    void*& value = values[i];  // for numbers, the low half, as cuda.h says of option values
     auto number = static_cast<unsigned>(reinterpret_cast<uintptr_t>(value));
     switch (options[i]) {
       case CU_JIT_INFO_LOG_BUFFER:
@@ -31,7 +31,7 @@ CUresult JitOptions::read(unsigned count, CUjit_option* options, void** values) 
       case CU_JIT_WALL_TIME:
         wall_time_ = &value;
         break;
-      // How fast the code shall be, and for whom: it is executed as it is.
+      // Optimisation options and targets have no effect: PTX is executed directly.
       case CU_JIT_MAX_REGISTERS:
       case CU_JIT_THREADS_PER_BLOCK:
       case CU_JIT_OPTIMIZATION_LEVEL:
@@ -55,7 +55,7 @@ CUresult JitOptions::read(unsigned count, CUjit_option* options, void** values) 
       case CU_JIT_REFERENCED_VARIABLE_COUNT:
       case CU_JIT_OPTIMIZE_UNUSED_DEVICE_VARIABLES:
         break;
-      // Of link-time optimisation, which there is none to apply to.
+      // Options for link-time optimisation, of which there is none.
       case CU_JIT_LTO:
       case CU_JIT_FTZ:
       case CU_JIT_PREC_DIV:

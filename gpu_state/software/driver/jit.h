@@ -1,4 +1,4 @@
-// The options of a just-in-time compiler, as far as they mean something where there is none: logs, sizes.
+// Just-in-time compiler options that matter without such a compiler: logs and sizes.
 #pragma once
 
 #include <cuda.h>
@@ -9,11 +9,11 @@ namespace cropdl::driver {
 
 class JitOptions {
  public:
-  // CUDA_ERROR_INVALID_VALUE for options that there are not, CUDA_ERROR_NOT_SUPPORTED (its name is said) for
-  // those that would change what the code does.
+  // CUDA_ERROR_INVALID_VALUE for unknown options; CUDA_ERROR_NOT_SUPPORTED, with the name printed, for
+  // options that would change the code's behaviour.
   CUresult read(unsigned count, CUjit_option* options, void** values);
-  // Writes the texts into the caller's buffers and what was used of them into his values. An error that he
-  // has no buffer for goes to stderr.
+  // Writes the texts into the caller's buffers, and the used sizes into the option values. Without an error
+  // buffer, an error is printed to stderr.
   void report(const std::string& info, const std::string& error);
 
  private:

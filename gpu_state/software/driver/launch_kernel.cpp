@@ -15,7 +15,7 @@ using driver::or_own;
 
 namespace {
 
-// CUDA C++ Programming Guide, "Environment Variables": a launch then returns when the kernel is done.
+// CUDA C++ Programming Guide, "Environment Variables": launches then return only after the kernel has run.
 bool launches_block() {
   static const bool kBlock = [] {
     const char* text = std::getenv("CUDA_LAUNCH_BLOCKING");

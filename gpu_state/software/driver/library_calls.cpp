@@ -1,4 +1,4 @@
-// cuLibrary*, cuKernel*: code that belongs to no context.
+// cuLibrary*, cuKernel*: code that does not belong to a context.
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"
@@ -29,7 +29,8 @@ CUresult get(CUkernel handle, std::shared_ptr<CUkern_st>* kernel) {
 CUresult check_options(CUlibraryOption* options, unsigned count, bool from_file) {
   if (count && !options) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; ++i) {
-    if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED && !from_file) continue;  // a hint; the texts are copied
+    // a hint: the texts are copied anyway
+    if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED && !from_file) continue;
     if (options[i] != CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE) return CUDA_ERROR_INVALID_VALUE;
     settings::say_not_built("CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE");
     return CUDA_ERROR_NOT_SUPPORTED;

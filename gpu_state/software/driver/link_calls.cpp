@@ -1,5 +1,4 @@
-// cuLink*: parts are put together when the image is loaded (ptx/link.h), and once before, to say what is
-// wrong.
+// cuLink*: the parts are linked when the image is loaded (ptx/link.h), and once before, to report errors.
 #include <cuda.h>
 
 #include <cstring>
@@ -16,7 +15,7 @@ using namespace cropdl;
 
 struct CUlinkState_st {
   std::mutex mutex;
-  driver::JitOptions options;  // the logs are the caller's until cuLinkDestroy
+  driver::JitOptions options;  // the log buffers belong to the caller until cuLinkDestroy
   ptx::Texts parts;
   std::string image;
 };
@@ -40,7 +39,7 @@ CUresult check_type(CUjitInputType type) {
     case CU_JIT_INPUT_FATBINARY:
     case CU_JIT_INPUT_OBJECT:
     case CU_JIT_INPUT_CUBIN:
-      return CUDA_SUCCESS;  // of the last, that it holds no PTX is said by its reader
+      return CUDA_SUCCESS;  // for the last one, its reader reports that it contains no PTX
     case CU_JIT_INPUT_LIBRARY:
       settings::say_not_built("cuLinkAddData of a library (CU_JIT_INPUT_LIBRARY)");
       return CUDA_ERROR_NOT_SUPPORTED;
@@ -54,8 +53,8 @@ CUresult check_type(CUjitInputType type) {
 
 CUresult add_part(CUlinkState_st& link, ptx::Texts part, const std::string& name) {
   std::lock_guard lock(link.mutex);
-  if (!link.image.empty()) return CUDA_ERROR_INVALID_VALUE;  // it is complete
-  // Whether it can be read by itself is said now; what it lacks, the other parts may have.
+  if (!link.image.empty()) return CUDA_ERROR_INVALID_VALUE;  // already complete
+  // Reports now whether the part can be read; symbols that it lacks may come from other parts.
   CUresult result = CUDA_SUCCESS;
   switch (part.refused) {
     case ptx::Refusal::kNone:

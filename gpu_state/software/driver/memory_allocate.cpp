@@ -1,4 +1,4 @@
-// cuMemAlloc, cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged and what gives these back. Source: CUDA
+// cuMemAlloc, cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged and the functions that free. Source: CUDA
 // Driver API 13.0, "Memory Management".
 #include <cuda.h>
 
@@ -17,7 +17,7 @@ using namespace cropdl;
 
 namespace {
 
-// What all that allocate or free begin with: they may wait, and so are unsafe while somebody captures.
+// Start of all functions that allocate or free: they may wait, so they are forbidden during some captures.
 CUresult enter(CUcontext* context, const char* kind, CUresult usual) {
   if (CUresult error = device::enter(context)) return error;
   if (CUresult error = device::unsafe_while_capturing()) return error;
@@ -28,16 +28,16 @@ CUresult enter(CUcontext* context, const char* kind, CUresult usual) {
 CUresult enter_allocation(CUcontext* context) { return enter(context, "malloc", CUDA_ERROR_OUT_OF_MEMORY); }
 CUresult enter_free(CUcontext* context) { return enter(context, "free", CUDA_ERROR_INVALID_VALUE); }
 
-// Frees wait for all that may still use the memory: the device's work, for the host's memory every device's.
+// Frees wait for all work that may use the memory: the device's, or for host memory, every device's.
 CUresult wait_for_users(const device::Allocation& allocation, CUcontext context) {
   const bool everybodys = allocation.on_host() || allocation.kind == device::MemoryKind::kManaged;
   for (int ordinal = 0; everybodys && ordinal < device::count(); ++ordinal)
     if (CUcontext other = device::find(ordinal)->primary(); other->alive.load() && other != context)
-      (void)device::wait_for_all(other);  // what broke there is not this call's error
+      (void)device::wait_for_all(other);  // an error there is not this call's
   return device::wait_for_all(allocation.context ? allocation.context : context);
 }
 
-// A context that ends takes its memory with it, and what it allowed itself of its peers'.
+// Ending a context frees its memory and revokes its peer access.
 const bool kKept = device::when_a_context_ends(device::Keeper::kMemory, [](CUcontext context) {
   device::destroy_arrays(context);
   device::Memory::release_all(context);
@@ -90,7 +90,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   if (CUresult error = enter_free(&context)) return error;
   const auto known = device::find_allocation(address);
   if (!known || known->begin != address || known->freed) return CUDA_ERROR_INVALID_VALUE;
-  // Without waiting: "callers must ensure that all accesses … have completed before invoking cuMemFree".
+  // Does not wait: "callers must ensure that all accesses … have completed before invoking cuMemFree".
   if (known->kind == device::MemoryKind::kPool) return device::release_pooled(address);
   if (known->kind == device::MemoryKind::kGraph) return device::release_left(address);
   const bool managed = known->kind == device::MemoryKind::kManaged && !known->of_module;

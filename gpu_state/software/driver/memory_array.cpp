@@ -1,5 +1,5 @@
-// cuArray…: made, described, destroyed; copies are memory_copy.cpp's. Mipmaps, sparse arrays and planes are
-// not built. Source: CUDA Driver API 13.0, "Memory Management".
+// cuArray…: creation, description, destruction; memory_copy.cpp has the copies. Mipmaps, sparse arrays and
+// planes are not built. Source: CUDA Driver API 13.0, "Memory Management".
 #include <cuda.h>
 
 #include "gpu_state/software/device/arrays.h"

@@ -1,5 +1,5 @@
-// cuMemcpyBatchAsync: several copies in one call, in stream order as a whole. That of boxes is not built.
-// Source: CUDA Driver API 13.0, "Memory Management".
+// cuMemcpyBatchAsync: several copies in one call, in stream order as a whole. The variant for boxes is not
+// built. Source: CUDA Driver API 13.0, "Memory Management".
 #include <cuda.h>
 
 #include <memory>
@@ -28,7 +28,7 @@ CUresult check_attributes(const CUmemcpyAttributes& attributes) {
                                                                                   : CUDA_SUCCESS;
 }
 
-// `failed`: which copy it was, or as many as there are for none in particular.
+// `failed`: the index of the failed copy, or the number of copies if no single one failed.
 CUresult copy_all(const CUdeviceptr* to, const CUdeviceptr* from, const size_t* sizes, size_t count,
                   const CUmemcpyAttributes* attributes, const size_t* first, size_t attribute_count,
                   size_t* failed, CUstream stream) {
@@ -59,7 +59,7 @@ CUresult copy_all(const CUdeviceptr* to, const CUdeviceptr* from, const size_t* 
   for (size_t i = 0, which = 0; i < count; ++i) {
     *failed = i;
     if (which + 1 < attribute_count && first[which + 1] == i) ++which;
-    // In stream order the source is read when the copy runs, pageable memory too.
+    // With stream order, the source is read when the copy runs, even pageable memory.
     if (attributes[which].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL && !captured) {
       if (facts[i].source.is_host()) {
         works[i].staged = std::make_shared<std::vector<std::byte>>();

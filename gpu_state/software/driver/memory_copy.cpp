@@ -1,4 +1,4 @@
-// cuMemcpy… of rows, rectangles and boxes. What each waits for is device/copy_calls.cpp's. Source: CUDA
+// cuMemcpy… of rows, rectangles and boxes. device/copy_calls.cpp decides what each waits for. Source: CUDA
 // Driver API 13.0, "Memory Management".
 #include <cuda.h>
 
@@ -29,7 +29,7 @@ CUresult row(CUmemorytype to, uint64_t destination, CUmemorytype from, uint64_t 
   return copy(device::row_copy(to, destination, from, source, size), stream, asynchronous);
 }
 
-// One row of an array and one of plain memory, or of another array; null: plain.
+// One row between an array and plain memory, or another array; null: plain memory.
 CUresult array_row(CUarray destination, CUmemorytype to, uint64_t to_at, CUarray source, CUmemorytype from,
                    uint64_t from_at, size_t size, CUstream stream, bool asynchronous) {
   CUDA_MEMCPY3D what = device::row_copy(to, to_at, from, from_at, size);
@@ -98,7 +98,7 @@ CUresult peer_box(const CUDA_MEMCPY3D_PEER* peer, CUstream stream, bool asynchro
   CUcontext context;
   if (CUresult error = device::enter(&context)) return error;
   if (!peer) return CUDA_ERROR_INVALID_VALUE;
-  // Contexts matter only where there are device pointers.
+  // The contexts matter only for device pointers.
   for (auto [type, of] :
        {std::pair(peer->srcMemoryType, peer->srcContext), std::pair(peer->dstMemoryType, peer->dstContext)})
     if (type == kDevice)

@@ -15,7 +15,7 @@ using namespace cropdl;
 
 namespace {
 
-// A location as the driver counts devices, CU_DEVICE_CPU for the host.
+// A location as a device number; CU_DEVICE_CPU for the host.
 CUresult device_of(CUmemLocation location, int* device) {
   switch (location.type) {
     case CU_MEM_LOCATION_TYPE_HOST:
@@ -33,7 +33,7 @@ CUresult device_of(CUmemLocation location, int* device) {
   }
 }
 
-// Locations as they were before CUDA 12.2: a device's number.
+// Locations before CUDA 12.2: a device number.
 CUmemLocation location_of(CUdevice device) {
   return device == CU_DEVICE_CPU ? CUmemLocation{CU_MEM_LOCATION_TYPE_HOST, 0}
                                  : CUmemLocation{CU_MEM_LOCATION_TYPE_DEVICE, device};

@@ -1,5 +1,5 @@
-// Kernels of one device on another's memory. Source: CUDA Driver API 13.0, "Peer Context Memory Access". All
-// contexts of a device share what was allowed to one of them.
+// Access of kernels to another device's memory. Source: CUDA Driver API 13.0, "Peer Context Memory Access".
+// Access granted to one context holds for all contexts of its device.
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"

@@ -1,4 +1,4 @@
-// What a pointer is: cuPointerGetAttribute(s), cuPointerSetAttribute, cuMemGetAddressRange; and
+// Pointer queries: cuPointerGetAttribute(s), cuPointerSetAttribute, cuMemGetAddressRange; and
 // cropdl_software_gpu_check (device/library_work.h). Source: CUDA Driver API 13.0, "Unified Addressing".
 #include <cuda.h>
 
@@ -22,7 +22,7 @@ CUresult give(void* data, T value) {
   return CUDA_SUCCESS;
 }
 
-// How the current context's device may access it.
+// The access rights of the current context's device.
 unsigned access_flags(CUdeviceptr address) {
   CUcontext context = device::current();
   if (!context) return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
@@ -80,8 +80,8 @@ CUresult attribute(void* data, CUpointer_attribute which, const Allocation& of, 
   }
 }
 
-// How large what an attribute writes is, for pointers that are nobody's: it is set to zero, a device's number
-// to one that there is not.
+// The size of an attribute's value. For unknown pointers the value is set to zero, or to an invalid device
+// number.
 size_t attribute_size(CUpointer_attribute which) {
   switch (which) {
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:

@@ -20,7 +20,7 @@ CUresult injected(const char* kind, CUresult usual) {
   return error < 0 ? usual : static_cast<CUresult>(error);
 }
 
-// Without a pool: the current one of the stream's device.
+// Without a pool, uses the current pool of the stream's device.
 CUresult allocate(CUdeviceptr* address, size_t size, CUmemoryPool pool, CUstream stream) {
   CUcontext context;
   if (CUresult error = device::enter(&context)) return error;
@@ -31,8 +31,8 @@ CUresult allocate(CUdeviceptr* address, size_t size, CUmemoryPool pool, CUstream
   device::Device* device = known->context->device;
   device::AllocateWork work;
   work.size = size;
-  device::Reservation reservation;            // of a graph's: goes again if the node is refused
-  device::Memory& memory = device->memory();  // is made on first use
+  device::Reservation reservation;            // for a graph: released if the node is refused
+  device::Memory& memory = device->memory();  // made on first use
   if (uint64_t graph = device::captured_into(stream)) {
     if (CUresult error = device::reserve_allocation(graph, device->ordinal, size, &work, &reservation))
       return error;
@@ -56,7 +56,7 @@ CUresult free(CUdeviceptr address, CUstream stream) {
   return device::submit(stream, device::ReleaseWork{address, 0, {}});
 }
 
-// Whose pools there are: devices'. Others are not built.
+// Only pools of devices are supported.
 CUresult device_at(const CUmemLocation* location, CUmemAllocationType type, device::Device** device) {
   if (!location) return CUDA_ERROR_INVALID_VALUE;
   if (type == CU_MEM_ALLOCATION_TYPE_MANAGED) return device::not_built("a pool of managed memory");
@@ -93,7 +93,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   if (properties->usage) return device::not_built("a pool for hardware decompression");
   device::Device* device = nullptr;
   if (CUresult error = device_at(&properties->location, properties->allocType, &device)) return error;
-  device->memory();  // is made on first use
+  device->memory();  // made on first use
   return device::create_pool(*properties, pool);
 }
 

@@ -1,5 +1,5 @@
-// cuMemAddressReserve, cuMemCreate, cuMemMap, cuMemSetAccess and what belongs to them. Source: CUDA Driver
-// API 13.0, "Virtual Memory Management".
+// cuMemAddressReserve, cuMemCreate, cuMemMap, cuMemSetAccess and related functions. Source: CUDA Driver API
+// 13.0, "Virtual Memory Management".
 #include <cuda.h>
 
 #include "gpu_state/software/device/area.h"
@@ -14,7 +14,7 @@ using namespace cropdl;
 
 namespace {
 
-// Memory that exists here: of a device, for this process only.
+// Supported properties: memory of a device, for this process only.
 CUresult check_properties(const CUmemAllocationProp* properties) {
   if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   switch (properties->location.type) {
@@ -29,7 +29,7 @@ CUresult check_properties(const CUmemAllocationProp* properties) {
   }
   device::Device* device = device::find(properties->location.id);
   if (!device) return CUDA_ERROR_INVALID_DEVICE;
-  device->memory();  // is made on first use
+  device->memory();  // made on first use
   if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
     return device::not_built("cuMemCreate of memory for other processes");
   if (properties->allocFlags.gpuDirectRDMACapable) return device::not_built("cuMemCreate for GPUDirect RDMA");
@@ -72,7 +72,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
   if (const int injected = settings::injected("malloc"))
     return injected < 0 ? CUDA_ERROR_OUT_OF_MEMORY : static_cast<CUresult>(injected);
   CUmemAllocationProp kept = *properties;
-  kept.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_NONE;  // a wish; what came of it can be asked
+  // a request; the program can query the outcome
+  kept.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_NONE;
   return device::create_physical(size, kept, handle);
 }
 
@@ -100,7 +101,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericA
   return device::map_physical(address, size, offset, handle);
 }
 
-// Waits for nobody: who still uses the memory finds out.
+// Does not wait: remaining users of the memory get errors.
 CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
   if (CUresult error = device::initialized()) return error;
   return device::unmap_physical(address, size);
@@ -116,7 +117,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*
     if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
     device::Device* device = device::find(location.id);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
-    device->memory();  // is made on first use
+    device->memory();  // made on first use
   }
   for (size_t i = 0; i < count; ++i)
     if (CUresult error =

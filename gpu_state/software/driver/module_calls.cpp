@@ -64,7 +64,7 @@ CUresult cuModuleLoad(CUmodule* module, const char* path) {
 CUresult cuModuleUnload(CUmodule handle) {
   std::shared_ptr<CUmod_st> module;
   if (CUresult error = enter_with(handle, &module)) return error;
-  if (module->library) return CUDA_ERROR_NOT_PERMITTED;  // cuLibraryUnload's
+  if (module->library) return CUDA_ERROR_NOT_PERMITTED;  // cuLibraryUnload unloads it
   if (CUresult error = device::unsafe_while_capturing()) return error;
   return device::unload_module(handle);
 }
@@ -104,8 +104,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* size, CUmodule handl
   return CUDA_SUCCESS;
 }
 
-// Kernels are looked up instruction by instruction on first use, unless told otherwise; what
-// CUDA_MODULE_LOADING says is what is answered.
+// Kernels are loaded lazily, on first use, by default. Returns the setting of CUDA_MODULE_LOADING.
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   if (CUresult error = device::initialized()) return error;
   if (!mode) return CUDA_ERROR_INVALID_VALUE;

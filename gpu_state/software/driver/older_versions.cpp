@@ -1,6 +1,5 @@
-// Older versions of functions that say the same as today's with fewer words: for programs built with an older
-// toolkit and for cuGetProcAddress with its version. (Those of before CUDA 3.2, whose device pointers have 32
-// bits, are not built.)
+// Older versions of functions with fewer parameters, for programs built with an older toolkit and for
+// cuGetProcAddress with a version. (Versions before CUDA 3.2, with 32-bit device pointers, are not built.)
 #include <cuda.h>
 
 namespace {
@@ -21,7 +20,7 @@ CUresult cuMemHostRegister(void* address, size_t size, unsigned int flags) {
   return cuMemHostRegister_v2(address, size, flags);
 }
 
-// Captures of before CUDA 10.1 were of the mode that forbids most.
+// Before CUDA 10.1, captures used the strictest mode.
 CUresult cuStreamBeginCapture(CUstream stream) {
   return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
@@ -29,7 +28,7 @@ CUresult cuStreamBeginCapture_ptsz(CUstream stream) {
   return cuStreamBeginCapture_v2_ptsz(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
-// The node and the text that say what is wrong: none is named, and the text is empty.
+// Returns no error node, and an empty error text.
 CUresult cuGraphInstantiate_v2(CUgraphExec* made, CUgraph graph, CUgraphNode* wrong, char* text,
                                size_t size) {
   if (wrong) *wrong = nullptr;

@@ -1,5 +1,5 @@
-// Functions whose stream may be left out exist twice: `_ptsz` is what programs built with per-thread default
-// streams call (cuda.h, CUDA_API_PER_THREAD_DEFAULT_STREAM), and there "no stream" is the thread's own.
+// Functions with an optional stream exist twice: programs built with per-thread default streams call the
+// `_ptsz` form (cuda.h, CUDA_API_PER_THREAD_DEFAULT_STREAM), where "no stream" is the thread's own.
 #pragma once
 
 #include <cuda.h>
@@ -10,8 +10,8 @@ inline CUstream or_own(CUstream stream) { return stream ? stream : CU_STREAM_PER
 
 }  // namespace cropdl::driver
 
-// Both forms of a function that has no stream (`_ptds`) or whose last parameter is called `stream` (`_ptsz`).
-// CALL is what it does, with `stream` in it. Inside extern "C".
+// Defines both forms of a function that has no stream (`_ptds`), or whose last parameter is `stream`
+// (`_ptsz`). CALL is its body, which uses `stream`. Inside extern "C".
 #define CROPDL_CALL_WITHOUT_STREAM(NAME, PARAMETERS, CALL) \
   CUresult NAME PARAMETERS {                               \
     CUstream stream = nullptr;                             \

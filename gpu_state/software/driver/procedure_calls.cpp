@@ -1,4 +1,4 @@
-// cuGetProcAddress. Any thread, also before cuInit: the runtime asks for cuInit itself here.
+// cuGetProcAddress. Any thread, also before cuInit: the runtime looks up cuInit itself here.
 #include <cuda.h>
 
 #include <string_view>
@@ -9,7 +9,7 @@ using namespace cropdl;
 
 extern "C" {
 
-// Not there: CUDA_SUCCESS, a null pointer and the status that says so, as the driver's documentation has it.
+// Not found: CUDA_SUCCESS, a null pointer and the corresponding status, as the driver's documentation says.
 CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult* status) {
   if (!symbol || !function || version > CUDA_VERSION) return CUDA_ERROR_INVALID_VALUE;
@@ -24,7 +24,7 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, c
     known = true;
     if (one.introduced > version) continue;
     if (one.per_thread && flags != CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) continue;
-    best = &one;  // the newest, and one per thread before any other: the table's order
+    best = &one;  // the newest, per-thread ones first: the order of the table
   }
   *function = best ? reinterpret_cast<void*>(best->function) : nullptr;
   if (status)

@@ -1,4 +1,4 @@
-// Which function cuGetProcAddress means by a name and a version. The table is made by table/make_table.py.
+// The function that cuGetProcAddress returns for a name and version. table/make_table.py makes the table.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@ namespace cropdl::driver {
 struct Procedure {
   const char* name;  // without _v2, _ptsz
   int introduced;    // CUDA version: 11020
-  bool per_thread;   // its default stream is the thread's own
+  bool per_thread;   // for the per-thread default stream
   void (*function)();
 };
 
-extern const Procedure kProcedures[];  // sorted by name, then legacy before per thread, then by version
+extern const Procedure kProcedures[];  // sorted by name, then legacy before per-thread, then version
 extern const size_t kProcedureCount;
 
 }  // namespace cropdl::driver

@@ -1,4 +1,4 @@
-// cuProfiler*: nobody collects anything here, and programs bracket what they would have measured.
+// cuProfiler*: no profiler exists; programs may call these functions nevertheless.
 #include <cuda.h>
 #include <cudaProfiler.h>
 

@@ -1,5 +1,5 @@
-// What else is said of a stream, and what else it is given: attributes, managed memory, callbacks. Source:
-// CUDA Driver API 13.0, "Stream Management".
+// Other stream functions: attributes, managed memory, callbacks. Source: CUDA Driver API 13.0, "Stream
+// Management".
 #include <cuda.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ CUresult cuStreamGetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute, CU
   return cuStreamGetAttribute(or_own(stream), attribute, value);
 }
 
-// A window of the cache and how callers wait: hints, which are kept and answered.
+// Cache window and waiting policy are hints: stored and returned.
 CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute, const CUstreamAttrValue* value) {
   std::shared_ptr<CUstream_st> stream;
   if (CUresult error = find_stream(handle, &stream); error != CUDA_SUCCESS) return error;
@@ -97,8 +97,8 @@ CUresult cuStreamCopyAttributes_ptsz(CUstream to, CUstream from) {
   return cuStreamCopyAttributes(or_own(to), or_own(from));
 }
 
-// Every device here has concurrent managed access, where an attachment changes nothing that a program could
-// see; it is checked, and takes its place in the stream.
+// All devices here have concurrent managed access, so attaching has no visible effect; it is checked, and
+// takes its place in stream order.
 CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t length, unsigned flags) {
   std::shared_ptr<CUstream_st> stream;
   if (CUresult error = find_stream(handle, &stream); error != CUDA_SUCCESS) return error;

@@ -1,4 +1,4 @@
-// cuStream*: making, asking, waiting. Source: CUDA Driver API 13.0, "Stream Management".
+// cuStream*: creation, queries, waiting. Source: CUDA Driver API 13.0, "Stream Management".
 #include <cuda.h>
 
 #include "gpu_state/software/device/callbacks.h"
@@ -14,7 +14,7 @@ using driver::or_own;
 
 namespace {
 
-// What functions that only ask something of a stream begin with.
+// Start of functions that only query a stream.
 CUresult find_stream(CUstream handle, const void* answer, std::shared_ptr<CUstream_st>* stream) {
   CUcontext context = nullptr;
   if (CUresult error = device::enter(&context); error != CUDA_SUCCESS) return error;
@@ -107,7 +107,7 @@ CUresult cuStreamGetCtx_ptsz(CUstream stream, CUcontext* context) {
   return cuStreamGetCtx(or_own(stream), context);
 }
 
-// There are no green contexts here.
+// Green contexts are not supported.
 CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
   std::shared_ptr<CUstream_st> stream;
   if (CUresult error = find_stream(handle, context, &stream); error != CUDA_SUCCESS) return error;

@@ -1,6 +1,7 @@
-// cp.async: copied when it is waited for, not before (with a seed sometimes at once), so that a kernel that
-// forgets to wait sees old data. mbarrier: 64 bits of shared memory: threads expected 0…19, still to come
-// 20…39, bytes still to come 40…61 (signed), phase 63 (PTX ISA leaves this to the implementation).
+// cp.async copies when it is waited for (with a seed, sometimes at once), so that a kernel that forgets to
+// wait sees old data. An mbarrier has 64 bits in shared memory: expected threads in bits 0…19, pending
+// threads in 20…39, pending bytes in 40…61 (signed), the phase in 63 (PTX ISA leaves the layout to the
+// implementation).
 #include "gpu_state/software/engine/asynchronous.h"
 
 namespace cropdl::engine {
@@ -87,8 +88,8 @@ void copy_wait_all(Warp& base, const Instruction&, uint32_t active) {
 
 namespace {
 
-// No barrier is there: memory that nobody wrote, or mbarrier.inval's. (But for the phase; one of so many
-// threads, none of whom came, and of bytes that came unasked would look so.)
+// No barrier: unwritten memory, or the result of mbarrier.inval. (Ignores the phase. A barrier with that many
+// threads, none of which arrived, and with unexpected bytes would look the same.)
 constexpr uint64_t kNone = ~uint64_t{0} >> 1;
 constexpr uint64_t kTwenty = (1 << 20) - 1, kBytes = (1 << 22) - 1, kPhase = uint64_t{1} << 63;
 struct Counts {
@@ -118,7 +119,7 @@ void phase_barrier(Warp& base, const Instruction& in, uint32_t active) {
   WarpRun& warp = static_cast<WarpRun&>(base);
   const Area area = static_cast<Area>(in.extra >> kAreaShift & 7);
   const bool tests = kWhat == Phase::kTest || kWhat == Phase::kTestParity;
-  // The copies that it waits for are made now: nobody can tell.
+  // The copies that it waits for are made now: no kernel can see the difference.
   if (kWhat == Phase::kArriveCopies || kWhat == Phase::kArriveCopiesNoIncrement)
     warp.perform_copies(active, WarpRun::kNoGroup);
   uint32_t answer = 0;
@@ -157,7 +158,7 @@ void phase_barrier(Warp& base, const Instruction& in, uint32_t active) {
     }
     uint64_t before = *word, arrivals = 0;
     if (kWhat == Phase::kArriveCopies || kWhat == Phase::kArriveCopiesNoIncrement) {
-      if (kWhat == Phase::kArriveCopies) continue;  // one more is expected, and comes at once
+      if (kWhat == Phase::kArriveCopies) continue;  // one more arrival is expected, and happens at once
       arrivals = 1;
     } else if (kWhat == Phase::kArrive || kWhat == Phase::kArriveDrop) {
       arrivals = in.operands[1] == kNowhere ? 1 : value;

@@ -1,5 +1,5 @@
-// atom and red over 32 lanes, one lane after the other: atomic on the host in global memory, where blocks of
-// other threads are; in shared and local memory nobody else runs meanwhile (PTX ISA, "atom", "red").
+// atom and red over 32 lanes, one lane after the other. Global memory uses the host's atomics, since other
+// threads run other blocks; in shared and local memory nothing else runs meanwhile (PTX ISA, "atom", "red").
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -12,7 +12,8 @@ namespace {
 
 __extension__ using u128 = unsigned __int128;
 
-// 16-bit formats, by way of float: a sum of two is exact enough there to round once more without harm.
+// 16-bit formats are computed as float: a sum of two is exact enough there that the second rounding does no
+// harm.
 float from_half(uint16_t bits) {
   uint32_t sign = uint32_t(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
   if (exponent == 0) {
@@ -31,8 +32,8 @@ uint16_t to_half(float value) {
   uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
   uint32_t magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return 0x7fff;
-  if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds to 2^16 or beyond
-  if (magnitude < 0x38800000) {                       // below the least normal number: steps of 2^-24
+  if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds to at least 2^16
+  if (magnitude < 0x38800000) {                       // below the smallest normal number: steps of 2^-24
     float scaled = std::ldexp(std::fabs(value), 24);
     return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(scaled)));
   }
@@ -56,7 +57,7 @@ float flushed(float value) {
 }
 
 template <class F>
-F smaller(F a, F b) {  // of numbers; -0 below +0
+F smaller(F a, F b) {  // NaN is handled by the caller; -0 is below +0
   if (std::isnan(a)) return b;
   if (std::isnan(b)) return a;
   if (a == b) return std::signbit(a) ? a : b;
@@ -86,7 +87,7 @@ uint16_t small_float(uint16_t a, uint16_t b, float (*from)(uint16_t), uint16_t (
   return to(larger(x, y));
 }
 
-// What the memory holds afterwards.
+// The new value in memory.
 template <Atomic kWhat, Number kNumber, class U>
 U applied(U old, U b, U c, bool global) {
   if constexpr (kWhat == Atomic::kExchange) return b;
@@ -97,7 +98,7 @@ U applied(U old, U b, U c, bool global) {
   if constexpr (kWhat == Atomic::kIncrement) return old >= b ? 0 : old + 1;
   if constexpr (kWhat == Atomic::kDecrement) return old == 0 || old > b ? b : old - 1;
   if constexpr (kNumber == Number::kFloat && sizeof(U) == 4) {
-    // "on global memory flushes subnormal inputs and results", on shared memory it does not.
+    // "on global memory flushes subnormal inputs and results"; on shared memory it does not.
     float x = as<float>(old), y = as<float>(b);
     if (global) x = flushed(x), y = flushed(y);
     float sum = x + y;
@@ -150,7 +151,7 @@ U on_host(U* memory, U b, U c) {
   }
   return old;
 }
-// Sixteen bytes: one instruction of every processor that this runs on (x86-64-v2).
+// 16 bytes: a single instruction on every supported processor (x86-64-v2).
 template <Atomic kWhat>
 [[gnu::target("cx16")]] u128 on_host_wide(u128* memory, u128 b, u128 c) {
   if constexpr (kWhat == Atomic::kCompare) return __sync_val_compare_and_swap(memory, b, c);
@@ -168,14 +169,14 @@ void execute(Warp& base, const Instruction& in, uint32_t active) {
   const uint32_t n = in.extra & kCountMask;
   const Area area = static_cast<Area>(in.extra >> kAreaShift & 7);
   const uint32_t size = static_cast<uint32_t>(sizeof(U)) * n;
-  // Eight results and eight sources are in `many`, with the address and its offset behind them.
+  // Eight results and eight sources are in `many`, followed by the address and its offset.
   const bool has_many = kReturns && n == kMostElements;
   const Place* operands = has_many ? in.many : in.operands;
   const Place register_at = operands[has_many ? kManyAddress : kAddress];
   const uint64_t offset =
       has_many ? *warp.lanes<uint64_t>(operands[kManyOffset]) : static_cast<uint64_t>(in.immediate);
   const Place* sources = operands + (kReturns ? n : 0);
-  bool changes = !kReturns;  // who returns what was there and leaves it alone only looks
+  bool changes = !kReturns;  // an atomic that returns the old value and stores it unchanged is only a read
   uint64_t first = 0, seen = 0;
   for (uint32_t l = 0; l < kLanes; ++l) {
     if (!(active >> l & 1)) continue;
@@ -192,7 +193,7 @@ void execute(Warp& base, const Instruction& in, uint32_t active) {
       return warp.fault(l, CUDA_ERROR_ILLEGAL_ADDRESS, address,
                         "a vector's atomics are of global memory, which is not at");
     if (l == static_cast<uint32_t>(std::countr_zero(active))) first = address;
-    U given[kMostElements], c = 0;  // a result may be the register of a source
+    U given[kMostElements], c = 0;  // a result's register may also be a source's
     for (uint32_t k = 0; k < n; ++k) given[k] = warp.lanes<U>(sources[k])[l];
     if constexpr (kWhat == Atomic::kCompare) c = warp.lanes<U>(sources[1])[l];
     for (uint32_t k = 0; k < n; ++k) {

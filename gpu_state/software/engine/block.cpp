@@ -1,5 +1,5 @@
-// A block: whose warp's turn it is, and its barriers. A thread of the block arrives at a barrier by itself,
-// as since sm_70; a barrier that counts does so in warps, whose missing and ended lanes count as there (PTX
+// A block: the schedule of its warps, and its barriers. Threads arrive at a barrier individually, as since
+// sm_70; a barrier with a count works in units of warps, whose missing and exited lanes count as arrived (PTX
 // ISA, "bar", "barrier").
 #include "gpu_state/software/engine/running.h"
 
@@ -13,8 +13,8 @@
 namespace cropdl::engine {
 
 namespace {
-constexpr int64_t kQuantum = 1 << 14;  // jumps back, without a seed
-constexpr int64_t kTurn = 64;          // what each turn of a warp counts besides
+constexpr int64_t kQuantum = 1 << 14;  // backward jumps, without a seed
+constexpr int64_t kTurn = 64;          // fixed cost of each turn of a warp
 constexpr size_t kSharedSlack = 64;
 }  // namespace
 
@@ -32,7 +32,7 @@ void Block::begin(Grid* of, uint64_t which, uint64_t who, uint32_t on) {
     shared_capacity_ = (wanted + 1023) / 1024 * 1024;
     shared = static_cast<std::byte*>(std::aligned_alloc(1024, shared_capacity_));
   }
-  std::memset(shared, 0xff, of->shared_bytes);  // what nobody wrote is not a number
+  std::memset(shared, 0xff, of->shared_bytes);  // unwritten memory reads as NaN
   live = of->threads;
   chooser = settings::Chooser(who * 0x9e3779b97f4a7c15u + of->number * 0x100000001b3u + which);
   random = chooser.random();
@@ -47,7 +47,7 @@ void Block::begin(Grid* of, uint64_t which, uint64_t who, uint32_t on) {
 
 SliceEnd Block::run(int64_t budget) {
   bool progress = false;
-  uint32_t idle = 0;  // warps in a row that wait or spin
+  uint32_t idle = 0;  // consecutive warps that wait or spin
   while (live && !grid->stop.load(std::memory_order_relaxed)) {
     WarpRun* warp = nullptr;
     if (random) {
@@ -83,12 +83,12 @@ SliceEnd Block::run(int64_t budget) {
     } else {
       idle = 0;
       progress = true;
-      // A turn that ended at a barrier took less than its time; the block goes on, while its memory is in the
-      // caches.
+      // A turn that ended at a barrier was shorter than allowed: the block continues while its memory is
+      // cached.
       budget -= random ? quantum : quantum - left + kTurn;
     }
     if (budget <= 0) {
-      if (progress) spins = 0;  // with a seed turns that only spin can use it up
+      if (progress) spins = 0;  // with a seed, turns that only spin may use up the budget
       return live ? SliceEnd::kQuantum : SliceEnd::kDone;
     }
   }
@@ -98,7 +98,7 @@ SliceEnd Block::run(int64_t budget) {
 void Block::arrived(WarpRun& warp, uint32_t lanes, uint32_t which, bool arrive_only, uint32_t expected,
                     const uint32_t* predicate) {
   BarrierState& barrier = barriers_[which];
-  // With the count of all threads and without one is the same.
+  // An explicit count of all threads equals no count.
   barrier.expected = barrier.in_use ? std::min(barrier.expected, expected) : expected;
   barrier.in_use = true;
   barrier.arrives |= arrive_only;
@@ -112,8 +112,8 @@ void Block::arrived(WarpRun& warp, uint32_t lanes, uint32_t which, bool arrive_o
   check(which);
 }
 
-// Whether the barrier is complete: all have come who have not ended, or so many as it counts. Then those who
-// wait go on.
+// Completes the barrier if all threads that have not exited have arrived, or as many as it counts; the
+// waiting threads then continue.
 void Block::check(uint32_t which) {
   BarrierState& barrier = barriers_[which];
   if (!barrier.in_use) return;
@@ -139,7 +139,7 @@ void Block::exited(uint32_t lanes) {
   for (uint32_t which = 0; which < barriers_.size(); ++which) check(which);
 }
 
-// Nobody can go on: who waits for what.
+// No thread can continue: says who waits for what.
 std::string Block::waiting() const {
   std::string text =
       formatted("{}, block ({}, {}, {}): every thread waits and none can come:", grid->kernel->facts.name,
@@ -186,7 +186,8 @@ void WarpRun::release(uint32_t which, uint32_t popc, bool all, bool any) {
   }
 }
 
-// Lanes of a group come to a barrier. True: the warp goes on (with whom, the next choice says).
+// Lanes of a group arrive at a barrier. Returns true if the warp continues (the next choice decides with
+// which lanes).
 bool WarpRun::arrive(Group& group, const Instruction* at, uint32_t active) {
   const BarrierUse& use = current->routine->barriers[at->immediate];
   const uint32_t* numbers = lanes<uint32_t>(at->operands[1]);

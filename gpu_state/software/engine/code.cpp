@@ -1,5 +1,5 @@
-// Code of a module: its kernels, lowered when they are first asked for. A kernel's routines are its own,
-// since where shared variables lie depends on which functions it reaches.
+// A module's code: kernels are lowered when they are first requested. Each kernel has its own routines, since
+// the placement of shared variables depends on the functions that it can reach.
 #include <algorithm>
 #include <set>
 
@@ -12,14 +12,15 @@ namespace cropdl::engine {
 struct Code::Body : std::enable_shared_from_this<Code::Body> {
   std::shared_ptr<const ptx::Module> module;
   AddressOf address;
-  std::mutex mutex;  // what follows
+  std::mutex mutex;  // guards the members below
   std::map<std::string, std::shared_ptr<const Kernel>> kernels;
   std::map<std::string, uint64_t> addresses;
-  std::map<std::string, const ptx::Function*> functions;  // definitions before declarations; set up at once
+  // definitions before declarations; complete after construction
+  std::map<std::string, const ptx::Function*> functions;
 
   const ptx::Function* find(const std::string& name) const {
     std::string real = name;
-    for (int i = 0; i < 8; ++i) {  // aliases of aliases
+    for (int i = 0; i < 8; ++i) {  // aliases of aliases, to a limited depth
       auto alias = module->aliases.find(real);
       if (alias == module->aliases.end()) break;
       real = alias->second;
@@ -51,7 +52,7 @@ uint32_t threads_of(const std::vector<uint32_t>& sizes) {
   return static_cast<uint32_t>(threads);
 }
 
-// A cluster is one block: what asks for another is refused, for it would run with the wrong ranks.
+// Only clusters of one block are supported; others are refused, since they would run with wrong ranks.
 Status check_clusters(const ptx::Function& function) {
   uint64_t blocks = 1;
   for (uint32_t one : function.cluster) blocks *= one;
@@ -60,8 +61,9 @@ Status check_clusters(const ptx::Function& function) {
                          function.name, function.line)};
 }
 
-// Where the shared variables that a kernel reaches lie. Those without a size all begin behind the others. A
-// function's own hide the module's of that name, and are others than those of another function.
+// The layout of the shared variables that a kernel can reach. Those without a size all start after the
+// others. A function's own variables hide the module's of that name, and differ from those of other
+// functions.
 class SharedLayout {
  public:
   explicit SharedLayout(const ptx::Module& module) {
@@ -72,8 +74,8 @@ class SharedLayout {
     for (const ptx::Variable& one : function.variables)
       if (one.space == ptx::Space::kShared) known_[{&function, one.name}] = &one;
   }
-  // As that function names it. Offsets of sized ones are given as they are met; those of the others are found
-  // at the end, so they are asked for twice: once to be met.
+  // Looks a name up as that function sees it. Sized variables get offsets when first looked up; the others'
+  // offsets are known only at the end, so lookup takes two passes.
   std::optional<uint64_t> find(const ptx::Function& function, const std::string& name) {
     auto variable = known_.find({&function, name});
     if (variable == known_.end()) variable = known_.find({nullptr, name});
@@ -97,7 +99,7 @@ class SharedLayout {
   uint64_t end() const { return end_; }
   uint64_t align() const { return dynamic_align_; }
   bool has_dynamic() const { return has_dynamic_; }
-  // Of the second lowering, when all that is sized has been met.
+  // Ends the first pass: all sized variables have been seen.
   void settle() { dynamic_ = round_up(end_, dynamic_align_); }
   uint64_t dynamic() const { return dynamic_; }
 
@@ -108,10 +110,10 @@ class SharedLayout {
   bool has_dynamic_ = false;
 };
 
-// What is more is ptxas's error on a device.
+// Larger totals are an error in ptxas.
 constexpr uint64_t kMostStaticShared = 48 << 10;
 
-// Local memory along the deepest chain of calls, as calls take it (warp_frames.cpp); recursion is cut.
+// Local memory along the deepest call chain, by the rules of warp_frames.cpp; recursion is not followed.
 uint64_t local_depth(const Routine& routine, std::set<const Routine*>* above, bool* recursive,
                      std::map<const Routine*, uint64_t>* known) {
   if (auto found = known->find(&routine); found != known->end()) return found->second;
@@ -125,7 +127,7 @@ uint64_t local_depth(const Routine& routine, std::set<const Routine*>* above, bo
       *recursive = cut = true;
       continue;
     }
-    uint64_t room_to_align = site.routine->local_align - 16;  // its frame begins at a multiple of that
+    uint64_t room_to_align = site.routine->local_align - 16;  // its frame starts at a multiple of that
     below = std::max(below, 16 + room_to_align + local_depth(*site.routine, above, recursive, known));
   }
   above->erase(&routine);
@@ -152,8 +154,8 @@ uint64_t Code::Body::function_address(const std::string& name) {
   return found->second;
 }
 
-// To all functions whose address the text takes, wherever it does: what a kernel reaches through pointers is
-// then known before the first is lowered.
+// Gives addresses to all functions whose address the text takes anywhere, so that the functions reachable
+// through pointers are known before anything is lowered.
 void Code::Body::give_addresses() {
   std::function<void(const ptx::Operand&)> look = [&](const ptx::Operand& operand) {
     if (const auto* symbol = std::get_if<ptx::Symbol>(&operand.value)) function_address(symbol->name);
@@ -177,10 +179,10 @@ Result<std::shared_ptr<const Kernel>> Code::Body::lower(const std::string& name,
   return result;
 }
 
-// Lowers the entry and all that it reaches. A kernel that calls through pointers reaches every function whose
-// address the module takes; what of those cannot be lowered is an error when it is called.
+// Lowers the entry and everything it reaches. A kernel that calls through pointers reaches every function
+// whose address the module takes; one that cannot be lowered is an error only when it is called.
 Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, bool as_function) {
-  threads::DefaultArithmetic arithmetic;  // of literals
+  threads::DefaultArithmetic arithmetic;  // for literals
   const ptx::Function* entry = find(name);
   if (!entry || !entry->has_body || (!as_function && !entry->is_kernel))
     return Error{formatted("there is no {} {} in this module", as_function ? "function" : "kernel", name)};
@@ -190,7 +192,7 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
   kernel->is_explicit_cluster = entry->is_explicit_cluster;
   lay_out_parameters(*entry, &kernel->facts);
   SharedLayout shared(*module);
-  // Twice, if there is a variable without a size: where it begins is known when all others have been met.
+  // Twice if a variable has no size: its start is known only after all others have been seen.
   for (int round = 0; round < 2; ++round) {
     kernel->routines.clear();
     kernel->by_address.clear();

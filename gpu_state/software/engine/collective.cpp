@@ -1,6 +1,6 @@
-// What lanes of a warp do together: shuffles, votes, matches, reductions, barriers of a warp, matrices. The
-// lanes that the mask names meet first, from whatever groups and frames; lanes that have exited are not
-// waited for (PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync", "elect.sync", "bar.warp.sync").
+// Operations among lanes of a warp: shuffles, votes, matches, reductions, warp barriers, matrices. The lanes
+// in the mask meet first, from any groups and frames; exited lanes are not awaited (PTX ISA, "shfl.sync",
+// "vote.sync", "match.sync", "redux.sync", "elect.sync", "bar.warp.sync").
 #include <bit>
 
 #include "base/format.h"
@@ -10,7 +10,7 @@ namespace cropdl::engine {
 
 namespace {
 constexpr uint32_t kNobodysValue =
-    0xdeadbeefu;  // what a shuffle reads from a lane that is not there: undefined
+    0xdeadbeefu;  // a shuffle's result from an absent lane, which is undefined in PTX
 
 uint32_t fold(Fold how, uint32_t a, uint32_t b) {
   auto s = [](uint32_t v) { return static_cast<int32_t>(v); };
@@ -45,7 +45,8 @@ uint32_t WarpRun::named(const CollectiveUse& use, uint32_t active) {
   return differ || (active & ~first) ? 0 : first;
 }
 
-// Lanes of a group come to a collective instruction and wait for the others. False: the grid ends.
+// Lanes of a group arrive at a collective instruction and wait for the others. Returns false if the grid
+// ends.
 bool WarpRun::meet(Group& group, const Instruction* at, uint32_t active) {
   const CollectiveUse& use = current->routine->collectives[collective_of(*at)];
   const uint32_t first = std::countr_zero(active);
@@ -72,7 +73,7 @@ bool WarpRun::meet(Group& group, const Instruction* at, uint32_t active) {
   return true;
 }
 
-// Whether all whom the mask names have come to an instruction of that kind; then they go through it.
+// Whether all lanes in the mask have arrived at such an instruction; then they execute it.
 bool WarpRun::complete(uint32_t need, const CollectiveUse& use) {
   Group* with[kLanes];
   uint32_t there = 0, n = 0;
@@ -211,7 +212,8 @@ void WarpRun::perform(Group** with, uint32_t n) {
       predicates = 1u << leader;
       break;
     case Collective::kMoveMatrix:
-      // Row r, column c of an 8 by 8 matrix of 16 bits is in lane r * 4 + c / 2; the result is its transpose.
+      // Row r, column c of an 8 by 8 matrix of 16-bit elements is in lane r * 4 + c / 2; the result is its
+      // transpose.
       for (int l = 0; l < kLanes; ++l) {
         auto element = [&](int row, int column) {
           return static_cast<uint32_t>(values[row * 4 + column / 2] >> (column % 2 * 16)) & 0xffff;

@@ -1,6 +1,6 @@
-// The process's function pointers. They lie where nothing can be mapped. Which address a function gets
-// depends on what its device has at the time, and not on what it had before or on other devices: what is
-// loaded in the same order is at the same addresses, as variables are (device/area.h).
+// Function pointers of the process, at addresses where nothing can be mapped. A function's address depends
+// only on what its device has loaded at the time, not on earlier contents or other devices: code loaded in
+// the same order gets the same addresses, like variables (device/area.h).
 #include <map>
 #include <mutex>
 #include <set>
@@ -14,20 +14,20 @@ namespace {
 struct Functions {
   std::mutex mutex;
   struct Room {
-    uint64_t used = 0;          // numbers below were given
-    std::set<uint64_t> vacant;  // ... and these taken back
+    uint64_t used = 0;          // all numbers below it were given out
+    std::set<uint64_t> vacant;  // ... and these were returned
   };
   std::map<int, Room> rooms;  // by device
   std::map<uint64_t, std::function<Result<std::shared_ptr<const Kernel>>()>> all;
 };
 constexpr uint64_t kEach = 16, kFirst = 0x100;
-constexpr int kShift = 32;  // of a device's part
+constexpr int kShift = 32;  // of one device's part
 uint64_t part_of(int device) {
   return base_of(Window::kFunction) + (static_cast<uint64_t>(device + 1) << kShift) + kFirst;
 }
 
 Functions& functions() {
-  static auto* kFunctions = new Functions;  // never freed: threads may ask until the process ends
+  static auto* kFunctions = new Functions;  // never freed: threads may use it until the process ends
   return *kFunctions;
 }
 }  // namespace

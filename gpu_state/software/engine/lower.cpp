@@ -10,9 +10,9 @@ namespace cropdl::engine {
 
 namespace {
 
-constexpr uint64_t kMostRegisters = 1 << 20;  // of a function: no text is to take all memory
+constexpr uint64_t kMostRegisters = 1 << 20;  // per function: a text must not exhaust memory
 
-// Lanes' bytes of a register; 0: a predicate.
+// Bytes per lane of a register; 0: a predicate.
 uint32_t lane_bytes_of(ptx::Type type) {
   if (type == ptx::Type::kPred) return 0;
   size_t bytes = ptx::size_of(type);
@@ -47,7 +47,7 @@ const std::unordered_map<std::string, std::vector<const Row*>>& rows_by_opcode()
   return *kRows;
 }
 
-// The operands one by one: vectors taken apart, what is written beside d behind it.
+// Flattens operands: vectors become elements, and a predicate written after d follows it.
 void flatten(const ptx::Operand& operand, std::vector<const ptx::Operand*>* into) {
   if (const auto* vector = std::get_if<ptx::Vector>(&operand.value)) {
     for (const ptx::Operand& element : vector->elements) flatten(element, into);
@@ -123,8 +123,8 @@ Ref Lowering::constant(uint32_t lane_bytes, uint64_t low, uint64_t high) {
   return {Ref::What::kConstant, found->second};
 }
 
-// The bits of a literal in a register of that width. A float literal has its own width; in a register of
-// another it is converted, as PTX does with decimal ones.
+// The bits of a literal in a register of that width. A float literal has its own width and is converted to
+// the register's, as PTX does with decimal ones.
 std::optional<uint64_t> Lowering::literal(const ptx::Operand& operand, uint32_t lane_bytes,
                                           bool is_float) const {
   if (const auto* integer = std::get_if<ptx::Integer>(&operand.value)) {
@@ -213,7 +213,7 @@ std::optional<Ref> Lowering::source(const ptx::Operand& operand, uint32_t lane_b
       return ref;
     }
     if (auto address = symbol_address(symbol->name)) {
-      if (lane_bytes == 4 && (*address + offset) >> 32) return std::nullopt;  // only part of it would fit
+      if (lane_bytes == 4 && (*address + offset) >> 32) return std::nullopt;  // the offset does not fit
       return constant(lane_bytes, *address + offset);
     }
     if (auto address = lane_bytes == 8 ? around_.function(symbol->name) : std::nullopt)
@@ -271,7 +271,7 @@ void Lowering::read(Draft& draft, size_t at, Ref ref) {
   if (ref.what == Ref::What::kRegister) draft.reads.push_back(ref.number);
 }
 
-// The row whose numbers and widths of operands are those of the text.
+// The table row that matches the opcode and the numbers and widths of the operands.
 Lowering::Done Lowering::data() {
   auto found = rows_by_opcode().find(canonical(now_->opcode));
   if (found == rows_by_opcode().end()) return std::nullopt;
@@ -307,7 +307,7 @@ Lowering::Done Lowering::data() {
       if (kind != Kind::kCarry) good &= fits(*text[at++], kind, false);
     if (!good) continue;
 
-    // Sources first: they may have to be fetched by instructions of their own.
+    // Sources first: fetching them may need additional instructions.
     size_t first = spoken(row->destinations);
     std::vector<Ref> sources;
     uint32_t flags = 0;
@@ -451,7 +451,7 @@ Status Lowering::run() {
     return Error{formatted("{} has {} instructions that lanes do together, of at most {}", function_.name,
                            draft_.collectives.size(), kMostCollectives)};
   emit_control(Control::kReturn).falls_through =
-      false;  // a body may end without one, and a label may stand last
+      false;  // a body may end without one, and a label may come last
   return place(draft_, &routine_);
 }
 

@@ -1,6 +1,6 @@
-// What turns addresses of one space into another's, and instructions that change nothing that a kernel can
-// see: hints for caches and schedulers, and fences, which are the host's (PTX ISA, "cvta", "isspacep",
-// "mapa", "prefetch", "membar, fence").
+// Conversions of addresses between spaces, and instructions without visible effect: hints for caches and
+// schedulers, and fences, which use the host's (PTX ISA, "cvta", "isspacep", "mapa", "prefetch", "membar,
+// fence").
 #include <atomic>
 
 #include "base/format.h"
@@ -22,7 +22,7 @@ void add_immediate(Warp& warp, const Instruction& in, uint32_t active) {
       if (active >> l & 1) to[l] = from[l] + delta;
 }
 
-// immediate: which window, or -1: global, -2: nothing lies there
+// immediate: the window's number; -1: global; -2: no address matches
 void in_window(Warp& warp, const Instruction& in, uint32_t active) {
   const uint64_t* from = warp.lanes<uint64_t>(in.operands[1]);
   uint32_t there = 0;
@@ -32,7 +32,7 @@ void in_window(Warp& warp, const Instruction& in, uint32_t active) {
   to = (to & ~active) | (there & active);
 }
 
-// A cluster of one block: rank 0 is the block itself.
+// A cluster has one block: rank 0 is the block itself.
 template <class T>
 void map_address(Warp& base, const Instruction& in, uint32_t active) {
   WarpRun& warp = static_cast<WarpRun&>(base);
@@ -136,13 +136,13 @@ Lowering::Done Lowering::addresses() {
   return hint();
 }
 
-// What changes nothing that a kernel can see: caches, priorities, and what has no effect where grids of one
+// Instructions without visible effect: caches, priorities, and those that have no effect because grids of one
 // stream run one after the other.
 Lowering::Done Lowering::hint() {
   struct Form {
-    std::string_view base, words;  // as takes() has them
-    size_t least, most;            // operands
-    bool has_address;              // first
+    std::string_view base, words;  // in the syntax of takes()
+    size_t least, most;            // number of operands
+    bool has_address;              // as first operand
   };
   static const Form kForms[] = {
       {"prefetch", " ?global|local L1|L2", 1, 1, true},

@@ -51,13 +51,13 @@ Lowering::Done Lowering::asynchronous() {
       }
       if (!bytes) return bad_operands();
     }
-    // Two addresses, taken apart by hand: the one helper knows one.
+    // Two addresses: the helper function handles only one, so they are parsed here.
     Draft to, from;
     Area shared = Area::kShared, global = Area::kGlobal;
     if (!address(to, operand(0), &shared) || !address(from, operand(1), &global)) return bad_operands();
     auto fits = [](int64_t offset) { return offset == static_cast<int32_t>(offset); };
     std::optional<Ref> far;
-    if (from.instruction.extra & kNoBase) {  // a variable: its address is a constant
+    if (from.instruction.extra & kNoBase) {  // a variable's address is a constant
       far = constant(8, static_cast<uint64_t>(from.instruction.immediate));
       from.instruction.immediate = 0;
     } else {
@@ -162,7 +162,8 @@ Lowering::Done Lowering::asynchronous() {
   } else if (wants_count) {
     return bad_operands();
   }
-  if (at < count() && what != "try_wait") return bad_operands();  // of which the last is how long it may wait
+  // the last of which is the maximum waiting time
+  if (at < count() && what != "try_wait") return bad_operands();
   Draft& draft = emit(execute);
   draft.operands.resize(2);
   if (!address(draft, operand(address_at), &area)) return bad_operands();

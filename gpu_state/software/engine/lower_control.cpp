@@ -1,5 +1,5 @@
-// Branches, calls, ends; barriers and what lanes of a warp do together (PTX ISA, "Control Flow Instructions",
-// "Parallel Synchronization and Communication Instructions").
+// Branches, calls, exits, barriers, and operations among lanes of a warp (PTX ISA, "Control Flow
+// Instructions", "Parallel Synchronization and Communication Instructions").
 #include <algorithm>
 #include <map>
 #include <set>
@@ -62,7 +62,7 @@ Lowering::Done Lowering::control() {
   return Status{};
 }
 
-// Arguments and results are .param variables of the body, which the call copies.
+// Arguments and results are .param variables of the body; the call copies them.
 Status Lowering::call(const ptx::Instruction& one) {
   if (!takes({" ?uni"})) return error("a call is .uni or nothing");
   if (!one.call) return bad_operands();

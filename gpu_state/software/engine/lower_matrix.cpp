@@ -1,5 +1,5 @@
-// ldmatrix, stmatrix, wmma.load, wmma.store, wmma.mma (PTX ISA, "Warp-level matrix instructions"). Not there:
-// elements of 4 and 1 bits, and matrices that no sm up to 90 has.
+// ldmatrix, stmatrix, wmma.load, wmma.store, wmma.mma (PTX ISA, "Warp-level matrix instructions"). Not built:
+// 4-bit and 1-bit elements, and matrices that no sm up to 90 has.
 #include <algorithm>
 
 #include "base/format.h"
@@ -40,8 +40,8 @@ bool fits(Element a, std::string_view shape) {
   return shape == "m16n16k16" || shape == "m32n8k16" || shape == "m8n32k16";
 }
 
-// Registers of a fragment ("Matrix Fragments for WMMA"); f16's a and b have room for every element twice or
-// more.
+// Registers of a fragment ("Matrix Fragments for WMMA"); in f16's a and b, each element has room at least
+// twice.
 uint32_t registers_of(Element element, uint32_t elements, bool is_factor) {
   if (is_factor && element == Element::kHalf) return 8;
   return elements * bytes_of(element) / kLanes / (element == Element::kDouble ? 8 : 4);
@@ -121,7 +121,7 @@ Lowering::Done Lowering::matrix() {
     if (shape.empty() || elements.empty()) return std::nullopt;
     if (has("mma")) {
       use.what = MatrixUse::What::kMultiply;
-      if (elements.size() == 2) {  // d, c; the factors are of f16
+      if (elements.size() == 2) {  // types of d and c; the factors are f16
         use.d = elements[0], use.c = elements[1], use.a = use.b = Element::kHalf;
       } else if (elements.size() == 4) {
         use.d = elements[0], use.a = elements[1], use.b = elements[2], use.c = elements[3];
@@ -190,7 +190,7 @@ Lowering::Done Lowering::matrix() {
   }
   use.area = static_cast<uint8_t>(area);
   if (draft.operands.size() <= Instruction::kOperands)
-    draft.operands.resize(Instruction::kOperands + 1);  // all in `many`
+    draft.operands.resize(Instruction::kOperands + 1);  // all operands are in `many`
   draft.instruction.extra |= static_cast<uint32_t>(draft_.matrices.size());
   draft_.matrices.push_back(use);
   return Status{};

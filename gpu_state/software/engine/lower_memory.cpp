@@ -1,4 +1,4 @@
-// ld, st, atom and red, and .param variables, which are places of the frame (PTX ISA, "Data Movement and
+// ld, st, atom and red, and .param variables, which are stored in the frame (PTX ISA, "Data Movement and
 // Conversion Instructions", "atom", "red").
 #include <map>
 
@@ -9,8 +9,8 @@ namespace cropdl::engine {
 
 namespace {
 
-// Words of a .param variable: four bytes, 32 lanes. Value k of a vector, `bytes` wide, lies at `immediate`
-// from the variable's first byte.
+// A .param variable consists of four-byte words, 32 lanes each. Value k of a vector of values of `bytes`
+// bytes starts at `immediate` bytes from the start of the variable.
 template <class T, class R, bool kStore>
 void parameter_access(Warp& warp, const Instruction& in, uint32_t active) {
   const uint32_t n = in.extra & kCountMask;
@@ -77,7 +77,7 @@ std::optional<Area> area_of(std::string_view word) {
   return std::nullopt;
 }
 
-// Bytes of a register that holds an element of that type.
+// Bytes of a register that can hold an element of that type.
 uint32_t register_bytes(const NamedType& type) { return type.bytes == 1 ? 2 : type.bytes; }
 
 }  // namespace
@@ -105,7 +105,7 @@ bool Lowering::address(Draft& draft, const ptx::Operand& operand, Area* area) {
   auto found = symbol_address(symbol.name);
   if (!found) return false;
   uint64_t at = *found + static_cast<uint64_t>(symbol.offset) + offset;
-  // Of a variable itself its space is known, whatever the instruction says.
+  // A variable's own space is known, even if the instruction says generic.
   if (*area == Area::kGeneric) {
     if (around_.shared(symbol.name))
       *area = Area::kShared;
@@ -165,7 +165,7 @@ Lowering::Done Lowering::memory() {
       return error("of a single f16 or bf16 there is add only");
   }
 
-  // Where the operands are: destinations, address, sources, cache policy.
+  // Operand order: destinations, address, sources, cache policy.
   const bool destination_first = is_load || returns;
   const size_t address_at = destination_first ? 1 : 0;
   size_t sources = is_load ? 0 : what == Atomic::kCompare ? 2 : 1;
@@ -181,7 +181,7 @@ Lowering::Done Lowering::memory() {
 
   uint32_t wide = register_bytes(*type);
   std::vector<Ref> values, results;
-  // Registers may be wider than the type; all of a vector are alike.
+  // Registers may be wider than the type; all registers of a vector have the same width.
   auto widest = [&](const std::vector<const ptx::Operand*>& all) {
     for (const ptx::Operand* one : all)
       if (const std::string* name = register_name(*one))
@@ -212,7 +212,7 @@ Lowering::Done Lowering::memory() {
     }
   }
 
-  // .param variables of the body, or of a device function.
+  // .param variables of the body or of a device function.
   if ((is_load || is_store) && (area == Area::kParameter || area == Area::kGeneric)) {
     const auto* text = std::get_if<ptx::Address>(&operand(address_at).value);
     const auto* symbol = text ? std::get_if<ptx::Symbol>(&text->base) : nullptr;
@@ -233,7 +233,7 @@ Lowering::Done Lowering::memory() {
     if (area == Area::kParameter && is_store) return error("there is no such parameter that can be written");
   }
 
-  // A local variable by name: its address is the frame's.
+  // The base is a local variable: its address depends on the frame.
   std::optional<Ref> base;
   if (const auto* text = std::get_if<ptx::Address>(&operand(address_at).value))
     if (const auto* symbol = std::get_if<ptx::Symbol>(&text->base); symbol && is_local(symbol->name))

@@ -1,6 +1,6 @@
-// Which instructions need a later target than the text's: NVIDIA's assembler refuses them, and so does a
-// device when it compiles the text (PTX ISA, "Target ISA Notes" of each instruction; as ptxas of CUDA 13.0
-// has it). What every target from sm_70 on has is not here.
+// Instructions that need a later target than the text's: NVIDIA's assembler refuses them, and so does a
+// device that compiles the text (PTX ISA, "Target ISA Notes" of each instruction; as in ptxas of CUDA 13.0).
+// Instructions that every target since sm_70 has are not listed.
 #include <algorithm>
 #include <map>
 
@@ -14,13 +14,13 @@ using Words = std::vector<std::string_view>;
 
 struct Need {
   int target;
-  Words all;  // of the instruction's words, each
-  Words any;  // and one of these, if there are any
+  Words all;  // all of these must be among the instruction's words
+  Words any;  // and, if not empty, one of these
 };
 
 const Words kBrains = {"bf16", "bf16x2"}, kPairs = {"s16x2", "u16x2"}, kBytes = {"e4m3", "e5m2"};
 
-// By the instruction's first word; "": of whatever instruction.
+// By the instruction's first word; "": any instruction.
 const std::multimap<std::string_view, Need>& needs() {
   static const std::multimap<std::string_view, Need> kNeeds = {
       {"", {80, {}, {"L2::cache_hint", "L2::256B"}}},
@@ -111,7 +111,7 @@ int Lowering::least_target() const {
         least = std::max(least, need.target);
     }
   }
-  // bf16 and anything but f32.
+  // Conversions between bf16 and anything except f32.
   if (base_ == "cvt" && has("bf16") && !has("f32")) least = std::max(least, 90);
   if (base_ == "mbarrier" && (has("arrive") || has("arrive_drop")) && count() > 2 && !has("noComplete"))
     least = std::max(least, 90);

@@ -1,6 +1,6 @@
-// What may stand among an instruction's words: what NVIDIA's assembler takes and no more, so that no text
-// runs as something else (PTX ISA, "Syntax" of each instruction; as ptxas of CUDA 13.0 has it: the words of
-// its name first, the others in any order).
+// The modifiers that an instruction may have: exactly those that NVIDIA's assembler accepts, so that no text
+// runs as something else (PTX ISA, "Syntax" of each instruction; as in ptxas of CUDA 13.0: the words of the
+// name come first, the others in any order).
 #include <algorithm>
 #include <array>
 #include <map>
@@ -11,7 +11,7 @@ namespace cropdl::engine {
 
 namespace {
 
-// What is before the separator; `rest` becomes what is behind it.
+// Returns the text before the separator; `rest` becomes the text after it.
 std::string_view cut(std::string_view& rest, char separator) {
   size_t at = rest.find(separator);
   std::string_view first = rest.substr(0, at);
@@ -49,7 +49,7 @@ bool fits(const std::vector<std::string_view>& words, std::string_view form) {
   return std::none_of(slots.begin(), slots.begin() + count, [](const Slot& slot) { return slot.wanted; });
 }
 
-// Of ld, ldu, st, atom and red: sorts of words, of each of which there is one at most.
+// Kinds of words of ld, ldu, st, atom and red; each instruction has at most one of a kind.
 enum Sort {
   kSpace,
   kOrder,

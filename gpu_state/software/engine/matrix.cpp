@@ -1,6 +1,7 @@
-// Matrices of a warp. Which element of a wmma fragment is in which lane is ours to choose: element t, counted
-// row by row, is in lane t % 32; where a fragment has more room than the matrix has elements, they come again
-// (PTX ISA, "wmma": "the mapping … is unspecified"). ldmatrix's mapping is written down there and kept here.
+// Matrices of a warp. The mapping of wmma fragment elements to lanes is unspecified in PTX, so it is chosen
+// here: element t, counted row by row, is in lane t % 32; if a fragment has more room than the matrix has
+// elements, they repeat (PTX ISA, "wmma": "the mapping … is unspecified"). ldmatrix's mapping is specified,
+// and implemented as such.
 #include "gpu_state/software/engine/matrix.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ float half_value(uint16_t bits) {
   }
   return bits & 0x8000 ? -magnitude : magnitude;
 }
-// Rounded once, to the nearest, from a double.
+// Rounds a double to the nearest half, once.
 uint16_t half_bits(double value) {
   if (std::isnan(value)) return 0x7fff;
   uint16_t sign = std::signbit(value) ? 0x8000 : 0;
@@ -121,8 +122,8 @@ void write_bytes(std::byte* to, uint64_t bits, uint32_t size) {
   if (size == 8) __builtin_memcpy(to, &bits, 8);
 }
 
-// ldmatrix, stmatrix: matrix i's row r is where lane 8 i + r says; its elements 2 c and 2 c + 1 are in lane 4
-// r + c.
+// ldmatrix, stmatrix: row r of matrix i is at the address in lane 8 i + r; its elements 2 c and 2 c + 1 are
+// in lane 4 r + c.
 void rows(WarpRun& warp, const Instruction& in, const MatrixUse& use) {
   const bool store = use.what == MatrixUse::What::kStoreRows;
   std::byte* row[kLanes];
@@ -165,8 +166,8 @@ void fragment(WarpRun& warp, const Instruction& in, const MatrixUse& use) {
       return warp.fault(l, CUDA_ERROR_ILLEGAL_INSTRUCTION, base,
                         "the warp's threads name other matrices than the one at");
   // "mptr must be a 256-bit aligned pointer", "ldm … must be a multiple of 8 for __half … or 4 for float"
-  // (CUDA C++ Programming Guide, "Warp Matrix Functions"); of smaller fragments their size (PTX ISA, "Matrix
-  // Storage for WMMA").
+  // (CUDA C++ Programming Guide, "Warp Matrix Functions"); smaller fragments are aligned to their size (PTX
+  // ISA, "Matrix Storage for WMMA").
   const uint64_t whole = use.count_a * (size == 8 ? 8 : 4);
   if (base % std::min<uint64_t>(whole, 32))
     return warp.fault(0, CUDA_ERROR_MISALIGNED_ADDRESS, base, "misaligned matrix at");
@@ -187,8 +188,8 @@ void fragment(WarpRun& warp, const Instruction& in, const MatrixUse& use) {
     }
 }
 
-// Products are exact in double precision and added up there, from the first to the last, then rounded once:
-// at least as exact as the device, which does not say how it rounds.
+// Products are exact in double precision; they are added in that precision in order, then rounded once: at
+// least as exact as a real device, whose rounding is unspecified.
 void multiply(WarpRun& warp, const Instruction& in, const MatrixUse& use) {
   const Place *d = in.many, *a = d + use.count_d, *b = a + use.count_a, *c = b + use.count_b;
   Fragment fa(warp, a, use.count_a, use.a), fb(warp, b, use.count_b, use.b), fc(warp, c, use.count_c, use.c),

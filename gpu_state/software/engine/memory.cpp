@@ -1,6 +1,6 @@
-// ld and st over 32 lanes. Three ways, the fast ones first: lanes that read or write one run of memory,
-// shared memory at any offsets, and one lane after the other. Compiled once per instruction set; nothing here
-// but functions of this file's own namespace, so that no linker mixes them.
+// ld and st over 32 lanes, with three paths, the fast ones first: all lanes access one contiguous range;
+// shared memory at any offsets; one lane after the other. Compiled once per instruction set; all functions
+// are in this file's own namespace, so that the linker does not mix the copies.
 #include "gpu_state/software/engine/memory.h"
 
 #ifndef CROPDL_TARGET
@@ -36,7 +36,7 @@ CROPDL_INLINE void addresses(WarpRun& warp, const Instruction& in, uint64_t* to)
   }
 }
 
-// Whether lane l's address is the first one's plus l times `step`, of all lanes.
+// Whether the address of every lane l is the first one's plus l times `step`.
 CROPDL_INLINE bool in_a_row(const uint64_t* a, uint64_t step) {
   uint64_t differ = 0;
   for (int l = 0; l < kLanes; ++l) differ |= a[l] ^ (a[0] + step * l);
@@ -48,8 +48,8 @@ CROPDL_INLINE bool all_equal(const uint64_t* a) {
   return differ == 0;
 }
 
-// All of [address, address + size): in the device's own or the common memory, allocated, or mapped. `size`
-// >= 8.
+// Whether all of [address, address + size) is in the device's own or the common memory, and allocated or
+// mapped. `size` >= 8.
 CROPDL_INLINE bool plain(const MemoryView& view, uint64_t address, uint64_t size, bool write) {
   uint64_t last = address + size - 1;
   if (!((address - view.own.begin < view.own.end - view.own.begin &&
@@ -64,8 +64,8 @@ CROPDL_INLINE bool plain(const MemoryView& view, uint64_t address, uint64_t size
   return worst == 8 && *to > (last & 7);
 }
 
-// A vector of up to 16 bytes is read and written as a whole, as devices do: CUB keeps a state and its value
-// in one. Both addresses are aligned to the size.
+// Vectors of up to 16 bytes are read and written in one access, as on devices: CUB keeps a state and its
+// value in one. Both addresses are aligned to the size.
 template <class T>
 CROPDL_INLINE void move_as(void* to, const void* from) {
   typedef T Aliased [[gnu::may_alias]];
@@ -135,7 +135,7 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
     return;
   } else {
     const MemoryView& view = *warp.memory;
-    // One run of memory, as neighbours read it.
+    // One contiguous range, as neighbouring lanes read it.
     if constexpr (kArea == Area::kGlobal || kArea == Area::kGeneric) {
       if (active == kAllLanes && n == 1 && sizeof(T) <= 8 && !(a[0] & (sizeof(T) - 1)) &&
           in_a_row(a, sizeof(T)) && plain(view, a[0], sizeof(T) * kLanes, kStore)) {
@@ -160,7 +160,7 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
         return;
       }
     }
-    // One lane after the other. Nothing is written before all are known to be right.
+    // One lane after the other. Nothing is written before all addresses are known to be valid.
     for (uint32_t l = 0; l < kLanes; ++l) {
       if (!(active >> l & 1)) continue;
       uint64_t address = a[l];
@@ -178,7 +178,7 @@ void access(WarpRun& warp, const Instruction& in, uint32_t active) {
         if (!(active >> l & 1)) continue;
         alignas(16) T whole[16 / sizeof(T)];
         void* m = reinterpret_cast<void*>(a[l]);
-        const bool aligned = !(a[l] & (size - 1));  // local memory need not be
+        const bool aligned = !(a[l] & (size - 1));  // not required of local memory
         if constexpr (kStore) {
           for (uint32_t k = 0; k < n; ++k) whole[k] = static_cast<T>(at<R>(warp, in.operands[k])[l]);
           aligned ? move_whole(m, whole, size) : void(std::memcpy(m, whole, size));
@@ -206,7 +206,7 @@ void execute(Warp& base, const Instruction& in, uint32_t active) {
   WarpRun& warp = static_cast<WarpRun&>(base);
   if (!kStore && (in.extra & kPoll)) {
     const auto first = static_cast<uint32_t>(__builtin_ctz(active));
-    uint64_t address = static_cast<uint64_t>(in.immediate);  // the load may write its register
+    uint64_t address = static_cast<uint64_t>(in.immediate);  // the load may overwrite its address register
     if (!(in.extra & kNoBase))
       address += in.extra & kNarrowAddress ? at<uint32_t>(warp, in.operands[kAddress])[first]
                                            : at<uint64_t>(warp, in.operands[kAddress])[first];

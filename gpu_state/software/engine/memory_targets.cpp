@@ -1,4 +1,4 @@
-// Which of the compiled copies of memory.cpp runs.
+// Selects the compiled copy of memory.cpp to run.
 #include "gpu_state/software/engine/data/instruction_set.h"
 #include "gpu_state/software/engine/memory.h"
 

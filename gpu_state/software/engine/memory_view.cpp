@@ -4,7 +4,7 @@ namespace cropdl::engine {
 
 bool MemoryView::range(uint64_t address, size_t size, bool write) const {
   while (size) {
-    // As far as one granule of the shadow tells.
+    // Up to the end of one granule of the shadow.
     size_t step = 8 - (address & 7);
     if (step > size) step = size;
     bool inside =

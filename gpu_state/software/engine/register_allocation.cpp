@@ -1,8 +1,8 @@
-// Places for registers: which are alive where, then a linear scan, so that a function's thousands of virtual
-// registers share few places and a frame fits into the caches. A lane's values are its own, so what holds of
-// one thread's path holds of all lanes; but only registers of lanes of one size share places, because lanes
-// that have parted are in different parts of the function, and lane 9 of 4 bytes each lies where lane 4 of 8
-// bytes does.
+// Assigns places to registers by liveness analysis and a linear scan, so that a function's thousands of
+// virtual registers share few places and a frame fits into the caches. Liveness along one thread's path holds
+// for all lanes, since a lane's values are its own. But only registers of the same lane size share places:
+// diverged lanes are in different parts of the function, and lane 9 of a 4-byte register overlaps lane 4 of
+// an 8-byte one.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -15,14 +15,14 @@ namespace cropdl::engine {
 namespace {
 
 struct Interval {
-  uint32_t begin = ~0u, end = 0;  // instructions, both included
+  uint32_t begin = ~0u, end = 0;  // instructions, inclusive
   void include(uint32_t at) {
     begin = std::min(begin, at);
     end = std::max(end, at);
   }
 };
 
-constexpr uint64_t kMostBits = uint64_t{1} << 32;  // of what lives where, twice: half a GiB each
+constexpr uint64_t kMostBits = uint64_t{1} << 32;  // limit for each of the two liveness bit sets: half a GiB
 
 struct Part {  // a basic block
   uint32_t begin, end;
@@ -91,7 +91,7 @@ std::vector<Interval> intervals_of(const DraftRoutine& draft, const std::vector<
   auto through = [&](const Part& part, Bits alive) {
     for (uint32_t i = part.end; i-- > part.begin;) {
       const Draft& one = draft.code[i];
-      // A guarded write leaves the values of the other lanes' path; a parameter is written word by word.
+      // A guarded write keeps the values of the excluded lanes; a parameter is written word by word.
       if (one.guard.what == Ref::What::kNone)
         for (uint32_t r : one.writes)
           if (!draft.registers[r].is_parameter) alive.clear(r);
@@ -123,7 +123,7 @@ std::vector<Interval> intervals_of(const DraftRoutine& draft, const std::vector<
   return intervals;
 }
 
-// Bytes of a frame that are free, first fit.
+// Free bytes of a frame; first fit.
 class FrameRoom {
  public:
   explicit FrameRoom(uint32_t unit) : unit_(unit) {}
@@ -173,7 +173,7 @@ std::vector<Place> scan(const DraftRoutine& draft, const std::vector<Part>& part
     return std::pair(intervals[a].begin, a) < std::pair(intervals[b].begin, b);
   });
   std::vector<Place> places(intervals.size(), 0);
-  std::map<uint32_t, FrameRoom> rooms;            // by the size of a lane; 0: predicates
+  std::map<uint32_t, FrameRoom> rooms;            // by lane size; 0: predicates
   std::set<std::pair<uint32_t, uint32_t>> alive;  // by end
   auto room_of = [&](uint32_t r) -> FrameRoom& {
     uint32_t lane = draft.registers[r].is_parameter ? 4 : draft.registers[r].lane_bytes;
@@ -188,7 +188,7 @@ std::vector<Place> scan(const DraftRoutine& draft, const std::vector<Part>& part
     places[r] = static_cast<Place>(room_of(r).take(draft.registers[r].bytes));
     alive.emplace(intervals[r].end, r);
   }
-  // One after the other, predicates last.
+  // Consecutively, predicates last.
   std::map<const FrameRoom*, uint32_t> bases;
   uint32_t end = 0;
   for (auto room = rooms.rbegin(); room != rooms.rend(); ++room) {
@@ -217,7 +217,7 @@ Status place(DraftRoutine& draft, Routine* routine) {
                            draft.registers.size(), parts.size())};
   auto places = scan(draft, parts, &routine->frame_bytes);
 
-  // Constants: each spread over 32 lanes, below the end.
+  // Constants, each replicated for 32 lanes, below the end.
   std::vector<Place> constants(draft.constants.size());
   Place below = 0;
   for (const auto& [value, number] : draft.constants) {

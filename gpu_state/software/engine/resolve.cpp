@@ -1,4 +1,4 @@
-// Where an address leads, one lane at a time: the slow way, and the one that says what is wrong.
+// Translates an address for one lane: the slow path, which also reports what is wrong.
 #include <cstring>
 
 #include "gpu_state/software/engine/memory.h"
@@ -49,7 +49,7 @@ std::byte* resolve(WarpRun& warp, uint32_t lane, Area area, uint64_t address, ui
       if (offset <= warp.shared_bytes && size <= warp.shared_bytes - offset) return warp.shared + offset;
       return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "beyond the block's shared memory, at");
     case Area::kLocal: {
-      // As far as the function that runs: what lies above was its callees'.
+      // Up to the frame of the running function: memory above belonged to functions it called.
       const uint32_t end = warp.current->local_base + warp.current->routine->local_bytes;
       if (offset <= end && size <= end - offset) return warp.local + size_t{warp.local_bytes} * lane + offset;
       return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "beyond the thread's local memory, at");
@@ -68,7 +68,7 @@ std::byte* resolve(WarpRun& warp, uint32_t lane, Area area, uint64_t address, ui
 bool read_generic(WarpRun& warp, uint32_t lane, uint64_t address, void* into, size_t size) {
   std::byte* from = resolve(warp, lane, Area::kGeneric, address, static_cast<uint32_t>(size), false, false);
   if (!from) {
-    warp.attention = false;  // the caller says it in its own words
+    warp.attention = false;  // the caller reports the error itself
     return false;
   }
   for (size_t i = 0; i < size; ++i) static_cast<std::byte*>(into)[i] = from[i];

@@ -34,15 +34,16 @@ constexpr uint64_t base_of(Window window) { return static_cast<uint64_t>(window)
 struct Grid {
   const Launch* launch = nullptr;
   const Kernel* kernel = nullptr;
-  uint64_t number = 0;  // %gridid, of the process
+  uint64_t number = 0;  // %gridid, unique in the process
   uint64_t blocks = 0;
   uint32_t threads = 0, warps = 0;  // per block
   uint32_t shared_bytes = 0, dynamic_at = 0;
   uint32_t local_bytes = 0;  // per thread
   int multiprocessors = 1;
   bool cooperative = false;
-  alignas(64) uint32_t workspace[16] = {};  // the counters of grid.sync(): %envreg1 and 2 point to it
-  std::atomic<bool> stop{false};            // after a fault: no warp continues
+  // the counters of grid.sync(), to which %envreg1 and %envreg2 point
+  alignas(64) uint32_t workspace[16] = {};
+  std::atomic<bool> stop{false};  // after a fault: no warp continues
   std::mutex mutex;
   Outcome outcome;                                    // guarded by mutex; the first fault
   std::vector<std::shared_ptr<const Kernel>> called;  // guarded by mutex: other modules' functions

@@ -1,5 +1,5 @@
-// The functions that a kernel calls and no module has: printf, malloc, free, assert (CUDA C++ Programming
-// Guide, "Formatted Output", "Dynamic Global Memory Allocation and Operations", "Assertion").
+// Device functions that the runtime provides: printf, malloc, free, assert (CUDA C++ Programming Guide,
+// "Formatted Output", "Dynamic Global Memory Allocation and Operations", "Assertion").
 #include <bit>
 #include <cinttypes>
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMostArguments = 32;
 
-// Words of a .param variable, four bytes each, 32 lanes wide.
+// A .param variable consists of four-byte words, 32 lanes each.
 uint64_t argument(const std::byte* frame, const Parameter& parameter, uint32_t lane) {
   const auto* words = reinterpret_cast<const uint32_t*>(frame + parameter.place);
   uint64_t value = words[lane];
@@ -29,7 +29,7 @@ void answer(std::byte* frame, const Parameter& parameter, uint32_t lane, uint64_
   if (parameter.size > 4) words[kLanes + lane] = static_cast<uint32_t>(value >> 32);
 }
 
-// A string of the kernel's; false: its memory cannot be read.
+// A string in the kernel's memory; false: not readable.
 bool text_at(WarpRun& warp, uint32_t lane, uint64_t address, std::string* text) {
   for (uint64_t i = 0; i < (1 << 20); ++i) {
     char c = 0;
@@ -40,8 +40,8 @@ bool text_at(WarpRun& warp, uint32_t lane, uint64_t address, std::string* text) 
   return false;
 }
 
-// One conversion after the other, with the host's snprintf for each. Returns how many arguments were used, or
-// -1 - what cannot be read: the format is wrong.
+// Formats one conversion after the other with the host's snprintf. `used` counts the arguments. Returns false
+// if an argument cannot be read.
 class Printer {
  public:
   Printer(WarpRun& warp, uint32_t lane, uint64_t buffer) : warp_(warp), lane_(lane), buffer_(buffer) {}
@@ -67,7 +67,7 @@ class Printer {
       }
       if (!convert(format[i++], spec, length, out, used)) {
         if (failed_) return false;
-        *out += format.substr(begin, i - begin);  // as the device does with what it does not know
+        *out += format.substr(begin, i - begin);  // as devices do with an unknown conversion
       }
     }
     return true;
@@ -84,7 +84,7 @@ class Printer {
     while (*i < format.size() && format[*i] >= '0' && format[*i] <= '9') *spec += format[(*i)++];
     return true;
   }
-  // Arguments lie one behind another, each aligned to its size.
+  // Arguments are stored consecutively, each aligned to its size.
   bool next(void* value, uint64_t size, int* used) {
     at_ = (at_ + size - 1) / size * size;
     if (++*used > kMostArguments) return true;
@@ -233,7 +233,7 @@ void WarpRun::system_call(const Instruction* at, const CallSite& site, uint32_t 
         if (block->grid->launch->print) block->grid->launch->print(text + "\n");
         attention = true;
         block->grid->fail(CUDA_ERROR_ASSERT, text);
-        break;  // every thread that fails says so, as on a device
+        break;  // every failing thread prints, as on a device
       }
       default:
         break;

@@ -1,4 +1,4 @@
-// A warp's beginning, its calls and returns, and how its lanes end.
+// How a warp begins, calls and returns, and how its lanes end.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -11,9 +11,8 @@ namespace cropdl::engine {
 
 namespace {
 
-constexpr uint32_t kCallBytes =
-    16;                        // of local memory: what a return address and saved registers take at least
-constexpr int kPoison = 0xff;  // a float of it is not a number
+constexpr uint32_t kCallBytes = 16;  // local memory per call, at least: return address, saved registers
+constexpr int kPoison = 0xff;        // a float of these bytes is NaN
 
 void copy_words(std::byte* to, const std::byte* from, uint32_t bytes, uint32_t lanes) {
   for (uint32_t word = 0; word < (bytes + 3) / 4; ++word) {
@@ -122,7 +121,7 @@ bool WarpRun::call(Group& group, const Instruction* at, uint32_t active) {
   uint32_t same = 0;
   for (int l = 0; l < kLanes; ++l)
     if ((active >> l & 1) && targets[l] == target) same |= 1u << l;
-  if (same != active) {  // the others come again, with their own target
+  if (same != active) {  // the other lanes execute the call again, with their own target
     group.mask = same;
     add(active & ~same, at, current);
   }

@@ -1,8 +1,8 @@
-// The loop that executes a warp: which lanes go next, and what changes where they are. Runs on a processor's
-// thread. Lanes at the same instruction of the same frame are a group; of several groups the one deepest in
-// calls goes first, then the one that is furthest behind, so that they meet again; after a while another
-// group has its turn, so that lanes may wait for each other. With a seed who goes next, for how long, and
-// whether lanes stay together, are random.
+// The loop that executes a warp: it chooses which lanes run next, and moves lanes. Runs on a worker thread.
+// Lanes at the same instruction of the same frame form a group. Among several groups, the deepest in calls
+// runs first, then the one furthest behind in the code, so that they reconverge. After a while another group
+// gets a turn, so that lanes can wait for each other. With a seed, the choice, its length, and whether lanes
+// stay together are random.
 #include <algorithm>
 #include <bit>
 
@@ -11,10 +11,10 @@
 namespace cropdl::engine {
 
 namespace {
-constexpr int kRotateAfter = 256;  // choices; then another group than the one furthest behind has its turn
-constexpr uint32_t kPolls =
-    64;  // reads in which nothing but waiting seems to happen, before another warp's turn
-constexpr uint32_t kGroupPolls = 8;  // and before another group's
+// choices, after which a group other than the one furthest behind gets a turn
+constexpr int kRotateAfter = 256;
+constexpr uint32_t kPolls = 64;      // reads in what looks like a waiting loop, until another warp's turn
+constexpr uint32_t kGroupPolls = 8;  // and until another group's
 }  // namespace
 
 bool WarpRun::ready() const {
@@ -35,7 +35,7 @@ Group& WarpRun::add(uint32_t mask, const Instruction* at, Frame* of) {
 
 void WarpRun::remove(uint32_t which) { groups[which] = groups[--count]; }
 
-// Groups at the same place become one; lanes that meet at a collective instruction go through it.
+// Merges groups at the same place; lanes that have all reached a collective instruction execute it.
 void WarpRun::join() {
   for (uint32_t i = 0; i < count; ++i) {
     for (uint32_t j = i + 1; j < count;) {
@@ -108,10 +108,10 @@ Group* WarpRun::pick() {
   return chosen;
 }
 
-// With a seed: some lanes of a group go ahead, the others stay behind for a while.
+// With a seed: some lanes of a group run ahead, the others wait for a while.
 void WarpRun::part(Group& group) {
   uint32_t ahead = group.mask & ((block->chooser.pick(1u << 16) << 16) | block->chooser.pick(1u << 16));
-  if (block->chooser.pick(2)) {  // a run of lanes, as programs share out work
+  if (block->chooser.pick(2)) {  // a contiguous range of lanes, as programs divide work
     uint32_t lane = block->chooser.pick(kLanes);
     ahead = group.mask & (kAllLanes << lane);
     if (block->chooser.pick(2)) ahead = group.mask & ~ahead;
@@ -144,14 +144,15 @@ Pause WarpRun::loop(int64_t& budget) {
     if (!step<kRandom>(*group, budget, fuel)) return Pause::kDone;
     if (polls - before > kGroupPolls) choices_ = kRotateAfter;
     if (polls <= kPolls && budget > 0) continue;
-    if (!ready()) continue;  // those who wait may have met: pick() lets them go on, or says that all wait
+    // waiting groups may have met: pick() lets them continue, or reports that all wait
+    if (!ready()) continue;
     return polls > kPolls ? Pause::kSpinning : Pause::kQuantum;
   }
   return Pause::kDone;
 }
 
-// Executes a group until it meets another, changes its shape, waits, or has used up what it was given. False:
-// the grid ends.
+// Executes a group until it meets another, changes its set of lanes, waits, or has used up its budget.
+// Returns false if the grid ends.
 template <bool kRandom>
 bool WarpRun::step(Group& group, int64_t& budget, uint32_t fuel) {
   if (kRandom && (group.mask & (group.mask - 1)) && count < 8 && block->chooser.pick(3) == 0) part(group);
@@ -274,7 +275,7 @@ bool WarpRun::step(Group& group, int64_t& budget, uint32_t fuel) {
           return meet(group, ip, active);
         }
         case Control::kActiveMask: {
-          // Lanes that can still come here are let come first: the largest set is what a device gives, too.
+          // Waits for lanes that can still arrive: real devices return the largest set too.
           bool others = false;
           for (uint32_t i = 0; i < count; ++i) {
             const Group& other = groups[i];

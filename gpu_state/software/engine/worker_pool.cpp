@@ -1,10 +1,9 @@
-// The host threads on which blocks run. Blocks of a grid begin in the order of their numbers, one per thread
-// at a time. A block that has had its time stands back for one that has not begun, as far as the
-// multiprocessors hold them, so that blocks that wait for each other, however they do it, come to be there
-// all; who goes on is then taken in turn. Grids take turns too, but none takes room that the blocks of an
-// earlier one still need: of two that each wait for all their own blocks, the first gets them all, as on a
-// device. A block that is alone begins on the thread that launches it. With a seed the choice between
-// beginning one and going on with another is random.
+// The host threads that run blocks. Blocks of a grid start in the order of their numbers, one per thread at a
+// time. A block that has used its slice yields to one that has not started, while the multiprocessors have
+// room; so blocks that wait for each other all become resident, and then take turns. Grids take turns too,
+// but none takes room that blocks of an earlier grid still need: if two grids each wait for all their own
+// blocks, the first gets all of its blocks, as on a device. A block that is alone starts on the launching
+// thread. With a seed, the choice between starting a block and continuing another is random.
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -20,8 +19,8 @@ namespace cropdl::engine {
 
 namespace {
 
-constexpr int64_t kSlice = 1 << 18;  // jumps back
-constexpr uint32_t kSpins = 64;      // slices without progress, after which a block is taken to wait
+constexpr int64_t kSlice = 1 << 18;  // backward jumps
+constexpr uint32_t kSpins = 64;      // slices without progress, after which a block counts as waiting
 
 }  // namespace
 
@@ -29,18 +28,18 @@ struct WorkerPool::Body {
   struct Job {
     Grid grid;
     uint64_t begun = 0, done = 0, resident = 0;  // blocks
-    uint32_t threads = 0, shared = 0;            // of a block, as they are accounted
-    std::deque<Block*> aside;                    // that were begun and wait for a thread
+    uint32_t threads = 0, shared = 0;            // per block, for occupancy
+    std::deque<Block*> aside;                    // started blocks that wait for a thread
     bool finished() const {
       return grid.stop.load(std::memory_order_relaxed) ? resident == 0 : done == grid.blocks;
     }
   };
 
-  // Of all multiprocessors.
+  // The capacity of all multiprocessors.
   struct Room {
     uint64_t threads = 0, shared = 0, blocks = 0;
     void add(const Job& job, uint64_t count) {
-      count = std::min<uint64_t>(count, 1 << 20);  // which is more than fit
+      count = std::min<uint64_t>(count, 1 << 20);  // more than can fit
       threads += count * job.threads;
       shared += count * job.shared;
       blocks += count;
@@ -56,9 +55,9 @@ struct WorkerPool::Body {
   Room all;
   std::mutex mutex;
   std::condition_variable work, ended;
-  std::deque<Job*> jobs;                             // in the order in which they came
-  size_t turn = 0;                                   // of jobs: who is asked first
-  std::vector<std::optional<pthread_t>> processors;  // as many as cores; the threads of those that are there
+  std::deque<Job*> jobs;                             // in the order of their arrival
+  size_t turn = 0;                                   // the job that is asked first
+  std::vector<std::optional<pthread_t>> processors;  // one slot per core; empty slots have no thread
   uint64_t there = 0;
   std::vector<std::unique_ptr<Block>> spare;
   uint32_t waiting_threads = 0;
@@ -87,7 +86,7 @@ struct WorkerPool::Body {
   bool others_only_wait() const;
 };
 
-// For one more block of the job, besides all those that the earlier grids have or will have.
+// Whether one more block of the job fits, besides all that earlier grids have or will have.
 bool WorkerPool::Body::room(const Job& job) const {
   Room used;
   bool earlier = true;
@@ -100,13 +99,13 @@ bool WorkerPool::Body::room(const Job& job) const {
   return used.within(all);
 }
 
-// What to run next, behind the mutex. False: there is nothing.
+// Chooses the next block to run, with the mutex held. Returns false if there is none.
 bool WorkerPool::Body::take(Job** job, Block** block, bool* fresh, uint32_t processor, bool stands_back) {
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (turn >= jobs.size()) turn = 0;
     Job* one = jobs[turn++];
     bool can_begin = !one->grid.stop.load(std::memory_order_relaxed) && one->begun < one->grid.blocks;
-    // Going on with one that was begun comes first, unless one that has had its time stands back.
+    // Continuing a started block comes first, unless one has used its slice.
     if (can_begin && !one->aside.empty()) can_begin = chooser.random() ? chooser.pick(2) : stands_back;
     if (can_begin && room(*one)) {
       *block = begin(*one, processor % static_cast<uint32_t>(multiprocessors));
@@ -126,7 +125,7 @@ bool WorkerPool::Body::take(Job** job, Block** block, bool* fresh, uint32_t proc
   return false;
 }
 
-// Of the blocks that no thread has: whether none of them would do anything but wait.
+// Whether all blocks without a thread would only wait.
 bool WorkerPool::Body::others_only_wait() const {
   for (const Job* one : jobs) {
     for (const Block* block : one->aside)
@@ -137,7 +136,7 @@ bool WorkerPool::Body::others_only_wait() const {
   return true;
 }
 
-// As many threads as can have work, if the system gives them; with the mutex held.
+// Starts as many threads as can have work, if the system provides them; with the mutex held.
 void WorkerPool::Body::employ() {
   uint64_t most = 0;
   for (const Job* one : jobs) most += one->grid.blocks - one->done;
@@ -154,15 +153,15 @@ void WorkerPool::Body::employ() {
   }
 }
 
-// One slice of a block, and what follows from how it ended: the job may be over then. Whether the block goes
-// on.
+// Runs one slice of a block and handles its end, after which the job may be complete. Returns whether the
+// block continues.
 bool WorkerPool::Body::go_on(std::unique_lock<std::mutex>& lock, Job* job, Block* block, bool fresh) {
   lock.unlock();
   if (fresh) block->begin(&job->grid, block->number, who, block->processor);
   SliceEnd end = block->run(block->random ? int64_t{1} << (6 + block->chooser.pick(12)) : kSlice);
   lock.lock();
   if (end == SliceEnd::kSpinning && block->spins > kSpins && others_only_wait()) {
-    // Whoever it waits for may be the host: leave it the processor.
+    // It may wait for the host: yield the processor.
     lock.unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(std::min<uint32_t>(block->spins - kSpins, 1000)));
     lock.lock();
@@ -189,8 +188,8 @@ bool WorkerPool::Body::go_on(std::unique_lock<std::mutex>& lock, Job* job, Block
   return end != SliceEnd::kDone;
 }
 
-// A processor's thread: until there is nothing to do for a while. With `until`, another thread, for as long
-// as that job is there.
+// A worker thread's loop; exits when idle for a while. With `until`, runs on another thread while that job
+// exists.
 void WorkerPool::Body::serve(std::unique_lock<std::mutex>& lock, uint32_t processor, const Job* until) {
   Job* job = nullptr;
   bool stands_back = false;
@@ -204,7 +203,7 @@ void WorkerPool::Body::serve(std::unique_lock<std::mutex>& lock, uint32_t proces
       bool timed_out = work.wait_for(lock, settings::kIdle) == std::cv_status::timeout;
       --waiting_threads;
       if (timed_out && jobs.empty() && !until && !ending) {
-        pthread_detach(*processors[processor]);  // nobody waits for it: it touches nothing of this any more
+        pthread_detach(*processors[processor]);  // nobody joins it: it must not access this object any more
         processors[processor].reset();
         --there;
         return;
@@ -283,12 +282,13 @@ Outcome WorkerPool::run(const Launch& launch) {
   std::unique_lock lock(body_->mutex);
   const bool alone = grid.blocks == 1 && body_->jobs.empty() && !body_->chooser.random();
   body_->jobs.push_back(&job);
-  // Its first slice is done here: that a thread wakes another and is woken takes longer than a short kernel.
+  // Runs the first slice here: waking a thread and being woken takes longer than a short kernel.
   if (alone) body_->go_on(lock, &job, body_->begin(job, 0), true);
   if (!job.finished()) {
     body_->employ();
     body_->work.notify_all();
-    if (body_->there == 0) body_->serve(lock, 0, &job);  // the system gives no thread: this one does it all
+    // the system provides no thread: this one runs everything
+    if (body_->there == 0) body_->serve(lock, 0, &job);
     body_->ended.wait(lock, [&] {
       return job.finished() && std::find(body_->jobs.begin(), body_->jobs.end(), &job) == body_->jobs.end();
     });

@@ -1,4 +1,4 @@
-// `software-gpu info`: the devices that a program would find, asked through the public driver API.
+// `software-gpu info`: lists the devices that a program would find, by the public driver API.
 #include <cuda.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// The functions of nccl.h about communicators, memory and errors (calls.cpp has the others). Source of what
-// they do and refuse: nccl.h and the NCCL documentation, "NCCL API".
+// The functions of nccl.h for communicators, memory and errors (calls.cpp has the others). Source of
+// behaviour and errors: nccl.h and the NCCL documentation, "NCCL API".
 #include <cuda.h>
 #include <nccl.h>
 
@@ -176,7 +176,7 @@ ncclResult_t pncclCommShrink(ncclComm_t handle, int* excluded, int number, ncclC
   if (result) return spoil(result);
   *into = nullptr;
   std::vector<bool> out(static_cast<size_t>(parent->ranks));
-  uint64_t names = 0;  // a bit each
+  uint64_t names = 0;  // one bit each
   static_assert(kMostRanks <= 64);
   for (int i = 0; i < number; i++) {
     if (excluded[i] < 0 || excluded[i] >= parent->ranks || excluded[i] == parent->rank)
@@ -285,7 +285,7 @@ const char* pncclGetErrorString(ncclResult_t code) {
 
 const char* pncclGetLastError(ncclComm_t) { return last_error(); }
 
-// Memory of the device, as NCCL's own allocator gives.
+// Device memory, like that of NCCL's allocator.
 ncclResult_t pncclMemAlloc(void** pointer, size_t size) {
   if (!pointer || !size) return failed(ncclInvalidArgument, "ncclMemAlloc: nothing to allocate");
   CUdeviceptr address;
@@ -302,7 +302,7 @@ ncclResult_t pncclMemFree(void* pointer) {
              : failed(ncclUnhandledCudaError, "ncclMemFree: not allocated");
 }
 
-// A registration makes nothing faster here; it is kept, so that one that was never made is found out.
+// Registration does not speed anything up here; it is recorded, so that deregistering an unknown one fails.
 ncclResult_t pncclCommRegister(const ncclComm_t of, void* buffer, size_t size, void** handle) {
   Communicator communicator = find(of);
   ncclResult_t result = check_ready(communicator);
@@ -323,7 +323,7 @@ ncclResult_t pncclCommDeregister(const ncclComm_t of, void* handle) {
   return result;
 }
 
-// As where the hardware has no symmetric memory: success, and no window (nccl.h's users look for that).
+// As on hardware without symmetric memory: success, without a window (users of nccl.h check for that).
 ncclResult_t pncclCommWindowRegister(ncclComm_t handle, void* buffer, size_t size, ncclWindow_t* window,
                                      int) {
   Communicator communicator = find(handle);

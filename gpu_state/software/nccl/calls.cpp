@@ -1,4 +1,4 @@
-// The functions of nccl.h that move data: collectives, messages, groups of them, users' operations.
+// The functions of nccl.h that move data: collectives, messages, groups, user-defined operations.
 #include <cuda.h>
 #include <nccl.h>
 
@@ -15,7 +15,8 @@ namespace {
 
 CUstream stream_of(cudaStream_t stream) { return reinterpret_cast<CUstream>(stream); }
 
-// The communicator is ready, the type, operation and root are ones that there are; fills in the reduction.
+// Checks that the communicator accepts calls, and that type, operation and root exist; fills in the
+// reduction.
 ncclResult_t check_call(const Communicator& communicator, const char* name, Call* call, bool reduces,
                         bool rooted) {
   if (ncclResult_t result = check_ready(communicator)) return result;

@@ -29,14 +29,14 @@ std::string& error_of_this_thread() {
   return text;
 }
 
-// Now what runs sees it, or a thread that still makes the communicator does.
+// Running work now sees the flag, and so does a thread that is still making the communicator.
 void end_launches(ncclComm& communicator) {
   communicator.aborted.store(true);
   if (communicator.made.load() && communicator.segment) communicator.segment->ring(communicator.rank);
 }
 
 void leave(ncclComm& communicator, State how) {
-  std::lock_guard running(communicator.running);  // what runs has ended
+  std::lock_guard running(communicator.running);  // running work has ended
   if (communicator.made.load() && communicator.segment) communicator.segment->leave(how);
 }
 
@@ -58,7 +58,7 @@ ncclResult_t flush(ncclComm& communicator) {
   CUresult result = CUDA_SUCCESS;
   if (communicator.launched) {
     Current current(communicator.context);
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // a capture of the user's is no obstacle
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // works during the user's captures, too
     cuThreadExchangeStreamCaptureMode(&mode);
     result = cuEventSynchronize(communicator.last_launch);
     cuThreadExchangeStreamCaptureMode(&mode);
@@ -132,13 +132,13 @@ ncclResult_t finalize(const Communicator& communicator) {
   if (communicator->blocking) return flush(*communicator);
   int none = ncclSuccess;
   if (!communicator->error.compare_exchange_strong(none, ncclInProgress))
-    return static_cast<ncclResult_t>(none);  // just now
+    return static_cast<ncclResult_t>(none);  // at this moment
   auto work = [communicator] {
     ncclResult_t result = flush(*communicator);
-    int in_progress = ncclInProgress;  // or what went wrong meanwhile
+    int in_progress = ncclInProgress;  // or an error that occurred meanwhile
     communicator->error.compare_exchange_strong(in_progress, result);
   };
-  if (!threads::start(work)) work();  // the system gives none: the caller waits for it
+  if (!threads::start(work)) work();  // the system provides no thread: the caller waits
   return ncclInProgress;
 }
 
@@ -147,7 +147,7 @@ ncclResult_t revoke(const Communicator& communicator) {
     return failed(ncclInvalidArgument, "the communicator has not been made");
   communicator->revoked.store(true);
   end_launches(*communicator);
-  std::lock_guard running(communicator->running);  // what runs has ended
+  std::lock_guard running(communicator->running);  // running work has ended
   communicator->error.store(ncclSuccess);
   return ncclSuccess;
 }
@@ -156,7 +156,7 @@ ncclResult_t destroy(const Communicator& communicator, bool abort) {
   if (abort) {
     communicator->revoked.store(false);
     end_launches(*communicator);
-    leave(*communicator, kAborted);  // the others need not wait for graphs
+    leave(*communicator, kAborted);  // the other ranks need not wait for graphs
     wait_for_graphs(*communicator);
   } else if (!communicator->finalized) {
     flush(*communicator);

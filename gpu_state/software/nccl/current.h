@@ -1,4 +1,4 @@
-// A context that is current for as long as this lives.
+// Makes a context current while it exists.
 #pragma once
 
 #include <cuda.h>

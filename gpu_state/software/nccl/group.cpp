@@ -17,7 +17,7 @@ struct Launching {
 struct Group {
   int depth = 0;
   ncclResult_t spoilt = ncclSuccess;
-  std::vector<Launching> launchings;  // in the order in which communicators were first named
+  std::vector<Launching> launchings;  // in the order of each communicator's first call
   std::vector<Making> makings;
 };
 
@@ -26,8 +26,8 @@ Group& group() {
   return kept;
 }
 
-// Calls on several streams in one group are one launch on the first of them, which waits for the others, and
-// they for it.
+// Calls on several streams in one group are one launch on the first stream; it waits for the others, and they
+// wait for it.
 ncclResult_t launch_on_streams(const Launching& one) {
   Current current(one.communicator->context);
   std::vector<CUstream> streams;

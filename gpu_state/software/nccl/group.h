@@ -1,4 +1,4 @@
-// ncclGroupStart … ncclGroupEnd: what a thread says in between is kept and done together. Per thread.
+// ncclGroupStart … ncclGroupEnd: calls in between are collected and executed together. Per thread.
 #pragma once
 
 #include <cuda.h>
@@ -11,12 +11,12 @@ namespace cropdl::nccl {
 ncclResult_t group_start();
 ncclResult_t group_end();
 bool in_group();
-// Discards what the group was told, because of an error in a call; GroupEnd answers with it.
+// Discards the group's calls after an error in one of them; GroupEnd returns it.
 ncclResult_t spoil(ncclResult_t result);
 
-// At once outside a group, at its end inside one.
+// Outside of a group, executes at once; inside, at its end.
 ncclResult_t enqueue(const Communicator& communicator, CUstream stream, Call call);
-// The handle is there at once, and in the context that is current now; the ranks come together at the end.
+// The handle is valid at once, in the current context; the ranks connect at the group's end.
 ncclResult_t enqueue(Making making);
 
 }  // namespace cropdl::nccl

@@ -57,7 +57,7 @@ CUresult run_work(void* data) {
   auto* work = static_cast<Work*>(data);
   ncclComm& communicator = *work->communicator;
   std::lock_guard running(communicator.running);
-  if (communicator.aborted.load()) return CUDA_SUCCESS;  // the program goes on without it
+  if (communicator.aborted.load()) return CUDA_SUCCESS;  // the program continues without it
   for (Call& call : work->calls) {
     if (CUresult result = check_buffers(call, communicator)) {
       say(formatted("software GPU: NCCL: {} is given memory that the device may not access",
@@ -89,9 +89,9 @@ CUresult give(const Communicator& communicator, CUstream stream, std::vector<Cal
   return result;
 }
 
-// Each launch waits for the one before, unless that was in the same stream, which its number says and its
-// handle does not: handles are used again, and CU_STREAM_PER_THREAD is another stream in each thread. Graphs
-// may have been launched meanwhile.
+// Each launch waits for the previous one, unless that was in the same stream. Streams are compared by their
+// ids: handles are reused, and CU_STREAM_PER_THREAD is a different stream in each thread. Graphs may have
+// been launched in between.
 CUresult launch_eagerly(const Communicator& communicator, CUstream stream, std::vector<Call> calls) {
   unsigned long long number = 0;
   if (CUresult result = cuStreamGetId(stream, &number)) return result;
@@ -102,9 +102,9 @@ CUresult launch_eagerly(const Communicator& communicator, CUstream stream, std::
   return cuEventRecord(communicator->last_launch, stream);
 }
 
-// In a capture the launch before may be a node of the same one. Else the graph waits, whenever it is
-// launched, for what was launched before it, and what is launched after it waits for the graph: event nodes,
-// as NCCL's own. (What they wait for is settled by the graph's launch: device/graphs_run.cpp.)
+// In a capture, the previous launch may be a node of the same capture. Otherwise the graph, whenever it is
+// launched, waits for earlier launches, and later launches wait for the graph, by event nodes, as in NVIDIA's
+// NCCL. (The graph's launch decides which launches: device/graphs_run.cpp.)
 CUresult launch_captured(const Communicator& communicator, CUstream stream, cuuint64_t capture,
                          std::vector<Call> calls) {
   std::vector<CUgraphNode>& last = communicator->last_captured;

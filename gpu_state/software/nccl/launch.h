@@ -1,11 +1,11 @@
-// Calls become work in streams.
+// Turns calls into stream work.
 #pragma once
 
 #include "gpu_state/software/nccl/communicator.h"
 
 namespace cropdl::nccl {
 
-// Hands one communicator's calls to a stream as one piece of work. With the communicator's context current.
+// Submits one communicator's calls to a stream as one piece of work. With the communicator's context current.
 ncclResult_t launch(const Communicator& communicator, CUstream stream, std::vector<Call> calls);
 
 }  // namespace cropdl::nccl

@@ -12,7 +12,7 @@ namespace cropdl::nccl {
 
 namespace {
 
-// The calling thread's context; as with the runtime, a thread that has none gets the first device's.
+// The calling thread's context; as with the runtime, a thread without one gets the first device's.
 CUcontext context_of_this_thread() {
   CUcontext context = nullptr;
   if (cuInit(0) != CUDA_SUCCESS || cuCtxGetCurrent(&context) != CUDA_SUCCESS) return nullptr;
@@ -22,15 +22,15 @@ CUcontext context_of_this_thread() {
   return context;
 }
 
-// Whoever aborts a communicator ends what is made of it as well.
+// Aborting a communicator also ends the making of its children.
 bool is_given_up(const Making& making) {
   const Communicator& parent = making.parent;
   return (making.made && making.made->aborted.load()) ||
          (parent && parent->aborted.load() && !parent->revoked.load());
 }
 
-// All ranks of the parent say their color and key; who has the same color is together, ordered by key and old
-// rank.
+// All ranks of the parent exchange color and key; ranks of equal color form a communicator, ordered by key
+// and old rank.
 Status split(const Making& making) {
   ncclComm& parent = *making.parent;
   struct Said {
@@ -131,7 +131,7 @@ ncclResult_t make_all(std::vector<Making> makings) {
     bool began = true;
     if (!making.waits()) {
       if (making.parent) making.parent->children_in_the_making++;
-      began = threads::start([making] {  // it holds all that it needs
+      began = threads::start([making] {  // it owns everything it needs
         ncclResult_t result = complete(making);
         if (!making.parent) return;
         int none = ncclSuccess;
@@ -145,7 +145,7 @@ ncclResult_t make_all(std::vector<Making> makings) {
     } else if (pthread_t thread; (began = threads::start(work, &thread))) {
       started.push_back(thread);
     }
-    if (!began) {  // the others, who may be waiting for this rank, are told that it gives up
+    if (!began) {  // tells the other ranks, which may wait for this one, that it gives up
       if (making.made) making.made->aborted.store(true);
       complete(making);
       results[i] = failed(ncclSystemError, "the system gives no thread to make a communicator on");

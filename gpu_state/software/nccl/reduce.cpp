@@ -17,7 +17,7 @@ using arithmetic::Half;
 
 namespace {
 
-// How a type is stored, and what one step computes with: each step's result is stored again, that is,
+// The storage of a type, and the type of one step's computation; each step's result is stored, so it is
 // rounded.
 template <class T>
 struct Plain {
@@ -30,14 +30,14 @@ struct Plain {
 template <class Format>
 struct Small {
   using Stored = typename Format::Bits;
-  using Value = double;  // holds each product and sum of two of them exactly enough: they are rounded once
-                         // (small_floats.h)
+  // holds products and sums of two values exactly enough, so that they are rounded once (small_floats.h)
+  using Value = double;
   static Value load(Stored bits) { return Format::decode(bits); }
   static Stored store(Value value) { return Format::encode(value); }
 };
 
-// Eight bits: NVIDIA's NCCL computes in half and converts back as cuda_fp8.h's constructors do, to the
-// largest finite number instead of beyond (reduce_kernel.h, SPECIALIZE_REDUCE).
+// 8-bit types: NVIDIA's NCCL computes in half and converts back like cuda_fp8.h's constructors, saturating to
+// the largest finite number (reduce_kernel.h, SPECIALIZE_REDUCE).
 template <class Format>
 struct Narrow : Small<Format> {
   static typename Format::Bits store(double value) {
@@ -126,7 +126,7 @@ struct Reduce {
   }
 };
 
-// Calls What<T>::run with the type that NCCL names.
+// Calls What<T>::run with the C++ type for NCCL's data type.
 template <template <class> class What, class... Arguments>
 void with_type(ncclDataType_t type, Arguments... arguments) {
   switch (type) {

@@ -25,7 +25,7 @@ namespace {
 namespace ipc = boost::interprocess;
 
 constexpr const char* kPrefix = "cropdl-software-nccl-";
-constexpr int kOld = 600;  // seconds: ranks of one communicator do not come further apart
+constexpr int kOld = 600;  // in seconds: ranks of one communicator do not attach further apart
 
 size_t pairs_at(int ranks) { return sizeof(Header) + sizeof(RankPart) * ranks; }
 size_t slots_at(int ranks) {
@@ -37,13 +37,13 @@ size_t size_for(int ranks) { return pair_slots_at(ranks) + kPairChunk * kSlots *
 
 Header& header_of(const ipc::mapped_region& region) { return *static_cast<Header*>(region.get_address()); }
 
-// Whether the file has that memory now; it grows to it, and never gets smaller.
+// Grows the file to this size, and returns whether the memory exists; never shrinks it.
 bool reserve(const ipc::shared_memory_object& object, size_t offset, size_t length) {
   return posix_fallocate(object.get_mapping_handle().handle, static_cast<off_t>(offset),
                          static_cast<off_t>(length)) == 0;
 }
 
-// Field 22 of /proc/PID/stat (proc(5)); 0: no such process, or one that has ended and is not yet waited for.
+// Field 22 of /proc/PID/stat (proc(5)); 0: no such process, or a zombie.
 uint64_t start_time(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -66,7 +66,7 @@ bool is_alive(const Presence& presence) {
   return process && process_of(pid_of(process)) == process;
 }
 
-// Whether a communicator's memory is one that never was, and of which no rank lives.
+// Whether a segment belongs to a failed communicator without living ranks.
 bool is_left_over(const char* name) try {
   ipc::shared_memory_object object(ipc::open_only, name, ipc::read_only);
   struct stat facts;
@@ -81,7 +81,7 @@ bool is_left_over(const char* name) try {
   auto parts = reinterpret_cast<const RankPart*>(&header_of(region) + 1);
   return std::none_of(parts, parts + ranks, [](const RankPart& part) { return is_alive(part.presence); });
 } catch (const ipc::interprocess_exception&) {
-  return false;  // gone meanwhile, or somebody else's
+  return false;  // removed meanwhile, or another user's
 }
 
 }  // namespace
@@ -168,13 +168,13 @@ bool Segment::reserve_pair(int to) {
   return reserved_[other];
 }
 
-// What stays behind is the little that late ranks and remove_left_over_segments() read.
+// Keeps only the small part that late ranks and remove_left_over_segments() read.
 void Segment::release_slots() {
   fallocate(object_.get_mapping_handle().handle, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
             static_cast<off_t>(slots_at(ranks)), static_cast<off_t>(size_for(ranks) - slots_at(ranks)));
 }
 
-// Returns when all are there: an empty text, or why they never will be.
+// Waits until all ranks are attached. Returns an empty text, or the reason why that will never happen.
 std::string Segment::wait_for_all(const std::function<bool()>& given_up) {
   Header& header = header_of(region_);
   for (bool is_time_to_look = true;;) {
@@ -201,8 +201,8 @@ Result<std::unique_ptr<Segment>> Segment::join(const std::string& token, int ran
   try {
     object =
         ipc::shared_memory_object(ipc::open_or_create, name.c_str(), ipc::read_write, ipc::permissions(0600));
-    // New memory is zero. A file only grows: whoever has another number of ranks in mind must not take away
-    // what others have mapped.
+    // New memory is zero. The file only grows: a rank that expects another number of ranks must not remove
+    // memory that others have mapped.
     if (!reserve(object, 0, sizeof(Header))) return no_memory("no space left");
     region = ipc::mapped_region(object, ipc::read_write, 0, sizeof(Header));
     uint32_t nobody = 0;
@@ -240,7 +240,7 @@ Result<std::unique_ptr<Segment>> Segment::join(const std::string& token, int ran
     trouble = segment->wait_for_all(given_up);
   }
   if (trouble.empty()) {
-    ipc::shared_memory_object::remove(name.c_str());  // of all ranks one succeeds
+    ipc::shared_memory_object::remove(name.c_str());  // succeeds for one of the ranks
     return segment;
   }
   header.failed.store(1);

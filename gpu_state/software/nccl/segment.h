@@ -1,9 +1,9 @@
-// The memory that the ranks of one communicator share, in one process or in several of one machine. It is
-// named by the unique id that all ranks hold; whoever comes first makes it, and when all are there its name
-// goes. When it comes to nothing the name stays, for ranks that come late to learn of it, until a later
-// process finds it old and without a living rank. Nothing in it is locked: a rank that is killed leaves
-// counters that no longer move, and its peers notice that it has gone. Any thread; each rank's own counters
-// are moved by one thread at a time.
+// Shared memory of the ranks of one communicator, in one process or several of one machine. Its name comes
+// from the unique id that all ranks have. The first rank makes it; when all are attached, its name is
+// removed. If the communicator fails, the name stays, so that late ranks learn of the failure, until a later
+// process finds it old and without a living rank. No locks are held in it: a killed rank leaves counters that
+// stop moving, and its peers notice that it is gone. Any thread; each rank's own counters are moved by one
+// thread at a time.
 #pragma once
 
 #include <atomic>
@@ -21,55 +21,55 @@
 namespace cropdl::nccl {
 
 constexpr int kMostRanks = 64;
-constexpr size_t kChunk = 256 << 10;     // bytes that a rank publishes for all at a time
-constexpr size_t kPairChunk = 64 << 10;  // … and for one
-constexpr int kSlots = 2;                // chunks under way: one is read while the next is written
+constexpr size_t kChunk = 256 << 10;     // bytes that a rank publishes to all in one step
+constexpr size_t kPairChunk = 64 << 10;  // … and to one rank
+constexpr int kSlots = 2;                // chunks in flight: one is read while the next is written
 
-// What a collective is, so that ranks that do not mean the same find out.
+// Describes a collective, so that ranks notice if they call different ones.
 struct Description {
   uint32_t kind = 0, datatype = 0, operation = 0, root = 0;
   uint64_t count = 0;
   bool operator==(const Description&) const = default;
 };
 
-// What the segment begins with; the parts of the ranks follow.
+// The start of the segment; the ranks' parts follow.
 struct alignas(64) Header {
-  std::atomic<uint32_t> ranks;     // of the first who came: all must mean the same communicator
-  std::atomic<uint32_t> attached;  // ranks whose presence is there to be read
-  std::atomic<uint32_t> failed;    // not 0: the communicator will never be
+  std::atomic<uint32_t> ranks;     // set by the first rank: all must agree
+  std::atomic<uint32_t> attached;  // number of ranks that are attached
+  std::atomic<uint32_t> failed;    // not 0: the communicator has failed
 };
 
-// A process: its start time (in clock ticks since the system's) and its pid, as pids are used again. In one
-// word, for whoever claims a rank by it may be killed right after. 0: there is no such process.
+// Identifies a process by its start time (in clock ticks since boot) and its pid, since pids are reused. A
+// single word, so that a rank killed while claiming its slot leaves a consistent value. 0: no such process.
 uint64_t process_of(int pid);
 
 struct Presence {
-  std::atomic<uint64_t> process;  // whose rank it is; 0: nobody's yet
-  std::atomic<uint32_t> state;    // State; kAbsent: it is just coming
+  std::atomic<uint64_t> process;  // the process of the rank; 0: none yet
+  std::atomic<uint32_t> state;    // a State; kAbsent: attaching
   std::atomic<uint32_t> device;
 };
 enum State : uint32_t { kAbsent = 0, kPresent = 1, kFinished = 2, kAborted = 3 };
 
 struct alignas(64) RankPart {
   Presence presence;
-  alignas(64) std::atomic<uint32_t> doorbell;  // moves whenever this rank may have something to do; a futex
-  std::atomic<uint64_t> begun;                 // collectives that this rank has begun
-  std::atomic<uint64_t> published, consumed;   // chunks, over the communicator's life
+  alignas(64) std::atomic<uint32_t> doorbell;  // changes whenever this rank may have something to do; a futex
+  std::atomic<uint64_t> begun;                 // collectives that this rank has started
+  std::atomic<uint64_t> published, consumed;   // in chunks, over the communicator's life
   Description descriptions[2];                 // of collective k: [k & 1]
-  std::atomic<uint64_t> said;                  // host exchanges that this rank has taken part in
+  std::atomic<uint64_t> said;                  // host exchanges in which this rank has taken part
   unsigned char words[2][128];                 // of exchange k: [k & 1]
 };
 
 struct alignas(64) Pair {                // from one rank to another
-  std::atomic<uint64_t> sent, received;  // chunks, over the communicator's life
+  std::atomic<uint64_t> sent, received;  // in chunks, over the communicator's life
   uint64_t bytes[kSlots];                // in each slot
-  uint64_t message[kSlots];              // size in bytes of the message that the slot's chunk is of
+  uint64_t message[kSlots];              // the message size in bytes, for each slot's chunk
 };
 
 class Segment {
  public:
-  // Joins the others; returns when all `ranks` are there. Ends early when given_up() says so (asked every 100
-  // ms), or when another rank dies meanwhile or fails.
+  // Waits until all `ranks` are attached. Ends early if given_up() returns true (polled every 100 ms), or if
+  // another rank dies or fails.
   static Result<std::unique_ptr<Segment>> join(const std::string& token, int rank, int ranks, int device,
                                                const std::function<bool()>& given_up);
   ~Segment();
@@ -81,14 +81,14 @@ class Segment {
   std::byte* pair_slot(int from, int to, uint64_t chunk);
   void ring(int whom);
   void ring_all();
-  // Sleeps until this rank's doorbell differs from `heard`; false: 100 ms went by.
+  // Waits until this rank's doorbell differs from `heard`; false: 100 ms passed.
   bool wait(uint32_t heard);
-  // A rank that will never come again, or -1: its process is gone, or it left without finishing.
+  // A rank that will not come back, or -1: its process is gone, or it left early.
   int lost();
-  // All ranks say `size` (at most 128) bytes to all; into: ranks * size bytes. Ends early as join() does.
+  // All ranks exchange `size` (at most 128) bytes; `into`: ranks * size bytes. Ends early as join() does.
   Status exchange(const void* say, size_t size, void* into, const std::function<bool()>& given_up);
-  // Whether there is memory for messages from this rank to the other. One's own slot() has it from the start:
-  // a file system that is full is an error here, and would be SIGBUS later.
+  // Allocates memory for messages from this rank to the other, and returns whether it exists. (A rank's own
+  // slot() has it from the start.) On a full file system this fails, while a later access would raise SIGBUS.
   bool reserve_pair(int to);
   void leave(State how);
 
@@ -101,12 +101,12 @@ class Segment {
 
   boost::interprocess::shared_memory_object object_;
   boost::interprocess::mapped_region region_;
-  std::vector<bool> reserved_;  // reserve_pair() of each rank
-  bool is_there_ = false;       // as the rank that it says
+  std::vector<bool> reserved_;  // the peers for which reserve_pair() succeeded
+  bool is_there_ = false;       // this rank is attached
 };
 
-// Removes what communicators of this user that never were have left, if it is older than ten minutes and none
-// of its ranks lives. The first join of a process does it.
+// Removes segments of this user's failed communicators that are older than ten minutes and have no living
+// rank. The first join of a process calls it.
 void remove_left_over_segments();
 
 }  // namespace cropdl::nccl

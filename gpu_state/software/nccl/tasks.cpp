@@ -17,14 +17,14 @@ const char* name_of(Kind kind) {
 
 namespace {
 
-// All ranks publish a chunk (perhaps of no bytes) in each step, and take from the others' what is theirs; who
-// takes last frees the slot. A collective begins when all ranks have begun it: none completes one that
+// In each step, all ranks publish a chunk (possibly empty) and read their parts of the others' chunks; the
+// last reader frees the slot. A collective starts when all ranks have started it: no rank completes one that
 // another has not called.
 class Collective : public Task {
  public:
   Collective(const Call& call, Segment& segment)
       : call_(call), segment_(segment), size_(size_of(call.datatype)), bytes_(call.count * size_) {
-    // Chunks hold whole elements: kChunk is a multiple of every size.
+    // Chunks contain whole elements: kChunk is a multiple of every element size.
     chunks_ = (bytes_ + kChunk - 1) / kChunk;
     bool each_to_each =
         call.kind == Kind::kReduceScatter || call.kind == Kind::kAllToAll || call.kind == Kind::kScatter;
@@ -68,7 +68,7 @@ class Collective : public Task {
                             call_.kind == Kind::kGather || call_.kind == Kind::kScatter
                         ? static_cast<uint32_t>(call_.root)
                         : 0;
-    // Operations of users have numbers of each rank's own.
+    // User-defined operations have different numbers on each rank.
     int operation = std::min(static_cast<int>(call_.operation), static_cast<int>(ncclNumOps));
     return {static_cast<uint32_t>(call_.kind), static_cast<uint32_t>(call_.datatype),
             static_cast<uint32_t>(operation), root, call_.count};
@@ -86,7 +86,7 @@ class Collective : public Task {
     return false;
   }
 
-  // Whether the slot of the next chunk has been taken by all.
+  // Whether all ranks have read the slot of the next chunk.
   bool room() {
     uint64_t next = first_ + published_;
     if (next < kSlots) return true;
@@ -164,14 +164,14 @@ class Collective : public Task {
 
   const Call call_;
   Segment& segment_;
-  const size_t size_, bytes_;  // of an element, of one rank's block
+  const size_t size_, bytes_;  // size of an element, and of one rank's block
   size_t chunks_ = 0, targets_ = 1;
   uint64_t steps_ = 0, number_ = 0, first_ = 0, published_ = 0, taken_ = 0;
   bool announced_ = false, begun_ = false;
 };
 
-// A message, in chunks. A send ends when the receiver has taken all of it, as on a device whose buffers are
-// small: programs that need room for what nobody receives yet are wrong, and show it.
+// A message, in chunks. A send completes when the receiver has read all of it, as on a device with small
+// buffers: programs that rely on buffering are wrong, and this makes them hang.
 class Message : public Task {
  public:
   Message(const Call& call, Segment& segment)
@@ -240,8 +240,8 @@ std::unique_ptr<Task> make_task(const Call& call, Segment& segment) {
 }
 
 bool run(const std::vector<Call>& calls, Segment& segment, const Watch& watch, std::string* wrong) {
-  // Lists of which only the first task advances: all collectives, and for each direction and peer the
-  // messages.
+  // Only the first task of each list advances. One list has all collectives; each direction and peer has a
+  // list of messages.
   std::vector<std::vector<std::unique_ptr<Task>>> lists(1 + 2 * static_cast<size_t>(segment.ranks));
   for (const Call& call : calls) {
     size_t list = call.kind == Kind::kSend      ? 1 + static_cast<size_t>(call.root)
@@ -249,7 +249,7 @@ bool run(const std::vector<Call>& calls, Segment& segment, const Watch& watch, s
                                                 : 0;
     lists[list].push_back(make_task(call, segment));
   }
-  for (auto& list : lists) std::reverse(list.begin(), list.end());  // the next one is at the back
+  for (auto& list : lists) std::reverse(list.begin(), list.end());  // the next task is at the back
   bool said = false;
   for (;;) {
     uint32_t heard = segment.part(segment.rank).doorbell.load();

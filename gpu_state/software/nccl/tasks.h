@@ -1,5 +1,5 @@
-// What one call of NCCL does when its turn comes in the stream: a task that advances as far as its peers let
-// it, again and again. Run on a stream's thread, one communicator's tasks on one thread at a time.
+// The execution of one NCCL call when it is its turn in the stream: a task advances repeatedly, as far as its
+// peers allow. Runs on a stream's thread; one communicator's tasks run on one thread at a time.
 #pragma once
 
 #include <nccl.h>
@@ -29,34 +29,35 @@ enum class Kind : uint32_t {
 };
 const char* name_of(Kind kind);
 
-// A call as it was made. Buffers are device, managed or pinned memory; counts are of elements, as in nccl.h.
+// A call with its arguments. Buffers are device, managed or pinned memory; counts are in elements, as in
+// nccl.h.
 struct Call {
   Kind kind;
   const void* send = nullptr;
   void* receive = nullptr;
   size_t count = 0;
   ncclDataType_t datatype = ncclInt8;
-  ncclRedOp_t operation = ncclSum;  // as the caller said it, for comparison between ranks
+  ncclRedOp_t operation = ncclSum;  // as given by the caller, for comparison between ranks
   Reduction reduction;
   const void* device_scalar =
-      nullptr;   // of a user-defined operation whose scalar lies in device memory: read when it runs
+      nullptr;   // a user-defined operation's scalar in device memory: read when the task runs
   int root = 0;  // or the peer
 };
 
 class Task {
  public:
   virtual ~Task() = default;
-  // Does what can be done now; true if anything was done.
+  // Does what is possible now; returns whether anything was done.
   virtual bool advance() = 0;
   bool finished = false;
-  std::string wrong;  // not empty: the ranks do not mean the same; the communicator is of no use any more
+  std::string wrong;  // not empty: the ranks disagree, and the communicator is unusable
 };
 
 std::unique_ptr<Task> make_task(const Call& call, Segment& segment);
 
-// Advances all until they are finished: point-to-point tasks all at once, collectives one after another, in
-// the order of the calls. False: it was ended by *aborted. `lost` is called while a peer that has gone keeps
-// them from ever ending (natively they hang as well until the communicator is aborted).
+// Advances all tasks until they are complete: point-to-point tasks concurrently, collectives one after the
+// other in the order of the calls. Returns false if *aborted ended it. Calls `lost` while a missing peer
+// prevents completion (NVIDIA's NCCL hangs too, until the communicator is aborted).
 struct Watch {
   const std::atomic<bool>* aborted;
   std::atomic<int>* asynchronous_error;  // ncclResult_t

@@ -1,5 +1,5 @@
-// As in NVIDIA's library pnccl… is the function and nccl… another name for it, so that profilers can stand in
-// between. An alias stands where the function does.
+// As in NVIDIA's library, pncclX is the function and ncclX an alias for it, so that profilers can interpose.
+// Use it next to the function's definition.
 #pragma once
 
 #define ALSO_WITHOUT_P(name) \

@@ -43,13 +43,13 @@ class Body {
     cursor_.fail(line, formatted("{} is declared twice in one scope", name));
   }
 
-  // A branch may come before its label: the labels of a scope are known when it opens.
+  // Branches may precede their label, so all labels of a scope are declared when it opens.
   void declare_labels() {
     int depth = 0;
     for (size_t i = 0; !cursor_.sees(TokenKind::kEnd, i); i++) {
       if (cursor_.sees("{", i)) depth++;
       if (cursor_.sees("}", i) && depth-- == 0) return;
-      // A colon has no other use here but that of ? :, where WARP_SZ is the only word.
+      // Other colons in a body belong to ? :, where WARP_SZ is the only possible word.
       if (depth == 0 && cursor_.sees(TokenKind::kWord, i) && cursor_.sees(":", i + 1) &&
           !cursor_.sees("WARP_SZ", i)) {
         const Token& token = cursor_.peek(i);
@@ -66,7 +66,7 @@ class Body {
     } else if (cursor_.accept("}")) {
       names_.close();
     } else if (cursor_.accept(";")) {
-      // An empty statement: inlined assembly leaves them.
+      // Empty statements: inline assembly produces them.
     } else if (cursor_.sees(TokenKind::kWord) && cursor_.sees(":", 1)) {
       label();
     } else if (cursor_.sees(TokenKind::kDotted)) {
@@ -161,7 +161,7 @@ class Body {
     }
   }
 
-  // A vector register becomes as many registers: v.x, v.y, …
+  // A vector register becomes several registers: v.x, v.y, …
   void declare_register(const Variable& variable, const std::string& name) {
     bool vector = variable.vector > 1;
     if (variable.vector > 4) return cursor_.fail(variable.line, "vector registers have 2 or 4 elements");
@@ -193,7 +193,7 @@ class Body {
     if (!cursor_.failed()) function_->body.emplace_back(std::move(instruction));
   }
 
-  // .5 as an operand, not .1d as a modifier: only a number has digits alone.
+  // .5 as an operand, as opposed to a modifier such as .1d: a number is all digits.
   bool constant_follows_as_operand() const {
     return cursor_.peek().text.find_first_not_of(".0123456789") == std::string_view::npos;
   }
@@ -313,7 +313,7 @@ class Body {
   Operand vector_register(const Names::Name& name) {
     if (cursor_.sees(TokenKind::kDotted)) {
       Token token = cursor_.take();
-      constexpr std::string_view kElements = "xyzwrgba";  // each in two spellings
+      constexpr std::string_view kElements = "xyzwrgba";  // each element has two spellings
       size_t at = token.text.size() == 2 ? kElements.find(token.text[1]) : std::string_view::npos;
       if (at == std::string_view::npos || static_cast<int>(at % 4) >= name.vector)
         cursor_.fail(token.line,

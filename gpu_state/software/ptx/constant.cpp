@@ -10,13 +10,13 @@ namespace cropdl::ptx {
 
 namespace {
 
-constexpr int kDeepest = 200;  // of nested parentheses: a text is not to exhaust the stack
+constexpr int kDeepest = 200;  // maximum nesting of parentheses, to bound the stack
 
 struct Value {
   bool is_float = false, is_signed = true;
-  uint64_t bits = 0;     // of an integer
-  double number = 0;     // of a float
-  int single_bits = -1;  // 1: written as 0f…, whose bits are kept as they are
+  uint64_t bits = 0;     // if it is an integer
+  double number = 0;     // if it is a float
+  int single_bits = -1;  // 1: written as 0f…, whose bits are kept
   uint32_t single = 0;
 
   bool is_true() const { return is_float ? number != 0 : bits != 0; }
@@ -43,7 +43,7 @@ class Expression {
     return condition.is_true() ? yes : no;
   }
 
-  // Operators that bind at least as strongly as that level.
+  // Parses operators that bind at least as strongly as that level.
   Value binary(int level) {
     Value left = unary();
     while (true) {
@@ -124,7 +124,7 @@ class Expression {
       return value;
     }
     if (cursor_.accept("WARP_SZ")) return integer(32);
-    // .5 is one token with the names of modifiers.
+    // The lexer makes .5 one token, like modifiers.
     if (cursor_.sees(TokenKind::kDotted) &&
         cursor_.peek().text.find_first_not_of(".0123456789") == std::string_view::npos)
       return decimal_float(cursor_.take());
@@ -199,7 +199,7 @@ class Expression {
     if (s == ">=") return integer(!less);
     if (s == ">") return integer(!less && x != y);
     if (s == "<=") return integer(less || x == y);
-    // The type of a shift is that of its left side.
+    // A shift has the type of its left operand.
     if (s == "<<") return integer(y < 64 ? x << y : 0, a.is_signed);
     if (s == ">>") {
       if (a.is_signed)
@@ -212,7 +212,7 @@ class Expression {
     }
     bool divides = s == "/";
     if (!is_signed) return integer(divides ? x / y : x % y, false);
-    if (y == ~uint64_t{0}) return integer(divides ? -x : 0);  // INT64_MIN / -1 has no quotient
+    if (y == ~uint64_t{0}) return integer(divides ? -x : 0);  // INT64_MIN / -1 would overflow
     auto p = static_cast<int64_t>(x), q = static_cast<int64_t>(y);
     return integer(static_cast<uint64_t>(divides ? p / q : p % q));
   }

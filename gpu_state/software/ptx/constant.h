@@ -1,5 +1,5 @@
-// Constants and constant expressions, evaluated as PTX says: integers in 64 bits, signed unless too large for
-// that or marked U. One thread. Source: PTX ISA 9.0, "Constants" and "Constant expressions".
+// Evaluates constants and constant expressions by PTX's rules: 64-bit integers, signed unless too large or
+// marked U. One thread. Source: PTX ISA 9.0, "Constants" and "Constant expressions".
 #pragma once
 
 #include <variant>
@@ -14,11 +14,11 @@ using Constant = std::variant<Integer, Float>;
 // Whether a constant can begin at the cursor.
 bool constant_follows(const Cursor& cursor);
 Constant parse_constant(Cursor& cursor);
-// A register range's number, where > ends it.
+// The count of a register range, which > ends.
 uint64_t parse_range_count(Cursor& cursor, uint64_t most);
-// One that must be an integer of at least `least` and at most `most`; `what` names it in the error.
+// An integer between `least` and `most`; `what` names it in the error.
 uint64_t parse_count(Cursor& cursor, uint64_t least, uint64_t most, std::string_view what);
-// What may follow a name or register: any number of `+ constant` and `- constant`; 0 for none.
+// What may follow a name or register: `+ constant` and `- constant`, any number of them; 0 for none.
 int64_t parse_offset(Cursor& cursor);
 
 }  // namespace cropdl::ptx

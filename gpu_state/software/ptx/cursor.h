@@ -1,5 +1,5 @@
-// Where the parser is in the tokens, and the first error that it found: after one, the cursor stands at the
-// end for ever, so that every loop over tokens ends and nobody needs to ask after each step. One thread.
+// The parser's position in the tokens, and its first error. After an error the cursor stays at the end, so
+// that every loop over tokens ends and callers need not check each step. One thread.
 #pragma once
 
 #include <string>

@@ -10,9 +10,9 @@ namespace cropdl::ptx {
 
 namespace {
 
-constexpr uint64_t kLargest = uint64_t{1} << 46;  // bytes of a variable: no address space has more
-constexpr uint64_t kLongest = 1 << 24;            // scalars of an initialiser
-constexpr int kMostRegisters = 1 << 22;           // of one range: a damaged text is not to take all memory
+constexpr uint64_t kLargest = uint64_t{1} << 46;  // maximum bytes of a variable: no address space has more
+constexpr uint64_t kLongest = 1 << 24;            // maximum scalars of an initialiser
+constexpr int kMostRegisters = 1 << 22;  // maximum of one range: a damaged text must not exhaust memory
 
 constexpr std::array<std::pair<std::string_view, Type>, 23> kTypes = {{
     {".pred", Type::kPred},       {".b8", Type::kB8},
@@ -52,10 +52,10 @@ bool is_opaque(Type type) {
   return type == Type::kTexref || type == Type::kSamplerref || type == Type::kSurfref;
 }
 
-// What comes before the names: linking, space, alignment, type.
+// Everything before the names: linking, space, alignment, type.
 Variable parse_head(Cursor& cursor) {
   Variable head;
-  bool points = false;  // after .ptr come the space and alignment of what it points to
+  bool points = false;  // space and alignment after .ptr describe the pointed-to memory
   while (cursor.sees(TokenKind::kDotted)) {
     Token token = cursor.take();
     std::string_view word = token.text;
@@ -82,7 +82,7 @@ Variable parse_head(Cursor& cursor) {
       head.vector = word[2] - '0';
     } else if (look_up(kSpaces, word, &space)) {
       if (!points) head.space = space;
-      // .shared::cta, and the banks of old versions (.const[3]), change nothing of what is declared.
+      // .shared::cta, and the banks of old versions (.const[3]), do not affect the declaration.
       if (space == Space::kConst && cursor.sees("[") && cursor.sees("]", 2)) {
         cursor.fail(token.line, "banks of constant memory (.const[n]) went with PTX 2.2");
       }
@@ -102,7 +102,7 @@ class Initialiser {
   Initialiser(Cursor& cursor, std::vector<uint64_t> dimensions)
       : cursor_(cursor), dimensions_(std::move(dimensions)) {}
 
-  // The first dimension may be 0, not given: then it becomes what there is.
+  // The first dimension may be 0 (not given): the initialiser determines it.
   std::vector<Initial> parse(uint64_t* first_dimension) {
     if (dimensions_.empty()) {
       values_.push_back(scalar());
@@ -114,7 +114,8 @@ class Initialiser {
   }
 
  private:
-  // One { } at that depth, whose values begin at that place. Returns how many elements of its dimension.
+  // Parses one { } at that depth, whose values start at `place`. Returns the number of elements in its
+  // dimension.
   uint64_t level(size_t depth, uint64_t place) {
     uint64_t elements = 1;  // scalars in one element of this dimension
     for (size_t i = depth + 1; i < dimensions_.size(); i++) elements *= dimensions_[i];
@@ -126,7 +127,7 @@ class Initialiser {
         level(depth + 1, place + count * elements);
         count++;
       } else {
-        // Inner braces may be left out: scalars then fill the dimensions in order.
+        // Inner braces are optional: scalars then fill the dimensions in order.
         check(depth, (count * elements + scalars) / elements);
         put(place + count * elements + scalars, scalar());
         if (++scalars == elements) count++, scalars = 0;
@@ -190,14 +191,14 @@ class Initialiser {
   std::vector<Initial> values_;
 };
 
-// .samplerref s = { addr_mode_0 = wrap, … }: never used here, as textures are refused where they are read.
+// .samplerref s = { addr_mode_0 = wrap, … }: skipped, since instructions that use textures are refused.
 void skip_braces(Cursor& cursor) {
   cursor.expect("{");
   while (!cursor.at_end() && !cursor.sees("}")) cursor.take();
   cursor.expect("}");
 }
 
-// A name with what follows it.
+// A name and its dimensions and initialiser.
 Declared parse_declarator(Cursor& cursor, const Variable& head, bool may_initialise) {
   Declared declared{head, -1};
   Variable& variable = declared.variable;
@@ -315,7 +316,7 @@ std::vector<Declared> parse_declaration(Cursor& cursor) {
   do {
     Declared one = parse_declarator(cursor, head, true);
     if (one.range >= 0 && head.space != Space::kReg) {
-      // As registers, a family of variables is a short way to write one after another.
+      // Unlike for registers, a range of variables is shorthand for separate variables.
       if (one.range > 4096) cursor.fail(line, "expected at most 4096 variables of one name");
       for (int i = 0; i < one.range && !cursor.failed(); i++) {
         Declared member{one.variable, -1};

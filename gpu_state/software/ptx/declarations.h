@@ -1,4 +1,4 @@
-// Variables and registers as PTX declares them: `.global .align 16 .v4 .f32 table[2][3] = {…}, other;`. One
+// Parses declarations of variables and registers: `.global .align 16 .v4 .f32 table[2][3] = {…}, other;`. One
 // thread. Source: PTX ISA 9.0, "State spaces, types, and variables".
 #pragma once
 
@@ -9,22 +9,22 @@
 
 namespace cropdl::ptx {
 
-// One name of a declaration: a variable, or with `range` a numbered family (%r<35>), -1: none.
+// One declared name: a variable, or a numbered range of them (%r<35>) if `range` is not -1.
 struct Declared {
   Variable variable;
   int range = -1;
 };
 
-// Whether a declaration of variables begins at the cursor: a linking directive, a space, or an attribute.
+// Whether the cursor is at a declaration of variables: a linking directive, a space, or an attribute.
 bool declaration_follows(const Cursor& cursor);
-// A whole declaration with its semicolon.
+// A whole declaration including its semicolon.
 std::vector<Declared> parse_declaration(Cursor& cursor);
-// A formal parameter, of functions and prototypes: no initialiser, no semicolon, one name.
+// A formal parameter of a function or prototype: no initialiser, no semicolon, one name.
 Variable parse_parameter(Cursor& cursor);
-// .attribute(…): sets is_managed for .managed; .unified is the driver's matter and has no effect here.
+// .attribute(…): sets is_managed for .managed; .unified concerns the driver and has no effect here.
 void skip_attribute(Cursor& cursor, bool* is_managed);
 
-// What is for debuggers only: .loc, .file, .section { … }. False: it is none of these.
+// Skips debugging directives: .loc, .file, .section { … }. False: none of these.
 bool skip_debugging(Cursor& cursor);
 
 }  // namespace cropdl::ptx

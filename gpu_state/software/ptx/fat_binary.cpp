@@ -12,7 +12,7 @@ namespace cropdl::ptx {
 namespace {
 
 constexpr size_t kHeaderSize = 16, kEntrySize = 0x40;
-// No text of PTX is larger: what a damaged size says is not to be allocated.
+// PTX texts are smaller: a damaged size must not cause a huge allocation.
 constexpr uint64_t kLargestText = uint64_t{1} << 30;
 
 template <class Number>

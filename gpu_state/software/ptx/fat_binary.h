@@ -29,20 +29,20 @@ struct Capability {
 struct Entry {
   enum class Kind : uint8_t { kPtx, kMachineCode, kLinkTimeCode, kOther };
   Kind kind = Kind::kOther;
-  int number = 0;                      // the kind as it is written
+  int number = 0;                      // the kind's number in the file
   int architecture = 0;                // 75: 10 * major + minor
   char suffix = 0;                     // 'a' of sm_90a, 'f' of sm_100f, or 0
   uint64_t flags = 0;                  // 0x2000: LZ4, 0x8000: zstd, 0x100000: a, 0x200000: f
   std::string_view name, options;      // of the source file; "--compile-only " with -rdc
-  std::span<const std::byte> payload;  // as it lies there
-  uint64_t size = 0;                   // when it is decompressed
+  std::span<const std::byte> payload;  // still compressed
+  uint64_t size = 0;                   // decompressed
   bool is_lz4 = false, is_zstd = false;
 };
 
 constexpr uint32_t kFatBinaryMagic = 0xba55ed50;
 
-// The bytes of the fat binary that begins here, by its header. The caller vouches for the header's 16 bytes;
-// of a damaged one the size is what it says.
+// The bytes of the fat binary that starts here, by its header. The caller guarantees that the 16 bytes of the
+// header are readable; a damaged header may state any size.
 Result<std::span<const std::byte>> fat_binary_at(const void* address);
 
 // All entries, in order; views into the bytes.
@@ -51,11 +51,11 @@ Result<std::vector<Entry>> entries_of(std::span<const std::byte> fat_binary);
 // The PTX of an entry of that kind, decompressed.
 Result<std::string> text_of(const Entry& entry);
 
-// The PTX that a device of that capability runs best: the highest architecture up to its own, where those
-// with an `a` are for that very device and those with an `f` for its major number. Null: there is none.
+// The best PTX for a device of that capability: the highest architecture up to its own. Architectures with an
+// `a` match only that device, those with an `f` only the same major number. Null: none.
 const Entry* best_ptx(const std::vector<Entry>& entries, Capability capability);
 
-// "PTX compute_75, machine code sm_90": for people.
+// For users: "PTX compute_75, machine code sm_90".
 std::string listed(const std::vector<Entry>& entries);
 
 }  // namespace cropdl::ptx

@@ -11,11 +11,11 @@ namespace cropdl::ptx {
 
 namespace {
 
-// crt/link.stub and fatbinary_section.h of the toolkit.
+// See crt/link.stub and fatbinary_section.h of the toolkit.
 struct Wrapper {
   uint32_t magic, version;
   const void* data;
-  void* const* fat_binaries;  // version 2: those of the separately compiled parts, ended by null
+  void* const* fat_binaries;  // version 2: those of the separately compiled parts, terminated by null
 };
 constexpr uint32_t kWrapperMagic = 0x466243b1;
 
@@ -37,7 +37,7 @@ Texts machine_code() {
 }
 
 std::string remedy(const std::vector<Entry>& entries, Capability capability) {
-  // The architecture that the program is built for anyhow, if this device can run its PTX.
+  // The architecture for which the program was built, if this device can run its PTX.
   int best = 0, own = capability.major * 10 + capability.minor;
   for (const Entry& entry : entries)
     if (entry.architecture <= own) best = std::max(best, entry.architecture);
@@ -69,9 +69,8 @@ Texts texts_of_wrapper(const Wrapper& wrapper, Capability capability) {
   if (wrapper.version != 2 || !wrapper.fat_binaries)
     return refused(Refusal::kNoImage,
                    formatted("fat binaries' wrappers of version {} are not known", wrapper.version));
-  // What nvlink made of the parts, in `data`, is machine code; the PTX is in the parts. One that has none, as
-  // the toolkit's own for kernels that launch kernels, leaves its functions without a body for those that
-  // call them.
+  // nvlink's result, in `data`, is machine code; the parts contain the PTX. A part without PTX (such as the
+  // toolkit's own code for kernels that launch kernels) leaves its functions without a body.
   Texts all, none;
   for (size_t i = 0; wrapper.fat_binaries[i]; i++) {
     Texts one = texts_of_fat_binary_at(wrapper.fat_binaries[i], capability);
@@ -109,7 +108,7 @@ bool runs_on(const std::string& target, Capability capability) {
 
 Texts texts_of(const void* image, Capability capability) {
   if (!image) return refused(Refusal::kNoImage, "there is no image: the address is null");
-  // A text may be shorter than a magic number, and no magic number has a byte that is zero.
+  // The text may be shorter than a magic number; no magic number contains a zero byte.
   auto* bytes = static_cast<const char*>(image);
   if (strnlen(bytes, 4) == 4) {
     uint32_t magic = magic_of(image);

@@ -1,6 +1,6 @@
-// From what a program hands over to one module: what cuModuleLoadData, cuLibraryLoadData, cuLinkAddData and
-// __cudaRegisterFatBinary are given is told apart by its first bytes. Any thread. What each case answers in
-// the driver API is named beside it.
+// Turns code images of a program into a module: the arguments of cuModuleLoadData, cuLibraryLoadData,
+// cuLinkAddData and __cudaRegisterFatBinary, whose format is recognised by the first bytes. Any thread. Each
+// case names the driver's error for it.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,16 @@ enum class Refusal : uint8_t {
 };
 
 struct Texts {
-  std::vector<std::string> texts;  // one, or of separately compiled programs (nvcc -rdc=true) one per part
+  std::vector<std::string> texts;  // one; for separately compiled programs (nvcc -rdc=true), one per part
   Refusal refused = Refusal::kNone;
-  std::string why;  // one line for people
+  std::string why;  // for users, one line
 };
-// A fat binary, nvcc's wrapper around one or several (__fatBinC_Wrapper_t), or PTX ended by a zero byte.
-// Sizes are what the image's own header says: of a damaged one the caller is to blame, as with a driver.
+// A fat binary, nvcc's wrapper around one or several (__fatBinC_Wrapper_t), or PTX that ends with a zero
+// byte. Sizes come from the image's own header; as with NVIDIA's driver, damaged images are the caller's
+// risk.
 Texts texts_of(const void* image, Capability capability);
-// The same, and nothing beyond its end is read. A wrapper, which points elsewhere, is no image here.
+// The same for an image of known size: nothing beyond it is read. A wrapper, which points elsewhere, is not
+// accepted.
 Texts texts_of(std::span<const std::byte> image, Capability capability);
 
 struct Loaded {
@@ -38,7 +40,7 @@ struct Loaded {
   Refusal refused = Refusal::kNone;
   std::string why;
 };
-// Parsed, and linked where there are several.
+// Parsed, and linked if there are several.
 Loaded module_of(const void* image, Capability capability);
 Loaded module_of(const Texts& texts, Capability capability);
 

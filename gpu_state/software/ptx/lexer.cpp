@@ -65,7 +65,7 @@ class Lexer {
     return true;
   }
 
-  // The size of the token here; 0: there is none.
+  // The size of the token at this position; 0: no token.
   size_t measure(TokenKind* kind) const {
     char c = look(0);
     if (is_digit(c)) {
@@ -76,7 +76,7 @@ class Lexer {
       *kind = TokenKind::kDotted;
       return dotted();
     }
-    // A % alone is an operator.
+    // A % not followed by a letter is an operator.
     if (is_letter(c) || c == '_' || c == '$' || (c == '%' && follows(look(1)))) {
       *kind = TokenKind::kWord;
       size_t size = 1;
@@ -105,7 +105,7 @@ class Lexer {
   size_t number() const {
     size_t size = 1;
     while (follows(look(size))) size++;
-    // 1.5, 2.5e-3; not 0x… nor 0f…, which have no point.
+    // Decimal floats such as 1.5 and 2.5e-3; 0x… and 0f… have no decimal point.
     bool decimal = true;
     for (size_t i = 0; i < size; i++) decimal &= is_digit(look(i));
     if (decimal && look(size) == '.') {

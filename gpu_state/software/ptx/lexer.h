@@ -1,4 +1,4 @@
-// PTX text as tokens. Any thread; tokens point into the text. Source: PTX ISA 9.0, "Syntax".
+// Splits PTX text into tokens, which point into the text. Any thread. Source: PTX ISA 9.0, "Syntax".
 #pragma once
 
 #include <string_view>
@@ -12,7 +12,7 @@ enum class TokenKind : uint8_t {
   kEnd,
   kWord,    // an identifier, % and $ included: add, %rd1, $L__BB0_2, _
   kDotted,  // with its dot: .global, .f32, .L2::128B, .1d
-  kNumber,  // as it is written: 17, 0x1FU, 0f3F800000, 1.5e3
+  kNumber,  // as written: 17, 0x1FU, 0f3F800000, 1.5e3
   kString,  // without its quotes
   kSign     // punctuation: one of { } ( ) [ ] ; , : @ ! | + - * / % ~ & ^ = ? < > << >> <= >= == != && ||
 };
@@ -23,7 +23,7 @@ struct Token {
   int line = 0;
 };
 
-// Ends with a token of kEnd. The text may end in zero bytes, as an image's does.
+// The last token is kEnd. The text may end in zero bytes, as in images.
 Result<std::vector<Token>> tokens_of(std::string_view text);
 
 }  // namespace cropdl::ptx

@@ -11,9 +11,9 @@ namespace cropdl::ptx {
 
 namespace {
 
-using NewNames = std::map<std::string, std::string>;  // of one part: own names that get another
+using NewNames = std::map<std::string, std::string>;  // of one part: its local names that must be renamed
 
-// How much a name's definition counts; the higher one remains.
+// The precedence of a name's definition; the higher one stays.
 enum class Strength { kDeclared, kCommon, kWeak, kStrong };
 
 Strength strength_of(const Variable& variable) {
@@ -26,7 +26,7 @@ bool is_shared_by_name(const Variable& variable) {
   return variable.is_extern || variable.is_visible || variable.is_weak || variable.is_common;
 }
 
-// One function per name: declarations of a part are joined with its definition.
+// One entry per name: a part's declarations are merged with its definition.
 std::vector<Function> joined(std::vector<Function> functions) {
   std::vector<Function> all;
   std::map<std::string, size_t> places;
@@ -71,7 +71,7 @@ class Renaming {
  private:
   void apply(Function* function) const {
     change(&function->name);
-    // What the function declares itself hides the module's names.
+    // Names that the function declares itself hide the module's.
     std::set<std::string, std::less<>> own;
     for (auto* list : {&function->returned, &function->parameters, &function->variables})
       for (const Variable& variable : *list) own.insert(variable.name);
@@ -130,7 +130,7 @@ class Linker {
         bool is_alias = part.aliases.contains(function.name);
         add(std::move(function), i, is_alias);
       }
-      // An alias that another part's definition replaced is gone with its function.
+      // If another part's definition replaces an alias, the alias is dropped.
       for (const auto& [name, of] : part.aliases)
         if (!functions_.contains(name) || functions_.at(name).part == i) module_.aliases[name] = of;
     }

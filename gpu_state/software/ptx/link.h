@@ -1,5 +1,5 @@
-// Separately compiled parts made one module, as nvlink does with machine code: the parts of a program built
-// with nvcc -rdc=true, and what cuLink is given. Any thread; plain data.
+// Links separately compiled parts into one module, as nvlink does with machine code: the parts of a program
+// built with nvcc -rdc=true, and cuLink's inputs. Any thread; plain data.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace cropdl::ptx {
 
-// Of each name one entry remains: the definition that is .visible, or the first that is .weak, or the largest
-// that is .common, or a declaration where no part defines it, which is no error here: a kernel that needs it
-// is refused when it is lowered. Names without a linking directive are their part's own; where another part
-// has the same name, the later one is called NAME.part2. Errors: two definitions; a declaration that does
-// not fit its definition. `names` are what errors call the parts: none, or one for each.
+// One entry per name stays: the .visible definition, or the first .weak one, or the largest .common one, or a
+// declaration if no part defines the name (no error here: a kernel that needs it is refused when it is
+// lowered). Names without a linking directive are local to their part; if another part has the same name, the
+// later one is renamed to NAME.part2. Errors: two definitions; a declaration that does not match its
+// definition. `names`: the parts' names in errors, none or one per part.
 Result<Module> link(std::vector<Module> parts, const std::vector<std::string>& names = {});
 
-// 75 of "sm_75" and of "sm_75a".
+// The 75 in "sm_75" and "sm_75a".
 int number_of_target(const std::string& target);
 
 }  // namespace cropdl::ptx

@@ -1,6 +1,5 @@
-// PTX as it is written, without meaning: what the parser makes of a text. Names keep their % and $. Any
-// thread; plain data. Source: PTX ISA 9.0, chapters "Syntax", "State spaces, types, and variables",
-// "Instruction operands", "Directives".
+// The parser's result: PTX without interpretation. Names keep their % and $. Any thread; plain data. Source:
+// PTX ISA 9.0, chapters "Syntax", "State spaces, types, and variables", "Instruction operands", "Directives".
 #pragma once
 
 #include <cstdint>
@@ -50,16 +49,16 @@ struct Register {
 struct Integer {
   uint64_t bits;
   bool is_negative;
-};  // two's complement, as PTX evaluates constants: 64 bits
+};  // 64-bit two's complement, as PTX evaluates constants
 struct Float {
   uint64_t bits;
   bool is_double;
-};  // 0f…: 32 bits, 0d… and decimal: 64
+};  // 0f…: 32 bits; 0d… and decimal: 64 bits
 struct Symbol {
   std::string name;
   int64_t offset = 0;
 };                // a variable, parameter, function or label
-struct Address {  // [base+offset], and of textures and tensors [base, …]
+struct Address {  // [base+offset]; for textures and tensors [base, …]
   std::variant<Register, Symbol, Integer> base;
   int64_t offset = 0;
   std::vector<Operand> more;
@@ -70,16 +69,16 @@ struct Vector {
 struct Operand {
   std::variant<Register, Integer, Float, Symbol, Address, Vector> value;
   bool negated = false;  // !%p
-  // d|p: the predicate that is written beside d
+  // d|p: the predicate written after d
   std::shared_ptr<Operand> beside;
 };
 
 struct Instruction {
-  int line = 0;       // of the text, from 1
+  int line = 0;       // in the text, from 1
   std::string guard;  // @%p: its register, or empty
   bool guard_negated = false;
   std::string opcode;             // with all its modifiers: "add.rn.ftz.f32"
-  std::vector<Operand> operands;  // in the order of the text; of calls see below
+  std::vector<Operand> operands;  // in the order of the text; for calls see below
   // call (returned), target, (arguments), prototype or targets
   struct Call {
     std::vector<std::string> returned, arguments;  // names of .param variables, or of registers
@@ -108,9 +107,9 @@ struct Variable {
   int vector = 1;      // .v2, .v4
   uint64_t count = 1;  // elements of the array, all dimensions; 0: extern array without a size
   bool is_array = false;
-  uint64_t align = 0;  // bytes: .align or natural
+  uint64_t align = 0;  // in bytes: .align, or the natural alignment
   bool is_extern = false, is_visible = false, is_weak = false, is_common = false, is_managed = false;
-  std::vector<Initial> initial;  // flattened; what is missing is 0
+  std::vector<Initial> initial;  // flattened; missing elements are 0
   uint64_t size() const { return size_of(type) * vector * count; }
 };
 
@@ -118,7 +117,7 @@ struct RegisterRange {
   std::string name;
   Type type;
   int count;
-};  // %r<35> : {"%r", kB32, 35}; 0: one, of that very name
+};  // %r<35> is {"%r", kB32, 35}; 0: a single register of that name
 
 struct BranchTargets {
   std::string label;
@@ -131,17 +130,17 @@ struct Function {
   std::string name;
   bool is_kernel = false, is_extern = false, is_visible = false, is_weak = false, is_noreturn = false;
   bool has_body = false;
-  // A parameter of Space::kReg is among the registers too.
+  // Parameters in Space::kReg are also in `registers`.
   std::vector<Variable> returned, parameters;
   std::vector<uint32_t> max_threads, required_threads;  // .maxntid, .reqntid: up to three, or empty
-  std::vector<uint32_t> cluster;                        // .reqnctapercluster, as those
-  bool is_explicit_cluster = false;                     // its launch says how many blocks a cluster has
-  // Names of nested scopes ({ }) are made unique by the parser, so that a body is flat.
+  std::vector<uint32_t> cluster;                        // .reqnctapercluster, in the same form
+  bool is_explicit_cluster = false;                     // the launch sets the number of blocks per cluster
+  // The parser makes names of nested scopes ({ }) unique, so a body is flat.
   std::vector<RegisterRange> registers;
   std::vector<Variable> variables;  // .local, .shared, .param, .global of the body
   std::vector<std::variant<Instruction, Label>> body;
   std::vector<BranchTargets> branch_targets, call_targets;
-  std::vector<Prototype> prototypes;  // .callprototype, named by their labels
+  std::vector<Prototype> prototypes;  // .callprototype, by label
 };
 struct Prototype {
   std::string label;

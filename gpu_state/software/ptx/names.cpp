@@ -33,7 +33,7 @@ std::string Names::declare_range(std::string_view prefix, int count) {
   return is_new ? unique : "";
 }
 
-// %r12 may be of %r<13> and of %r1<3>.
+// %r12 may belong to %r<13> and to %r1<3>.
 bool Names::in_range(const Scope& scope, std::string_view name, Name* found) {
   for (size_t digits = 1; digits < name.size() && digits < 10; digits++) {
     std::string_view number = name.substr(name.size() - digits);
@@ -50,7 +50,7 @@ bool Names::in_range(const Scope& scope, std::string_view name, Name* found) {
   return false;
 }
 
-// Whether prefix0 … are names that the scope has.
+// Whether the scope has names that start with prefix0 …
 bool Names::overlaps(const Scope& scope, std::string_view prefix, int count) {
   Scope alone{0, {}, {}};
   alone.ranges.emplace(prefix, Range{"", count});
@@ -58,7 +58,8 @@ bool Names::overlaps(const Scope& scope, std::string_view prefix, int count) {
   for (auto at = scope.names.lower_bound(prefix); at != scope.names.end() && at->first.starts_with(prefix);
        ++at)
     if (in_range(alone, at->first, &found)) return true;
-  // Of two ranges the one with the longer prefix begins at 0: that name is the other's, or none is.
+  // Of two such ranges, the one with the longer prefix starts at 0: either the name is in the other range, or
+  // neither has it.
   if (count && in_range(scope, std::string(prefix) + "0", &found)) return true;
   for (auto at = scope.ranges.upper_bound(prefix); at != scope.ranges.end() && at->first.starts_with(prefix);
        ++at)

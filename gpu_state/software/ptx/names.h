@@ -1,6 +1,6 @@
-// The names that a function's body declares, scope by scope. PTX lets { } declare a name again, and inlined
-// assembly does; a flat body needs each once, so names of inner scopes get a dot and the scope's number,
-// which no name of a text can have. One thread.
+// The names that a function's body declares, scope by scope. PTX allows { } to redeclare names, and inline
+// assembly does so. A flat body needs unique names, so names of inner scopes get a dot and the scope's
+// number, which no name in a text can have. One thread.
 #pragma once
 
 #include <map>
@@ -23,12 +23,12 @@ class Names {
   void close() { scopes_.pop_back(); }
   size_t depth() const { return scopes_.size(); }
 
-  // What the name shall be called in the flat body; empty if the scope has it already, by name or in a range.
+  // The name for the flat body; empty if the scope has it already, by name or in a range.
   std::string declare(std::string_view name, Kind kind, int vector = 1);
   // %r<35>: %r0 … %r34.
   std::string declare_range(std::string_view prefix, int count);
 
-  // The innermost declaration; false: there is none.
+  // Finds the innermost declaration; false: none.
   bool find(std::string_view name, Name* found) const;
 
  private:

@@ -12,8 +12,8 @@ namespace cropdl::ptx {
 
 namespace {
 
-// Directives of a function that change no result: how many registers and blocks NVIDIA's compiler shall aim
-// at, what a call keeps. With numbers or without.
+// Function directives that do not affect results: register and block targets for NVIDIA's compiler, registers
+// that calls preserve. With or without numbers.
 const std::set<std::string, std::less<>> kAdvice = {
     ".minnctapersm", ".maxnctapersm",         ".maxnreg",          ".maxclusterrank",
     ".abi_preserve", ".abi_preserve_control", ".blocksareclusters"};
@@ -68,7 +68,7 @@ class Parser {
     }
   }
 
-  // Past linking directives: .entry or .func.
+  // Skips linking directives, then tests for .entry or .func.
   bool is_function() const {
     size_t ahead = 0;
     while (cursor_.sees(".visible", ahead) || cursor_.sees(".extern", ahead) ||
@@ -112,7 +112,7 @@ class Parser {
     module_.functions.push_back(std::move(function));
   }
 
-  // What stands between a function's parameters and its body.
+  // The directives between a function's parameters and its body.
   void directives(Function* function) {
     while (cursor_.sees(TokenKind::kDotted)) {
       std::string word(cursor_.take().text);
@@ -144,7 +144,7 @@ class Parser {
     return all;
   }
 
-  // A name of the module; of declarations there may be several.
+  // Defines a name of the module; several declarations of one name are allowed.
   void define(const std::string& name, int line, bool is_definition) {
     names_.insert(name);
     if (is_definition && !defined_.insert(name).second)
@@ -160,13 +160,13 @@ class Parser {
   Cursor cursor_;
   Module module_;
   std::set<std::string, std::less<>> names_, defined_;  // declared by the module
-  std::vector<Outside> used_;                           // and used as the module's
+  std::vector<Outside> used_;                           // used as the module's names
 };
 
 }  // namespace
 
 Result<Module> parse(std::string_view text) {
-  threads::DefaultArithmetic arithmetic;  // of constants
+  threads::DefaultArithmetic arithmetic;  // for constants
   auto tokens = tokens_of(text);
   if (!tokens) return tokens.error();
   return Parser(std::move(*tokens)).run();

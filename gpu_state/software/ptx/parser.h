@@ -1,6 +1,7 @@
-// PTX text to module.h, whole. Reads what nvcc 13 and NVRTC emit and what people write: everything of PTX ISA
-// 9.0 but preprocessor lines, subscripts, the video instructions' signs and constants as arguments of calls,
-// which are refused by name. Knows no instruction: which there are is the engine's matter. Any thread.
+// Parses PTX text into the structures of module.h. Accepts all of PTX ISA 9.0 that nvcc 13, NVRTC and
+// programmers write, except preprocessor lines, subscripts, and, for video instructions, signs and constants
+// as call arguments; these are refused with an error that names them. Does not check which instructions
+// exist: that is the engine's task. Any thread.
 #pragma once
 
 #include <string_view>
@@ -10,7 +11,7 @@
 
 namespace cropdl::ptx {
 
-// The error is one line that names the line of the text, what was expected and what was found.
+// The error is one line: the line of the text, what was expected, and what was found.
 Result<Module> parse(std::string_view text);
 
 }  // namespace cropdl::ptx

@@ -1,6 +1,6 @@
-// libcurand's host API: XORWOW and Philox generators, uniform and normal results. Work of a generator runs in
-// its stream and changes its sequence there, so that results are in the order of the calls. Source: cuRAND
-// documentation, "Host API"; curand_uniform.h and curand_normal.h for how words become numbers.
+// libcurand's host API: XORWOW and Philox generators, uniform and normal results. A generator's work runs in
+// its stream and advances the sequence there, so results are in the order of the calls. Source: cuRAND
+// documentation, "Host API"; curand_uniform.h and curand_normal.h for the conversion of words to numbers.
 #include <cuda.h>
 #include <curand.h>
 
@@ -16,9 +16,8 @@
 #include "gpu_state/software/rand/sequences.h"
 #include "gpu_state/software/settings/settings.h"
 
-// What a generator's work changes, in the streams it runs in: two of them may run at once, when the
-// generator's stream was changed. Each call's results then are one piece of the sequence, though nobody says
-// which.
+// The state that a generator's work changes. Two pieces of work may run concurrently, after a change of the
+// generator's stream; each call then gets a contiguous piece of the sequence, in unspecified order.
 struct Drawing {
   std::mutex mutex;
   std::unique_ptr<cropdl::rand::Sequence> sequence;
@@ -29,8 +28,8 @@ struct curandGenerator_st {
   curandRngType_t type;
   bool on_host;
   std::shared_ptr<Drawing> drawing;
-  // Before the next results the sequence begins anew at the offset, or goes on at its place with the seed:
-  // only an offset makes NVIDIA's forget what was drawn.
+  // Before the next results, the sequence restarts at the offset, or continues at its position with the new
+  // seed: in NVIDIA's library, only an offset resets the amount drawn.
   uint64_t seed = 0, offset = 0;
   bool restart = true, reseed = false;
   CUstream stream = nullptr;
@@ -76,10 +75,10 @@ double normal(const Sequence::DoubleHalf& half) {
   return (half.second ? std::cos(v * M_PI) : std::sin(v * M_PI)) * s;
 }
 
-// Fills in pieces, so that long results need no memory of their own.
+// Fills in pieces, so that long results need no temporary memory.
 template <class Drawn, class T, class Draw, class Make>
 void fill(T* to, size_t count, Draw draw, Make make) {
-  constexpr size_t kPiece = 8192;  // even: pairs stay together
+  constexpr size_t kPiece = 8192;  // even, so that pairs stay together
   std::vector<Drawn> drawn(std::min(count, kPiece));
   for (size_t done = 0; done < count; done += drawn.size()) {
     size_t now = std::min(count - done, kPiece);
@@ -89,8 +88,8 @@ void fill(T* to, size_t count, Draw draw, Make make) {
   }
 }
 
-// Runs draw(sequence) in the generator's stream, or at once on the host; before it, if seed or offset were
-// set, sets the sequence. What it draws into is checked first.
+// Runs draw(sequence) in the generator's stream, or immediately on the host. If seed or offset were set, it
+// first positions the sequence. The output memory is checked before.
 template <class F>
 curandStatus_t enqueue(curandGenerator_t generator, const char* name, void* to, size_t bytes, F draw) {
   auto work = [drawing = generator->drawing, restart = generator->restart, reseed = generator->reseed,
@@ -192,7 +191,7 @@ curandStatus_t curandCreateGeneratorHost(curandGenerator_t* generator, curandRng
   return create(generator, type, true);
 }
 
-// Work that is under way keeps what it needs.
+// Pending work keeps a reference to what it needs.
 curandStatus_t curandDestroyGenerator(curandGenerator_t generator) {
   if (curandStatus_t status = check(generator)) return status;
   std::lock_guard lock(live_mutex());
@@ -271,7 +270,7 @@ curandStatus_t curandGenerate(curandGenerator_t generator, unsigned int* to, siz
                   [](Sequence& sequence, unsigned* into, size_t number) { sequence.words(into, number); });
 }
 
-// Of generators of 64 bits only, which are not built.
+// Only for 64-bit generators, which are not built.
 curandStatus_t curandGenerateLongLong(curandGenerator_t generator, unsigned long long*, size_t) {
   curandStatus_t status = check(generator);
   return status ? status : CURAND_STATUS_TYPE_ERROR;

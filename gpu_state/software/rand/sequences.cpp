@@ -7,7 +7,7 @@ namespace {
 using Vector = std::array<uint32_t, 5>;  // xorwow's shift register: 160 bits
 using State = Xorwow::State;
 
-// A linear map of 160 bits: the image of each of them.
+// A linear map of 160 bits, as the image of each bit.
 struct Map {
   std::array<Vector, 160> image;
   Vector of(const Vector& vector) const {
@@ -29,7 +29,7 @@ Vector stepped(Vector v) {
   return {v[1], v[2], v[3], v[4], (v[4] ^ (v[4] << 4)) ^ (t ^ (t << 1))};
 }
 
-// 2^k steps, for k from 0 on.
+// The maps of 2^k steps, for k from 0 on.
 const Map& steps(int power) {
   static const std::vector<Map>* all = [] {
     auto* made = new std::vector<Map>(68);
@@ -70,7 +70,7 @@ void Xorwow::restart(uint64_t seed, uint64_t offset) {
   generators_.resize(kGenerators);
   for (State& one : generators_) {
     one = state;
-    state.v = steps(67).of(state.v);  // 2^67 times Weyl's constant is nothing modulo 2^32
+    state.v = steps(67).of(state.v);  // 2^67 times Weyl's constant is 0 modulo 2^32
   }
   next_ = static_cast<int>(offset % kGenerators);
   uint64_t rounds = offset / kGenerators;

@@ -119,13 +119,12 @@ void read_slow(Settings* into) {
   }
 }
 
-// A name that nobody reads is a misspelt one.
+// An unknown name is probably misspelt.
 void check_names() {
   constexpr std::string_view kPrefix = "CROPDL_SOFTWARE_GPU";
   constexpr std::array<std::string_view, 11> kNames = {
       "S",     "_MEMORY", "_CAPABILITY", "_MULTIPROCESSORS", "_CORES",    "_SEED",
-      "_SLOW", "_FAIL",   "_FRESH",      "_QUIET",           "_DIRECTORY"};  // the last is
-                                                                             // scripts/software-gpu's
+      "_SLOW", "_FAIL",   "_FRESH",      "_QUIET",           "_DIRECTORY"};  // last: scripts/software-gpu's
   for (char** one = environ; one && *one; ++one) {
     std::string_view name = std::string_view(*one).substr(0, std::string_view(*one).find('='));
     if (!name.starts_with(kPrefix) ||
@@ -162,7 +161,7 @@ Settings read() {
   return result;
 }
 
-// splitmix64 (Vigna): good enough to pick by, and every state is a good one.
+// splitmix64 (Vigna): good enough for choices, and every state is valid.
 uint64_t next(uint64_t* state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -180,7 +179,7 @@ std::string kinds_for_people() {
 
 const Settings& settings() {
   static const Settings* kSettings =
-      new Settings(read());  // never freed: threads may ask until the process ends
+      new Settings(read());  // never freed: threads may use it until the process ends
   return *kSettings;
 }
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes, for one of NVIDIA's libraries, what the software device's library of that name must export.
+"""Writes the sources from which a library of the software device exports what NVIDIA's library of that name exports.
 
-NAME_not_built.cpp: for every function that returns the library's status a weak definition that says its name once and
-returns "not supported". Whoever builds a function defines it in the ordinary way, and the linker takes his. Functions
-that return something else have to be written by hand (those the headers declare are listed in a comment).
-NAME.map: the linker's version script: those names and nothing else, under the version that NVIDIA's library gives them.
+NAME_not_built.cpp: for every function that returns the library's status, a weak definition that prints its name once and returns "not
+supported". An ordinary definition elsewhere replaces it when linking. Functions with another return type must be written by hand (those
+that the headers declare are listed in a comment).
+NAME.map: the linker's version script: exactly these names, under the versions of NVIDIA's library.
 NAME_procedures.cpp (--typedefs): base name, version and default stream of each, for cuGetProcAddress.
 
-The list of names is the library's own where the toolkit has it (its stub for libcuda), else what the headers declare.
+The names come from the library if the toolkit has it (for libcuda, its stub), otherwise from the headers' declarations.
 """
 import argparse
 import collections
@@ -32,7 +32,7 @@ def declarations(args):
 
 
 def declared(text, prefix):
-    """name -> what stands before it in its declaration: its type"""
+    """{name: the text before it in its declaration, that is, its type}"""
     found = {}
     for before, name in re.findall(r"([\w\s*]+?[\s*])(\w+)\s*\(", text):
         if re.match(prefix, name) and not re.search(r"\b(return|typedef|inline)\b", before):
@@ -41,8 +41,8 @@ def declared(text, prefix):
 
 
 def procedures(args, names):
-    """The header of typedefs has one per function and version, PFN_cuMemAlloc_v3020; the k-th version of a base name is
-    the k-th of the symbols cuMemAlloc, cuMemAlloc_v2, …, which is checked by counting."""
+    """The typedefs header has one entry per function and version, such as PFN_cuMemAlloc_v3020. The k-th version of a base name belongs to
+    the k-th of the symbols cuMemAlloc, cuMemAlloc_v2, …; their numbers are compared."""
     text = "".join(open(os.path.join(args.include, header)).read() for header in args.typedefs)
     versions = collections.defaultdict(set)
     for base, version, per_thread in re.findall(r"\*PFN_(cu\w+?)_v(\d+)" + PER_THREAD + r"\)", text):

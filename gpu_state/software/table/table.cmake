@@ -1,8 +1,8 @@
 # software_gpu_library(TARGET NAME cudart SONAME libcudart.so.13 LIBRARY path HEADERS cuda_runtime_api.h PREFIX "cuda|__cuda"
 #                      STATUS_TYPE cudaError_t STATUS 801 [NODE libcudart.so.13] [TYPEDEFS …] [ALSO …] [BY_HAND …] SOURCES …)
-# A shared library in build/software-gpu under NVIDIA's SONAME that exports exactly what NVIDIA's exports: what SOURCES
-# (and object libraries linked with it; a function in a static library is not found beside a weak one) do not define
-# says its name once and returns STATUS. make_table.py says more.
+# Makes a shared library in build/software-gpu under NVIDIA's SONAME, with exactly the exports of NVIDIA's. Functions that SOURCES
+# and linked object libraries do not define print their name once and return STATUS. (Static libraries do not work: the linker
+# takes no function from them if there is a weak definition.) See make_table.py.
 set(CROPDL_MAKE_TABLE ${CMAKE_CURRENT_LIST_DIR}/make_table.py CACHE INTERNAL "")
 function(software_gpu_library target)
   cmake_parse_arguments(arg "" "NAME;SONAME;LIBRARY;PREFIX;STATUS_TYPE;STATUS;NODE" "HEADERS;TYPEDEFS;ALSO;BY_HAND;SOURCES" ${ARGN})
@@ -24,7 +24,7 @@ function(software_gpu_library target)
   add_custom_command(
     OUTPUT ${out}/${arg_NAME}.map ${made}
     COMMAND ${CROPDL_PYTHON} ${CROPDL_MAKE_TABLE} ${arg_NAME} ${options}
-    # What did not change keeps its time; without this the command would then run in every build.
+    # Unchanged files keep their time stamps; without this, the command would run in every build.
     COMMAND ${CMAKE_COMMAND} -E touch ${out}/${arg_NAME}.map ${made}
     DEPENDS ${CROPDL_MAKE_TABLE}
     COMMENT "The table of functions of ${arg_SONAME}"
@@ -37,8 +37,8 @@ function(software_gpu_library target)
     LIBRARY_OUTPUT_DIRECTORY ${CROPDL_SOFTWARE_GPU_DIRECTORY} LINK_DEPENDS ${out}/${arg_NAME}.map)
   target_include_directories(${target} SYSTEM PRIVATE ${CROPDL_CUDA_INCLUDE})
   target_link_libraries(${target} PRIVATE gpu_settings)
-  # nodelete: its threads run until the process ends, also after a dlclose(). defs: what is missing is missed here, not at a
-  # program's first call.
+  # nodelete: its threads run until the process ends, even after dlclose(). defs: missing symbols are errors
+  # at link time, not at a program's first call.
   target_link_options(${target} PRIVATE -Wl,--version-script=${out}/${arg_NAME}.map -Wl,-Bsymbolic-functions -Wl,-z,nodelete
                                         -Wl,-z,defs)
   add_dependencies(software-gpu ${target})

@@ -1,8 +1,8 @@
-# Where patched code arrives (base/patched_code.h). The only assembly of this folder: what the caller put into registers has to
-# survive, which C++ cannot promise.
+# The functions to which patched code jumps (base/patched_code.h). In assembly, since the caller's registers must be preserved,
+# which C++ cannot guarantee.
         .text
 
-# A runtime function's first call: %rax is its slot. All argument registers of the System V ABI are kept.
+# The first call of a runtime function: %rax is its slot. Preserves all argument registers of the System V ABI.
         .globl  cropdl_takeover_first_call
         .hidden cropdl_takeover_first_call
         .type   cropdl_takeover_first_call, @function
@@ -56,7 +56,7 @@ cropdl_takeover_first_call:
         .cfi_endproc
         .size   cropdl_takeover_first_call, .-cropdl_takeover_first_call
 
-# A function that the software device's runtime has not.
+# A function that the software device's runtime lacks.
         .globl  cropdl_takeover_not_there
         .hidden cropdl_takeover_not_there
         .type   cropdl_takeover_not_there, @function
@@ -67,7 +67,7 @@ cropdl_takeover_not_there:
         .cfi_endproc
         .size   cropdl_takeover_not_there, .-cropdl_takeover_not_there
 
-# ld.so's _dl_debug_state(): an empty function of another build, whose callers may know that it changes no register.
+# Replaces ld.so's _dl_debug_state(), an empty function. Its callers, compiled together with it, may rely on unchanged registers.
         .globl  cropdl_takeover_objects_changed
         .hidden cropdl_takeover_objects_changed
         .type   cropdl_takeover_objects_changed, @function

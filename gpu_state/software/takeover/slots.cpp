@@ -23,7 +23,7 @@ namespace cropdl::takeover {
 
 namespace {
 
-// Made at first use, before or after this library's own constructors, and never taken down: programs call the
+// Made at first use, before or after this library's constructors, and never destroyed: programs call the
 // runtime while they exit.
 struct Slots {
   std::mutex mutex;
@@ -62,12 +62,12 @@ using cropdl::takeover::Slot;
 using cropdl::takeover::slots;
 
 void* cropdl_takeover_find(Slot* slot) {
-  // No lock: dlopen runs constructors, and which of two threads writes the same address does not matter.
+  // No lock: dlopen runs constructors, and two threads would write the same address.
   const std::string& path = cropdl::takeover::library();
   void* runtime = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!runtime) cropdl::takeover::cannot(cropdl::formatted("the runtime cannot be loaded: {}", dlerror()));
   void* target = dlsym(runtime, slot->name);
-  // What the compiler calls on its own has no way to say that it failed.
+  // Functions that compiler-generated code calls cannot report errors.
   if (!target && slot->name[0] == '_')
     cropdl::takeover::cannot(
         cropdl::formatted("{} has no {}, which this program's code for CUDA needs", path, slot->name));

@@ -1,15 +1,15 @@
-// The library that scripts/software-gpu preloads. nvcc links the CUDA runtime into programs by default, so
-// that none of their calls goes through a shared library; what can be replaced is the code itself: the
-// entries of the runtime's functions, which the symbols of a program's or library's file give, become jumps
-// (base/patched_code.h) to those of the software device.
+// The library that scripts/software-gpu preloads. By default nvcc links the CUDA runtime statically, so a
+// program's calls go through no shared library. This library patches the code itself: the entry of each
+// runtime function, found by the symbols of the program's or library's file, becomes a jump
+// (base/patched_code.h) to the software device's function.
 //
-// When: an object's code has to be patched before its constructors run, since nvcc's register its kernels
-// there. For what is there at the start, this library's constructor runs before all others (-z initfirst; it
-// may use no part of libc that has to be set up: no environment, no dlopen). For what is loaded later, ld.so
-// calls an empty function, _dl_debug_state, whenever its list of objects has changed, for debuggers: after
-// mapping new ones and before any constructor of theirs (SVR4 link interface, <link.h>; glibc 2.36,
-// dl_open_worker_begin). That function is made to call us too. Not LD_AUDIT, which lives in a namespace of
-// its own with a libc of its own, and changes how every library of the process is bound.
+// An object must be patched before its constructors run, since nvcc's constructors register kernels. For
+// objects loaded at the start, this library's constructor runs before all others (-z initfirst; it must not
+// use parts of libc that need initialisation: no environment, no dlopen). For later objects: whenever its
+// list of objects has changed, ld.so calls _dl_debug_state, an empty function for debuggers, after mapping
+// new objects and before their constructors (SVR4 link interface, <link.h>; glibc 2.36,
+// dl_open_worker_begin). That function is patched to call this library too. LD_AUDIT is no alternative: it
+// has its own namespace with its own libc, and changes how all libraries of the process are bound.
 #include <link.h>
 #include <unistd.h>
 
@@ -63,7 +63,7 @@ Seen& seen() {
   _exit(1);
 }
 
-// The file of what is mapped at that address, by the kernel's list; empty if there is none.
+// The file mapped at that address, from /proc/self/maps; empty: none.
 std::string mapped_file(const void* address) {
   std::FILE* maps = std::fopen("/proc/self/maps", "re");
   if (!maps) return "";
@@ -82,7 +82,7 @@ std::string mapped_file(const void* address) {
   return found;
 }
 
-// The program's object has no name; /proc/self/exe is ld.so where that was called with the program.
+// The program's object has no name. If ld.so was called with the program, /proc/self/exe is ld.so.
 std::string file_of(const link_map* map) { return *map->l_name ? map->l_name : mapped_file(map->l_ld); }
 
 void take_over(const link_map* map, const StaticRuntime& runtime) {
@@ -106,7 +106,7 @@ void take_over(const link_map* map, const StaticRuntime& runtime) {
 
 void look_at(const link_map* map, bool is_program) {
   MappedFile file(file_of(map).c_str());
-  if (file.bytes().empty()) return;  // the kernel's own object has no file
+  if (file.bytes().empty()) return;  // the vDSO has no file
   std::vector<std::string> names;
   if (static_runtime::may_have_static_runtime(file.bytes())) {
     names = exported_functions(MappedFile(library().c_str()).bytes());
@@ -127,14 +127,14 @@ void look_at(const link_map* map, bool is_program) {
           "cannot be taken over: do not strip it, or link it with nvcc -cudart shared",
           file_of(map));
       if (is_program) refuse(why);
-      // A library may never be called. If it is, its runtime does not find the tables of functions that it
-      // wants of the driver (cuGetExportTable), and every call fails.
+      // The library may never be called. If it is, its runtime lacks the driver's function tables that it
+      // needs (cuGetExportTable), and every call fails.
       say("software GPU: " + why);
     }
   }
 }
 
-// All objects of all namespaces that were not there the last time.
+// Processes objects of all namespaces that are new since the last call.
 void look_again() {
   std::lock_guard lock(seen().mutex);
   if (seen().looking) return;
@@ -154,7 +154,7 @@ void look_again() {
 
 void follow_changes() {
   auto* notification = reinterpret_cast<unsigned char*>(_r_debug.r_brk);
-  // `ret`, perhaps after endbr64, and padding.
+  // `ret`, possibly after endbr64, followed by padding.
   bool is_empty = notification[0] == 0xc3 && has_room(notification, 1, kJumpBytes);
   is_empty |=
       std::memcmp(notification, "\xf3\x0f\x1e\xfa\xc3", 5) == 0 && has_room(notification, 5, kJumpBytes);
@@ -166,7 +166,7 @@ void follow_changes() {
 
 const link_map* own_map() {
   auto address = reinterpret_cast<uintptr_t>(&own_map);
-  const link_map* best = nullptr;  // the object that begins last before this code
+  const link_map* best = nullptr;  // the last object that starts before this code
   for (const link_map* map = _r_debug.r_map; map; map = map->l_next)
     if (map->l_addr <= address && (!best || map->l_addr > best->l_addr)) best = map;
   return best;
@@ -184,7 +184,7 @@ __attribute__((constructor)) void begin() {
 
 }  // namespace cropdl::takeover
 
-// By ld.so, under its lock.
+// Called by ld.so, under its lock.
 void cropdl_takeover_look_again() {
   if (_r_debug.r_state == r_debug::RT_CONSISTENT) cropdl::takeover::look_again();
 }

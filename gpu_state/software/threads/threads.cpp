@@ -11,7 +11,7 @@ namespace {
 
 void* begin(void* given) {
   std::unique_ptr<std::function<void()>> work(static_cast<std::function<void()>*>(given));
-  std::fesetenv(FE_DFL_ENV);  // a thread begins with its maker's
+  std::fesetenv(FE_DFL_ENV);  // threads inherit it
   (*work)();
   return nullptr;
 }
@@ -24,12 +24,12 @@ bool start(std::function<void()> work, pthread_t* joined) {
   sigfillset(&blocked);
   for (int of_an_instruction : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
     sigdelset(&blocked, of_an_instruction);
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);  // a thread begins with its maker's
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);  // threads inherit it
   pthread_t made;
   const bool began = pthread_create(&made, nullptr, begin, given.get()) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!began) return false;
-  (void)given.release();  // the thread's
+  (void)given.release();  // the new thread owns it
   if (joined)
     *joined = made;
   else

@@ -1,5 +1,5 @@
-// How every thread of the device's begins, so that what a program did to its own threads does not change what
-// a device computes, nor a device's threads what the program's signals do. Any thread.
+// Starts all threads of the device, so that the state of the program's threads does not affect the device's
+// results, and the device's threads do not affect the program's signals. Any thread.
 #pragma once
 
 #include <pthread.h>
@@ -9,14 +9,14 @@
 
 namespace cropdl::threads {
 
-// Runs the work on a thread of its own: with the default floating-point environment, not that of whoever
-// happened to need it (rounding, flushed subnormals, traps), and with all signals blocked but those that an
-// instruction of its own raises: a signal to the process is the program's threads' to take. False: the system
-// gives no more threads; nothing was begun. `joined`: to be joined by that; null: nobody waits for it.
+// Runs the work on a new thread: with the default floating-point environment instead of the caller's
+// (rounding, flushed subnormals, traps), and with all signals blocked except those raised by its own
+// instructions; signals to the process go to the program's threads. False: the system provides no thread, and
+// the work does not run. `joined`: for joining it; null: nobody joins.
 bool start(std::function<void()> work, pthread_t* joined = nullptr);
 
-// While it is there, its thread has the default floating-point environment: for what is computed on the
-// program's own threads.
+// While it exists, its thread has the default floating-point environment: for computations on the program's
+// own threads.
 class DefaultArithmetic {
  public:
   DefaultArithmetic() {

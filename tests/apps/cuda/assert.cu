@@ -1,4 +1,4 @@
-// A device assertion: its text on stderr, an error that stays for every later call, in a child.
+// A failing device assertion, in a child: its text on stderr, and an error that every later call returns.
 #include "child.h"
 
 #include <cassert>
@@ -17,7 +17,7 @@ int main() {
     check<<<2, 64>>>(63);
     FAILS(cudaDeviceSynchronize(), cudaErrorAssert);
     FAILS(cudaGetLastError(), cudaErrorAssert);
-    FAILS(cudaGetLastError(), cudaErrorAssert);  // it stays
+    FAILS(cudaGetLastError(), cudaErrorAssert);  // the error stays
     FAILS(cudaMalloc(&memory, 4), cudaErrorAssert);
     FAILS(cudaMemset(memory, 0, 4), cudaErrorAssert);
     check<<<1, 1>>>(64);

@@ -1,6 +1,6 @@
 // nvcc: -arch=sm_80
-// Asynchronous copies into shared memory (cp.async): two stages, by the pipeline functions and by cooperative
-// groups.
+// Asynchronous copies into shared memory (cp.async) in two stages, by the pipeline functions and by
+// cooperative groups.
 // run: also=shared,per-thread
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>

@@ -1,4 +1,4 @@
-// Every atomic function, 32 and 64 bits, and compare-and-swap loops for what there is none.
+// Every atomic function, 32 and 64 bits, and compare-and-swap loops for operations without one.
 #include "check.h"
 
 __device__ double atomic_multiply(double* address, double value) {

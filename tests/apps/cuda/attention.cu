@@ -1,5 +1,5 @@
-// Causal attention of a few heads: scores, softmax and weighted sum in one kernel, keys and values by tiles
-// with the running maximum and sum of flash attention.
+// Causal attention of a few heads: scores, softmax and weighted sum in one kernel; keys and values in tiles
+// with flash attention's running maximum and sum.
 #include "check.h"
 
 constexpr int kHead = 32, kTile = 16;

@@ -1,10 +1,10 @@
-// Barriers of parts of a block: named ones by inline assembly (arrive and sync), votes at barriers, a
-// producer and consumers, cuda::barrier.
+// Barriers for parts of a block: named barriers by inline assembly (arrive and sync), votes at barriers, a
+// producer with consumers, cuda::barrier.
 #include <cuda/barrier>
 
 #include "check.h"
 
-__global__ void halves(int* out) {  // the first two warps and the last two synchronise apart
+__global__ void halves(int* out) {  // the first two warps and the last two synchronise separately
   __shared__ int room[128];
   int t = threadIdx.x, half = t / 64;
   room[t] = t;
@@ -17,8 +17,7 @@ __global__ void halves(int* out) {  // the first two warps and the last two sync
   out[t] = room[t];
 }
 
-__global__ void produce(
-    int* out) {  // warp 0 fills, warps 1 and 2 read: full and empty are barriers of all 96
+__global__ void produce(int* out) {  // warp 0 fills, warps 1 and 2 read; both barriers count all 96 threads
   __shared__ int item[32];
   int t = threadIdx.x, sum = 0;
   for (int round = 0; round < 5; round++) {

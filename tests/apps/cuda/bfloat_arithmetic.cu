@@ -1,5 +1,5 @@
 // nvcc: -arch=sm_80
-// bf16: conversions and fused multiply-add, alone and by pairs.
+// bf16: conversions and fused multiply-add, single and packed in pairs.
 #include "check.h"
 
 #include <cuda_bf16.h>

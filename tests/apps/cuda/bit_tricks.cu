@@ -1,5 +1,5 @@
-// Bits: population, leading zeros, reversal, first set, funnel shifts, byte permutation, dot products of
-// bytes, sums of absolute differences, bit fields, packed video arithmetic.
+// Bit operations: population count, leading zeros, reversal, first set bit, funnel shifts, byte permutation,
+// dot products of bytes, sums of absolute differences, bit fields, packed video arithmetic.
 #include "check.h"
 
 __global__ void tricks(const unsigned* a, const unsigned* b, unsigned* out, int n) {
@@ -74,7 +74,7 @@ int main() {
       udot += (x >> 8 * k & 255) * (y >> 8 * k & 255);
       o[18] |= ((x >> 8 * k) + (y >> 8 * k) & 255) << 8 * k;
       o[19] |= static_cast<unsigned>(std::abs(int(x >> 8 * k & 255) - int(y >> 8 * k & 255))) << 8 * k;
-      o[23] |= (x >> 8 * (i & 3) & 255) << 8 * k;  // rc8: the byte that the selector names, everywhere
+      o[23] |= (x >> 8 * (i & 3) & 255) << 8 * k;  // rc8: the selected byte in all four places
     }
     o[23] = 0;
     for (int k = 0; k < 4; k++) o[23] |= (x >> 8 * (i & 3) & 255) << 8 * k;

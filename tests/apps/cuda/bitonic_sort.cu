@@ -1,4 +1,4 @@
-// Bitonic sort: steps across blocks by launches, steps within a block in shared memory.
+// Bitonic sort: one launch per step across blocks; steps within a block use shared memory.
 #include "check.h"
 
 #include <algorithm>

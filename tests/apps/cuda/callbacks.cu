@@ -1,4 +1,4 @@
-// Host functions and callbacks run in the stream's order, on a thread that is not the caller's.
+// Host functions and callbacks run in stream order, on a thread other than the caller's.
 // run: also=per-thread
 #include "check.h"
 

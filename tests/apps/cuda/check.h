@@ -1,6 +1,6 @@
-// What the programs here share: checks of calls and of values, numbers from a seed, a digest of the results.
-// A program ends with finish(): it prints `ok` and the digest, which must not depend on how the device
-// schedules.
+// Shared by the programs here: checks of calls and values, seeded numbers, a digest of the results. A program
+// ends with finish(), which prints `ok` and the digest; the digest must not depend on the device's
+// scheduling.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -103,8 +103,8 @@ void expect_near(const std::vector<A>& got, const std::vector<B>& expected, doub
   }
 }
 
-// Device memory that goes with its scope. What fills it is waited for: a copy from pageable memory may still
-// be on its way when the call returns, and other streams than the default one would not wait for it.
+// Device memory that is freed at the end of its scope. It waits for the copy that fills it: a copy from
+// pageable memory may still run when the call returns, and only the default stream waits for it.
 template <class T>
 struct Buffer {
   T* data = nullptr;

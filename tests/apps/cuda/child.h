@@ -1,4 +1,5 @@
-// Runs a function in a child process that has not used the device yet: what breaks a context stays there.
+// Runs a function in a child process that has not used the device yet, so that a broken context affects only
+// the child.
 #pragma once
 
 #include <sys/wait.h>
@@ -9,11 +10,11 @@
 #include "check.h"
 
 struct Ended {
-  int status;  // as of exit; 128 + signal
+  int status;  // the exit status, or 128 + the signal
   std::string output, errors;
 };
 
-// Must come before the parent's own first call of the runtime (a context does not survive fork).
+// Must be called before the parent's first call of the runtime (a context does not survive fork).
 template <class Function>
 Ended in_child(Function function) {
   int out[2], err[2];
@@ -30,7 +31,7 @@ Ended in_child(Function function) {
   close(out[1]);
   close(err[1]);
   Ended ended;
-  auto drain = [](int fd, std::string* to) {  // each text is smaller than a pipe's buffer
+  auto drain = [](int fd, std::string* to) {  // each text fits into a pipe's buffer
     char buffer[4096];
     for (ssize_t got; (got = read(fd, buffer, sizeof buffer)) > 0;) to->append(buffer, got);
     close(fd);

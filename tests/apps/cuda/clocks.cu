@@ -1,4 +1,4 @@
-// clock64, the global timer and __nanosleep go forward; a block's special registers say who it is.
+// clock64, the global timer and __nanosleep go forward; special registers identify each block and thread.
 #include "check.h"
 
 __global__ void times(long long* clocks, unsigned long long* timer, unsigned* registers) {

@@ -1,5 +1,4 @@
-// Two-dimensional convolution, the filter in constant memory, the picture's edge clamped, a halo in shared
-// memory.
+// Two-dimensional convolution: filter in constant memory, clamped borders, a halo in shared memory.
 #include "check.h"
 
 constexpr int kRadius = 3, kSide = 2 * kRadius + 1, kTile = 16;

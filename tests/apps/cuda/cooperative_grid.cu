@@ -1,4 +1,5 @@
-// A cooperative launch: a grid that synchronises with itself many times; and a grid that is too large for it.
+// A cooperative launch: the grid synchronises many times. A grid that is too large for a cooperative launch
+// is refused.
 #include "check.h"
 
 #include <cooperative_groups.h>
@@ -6,7 +7,7 @@
 namespace cg = cooperative_groups;
 
 __global__ void rounds(int* data, int n,
-                       int count) {  // each round reads what the others wrote in the one before
+                       int count) {  // each round reads what other blocks wrote in the round before
   cg::grid_group grid = cg::this_grid();
   for (int round = 0; round < count; round++) {
     const int* in = data + (round % 2) * n;

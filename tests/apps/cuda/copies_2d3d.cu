@@ -25,7 +25,7 @@ int main() {
     for (int x = 0; x < width; x++)
       EXPECT(out[y * width + x] == (y >= 2 && y < 5 && x < 5 ? 0 : (y * width + x) * 3 + 1));
   digest(out);
-  // A column, device to device, and out of it.
+  // A column, device to device, then back to the host.
   Buffer<int> column(height);
   CALL(cudaMemcpy2DAsync(column, sizeof(int), pitched + 7 * sizeof(int), pitch, sizeof(int), height,
                          cudaMemcpyDeviceToDevice, 0));

@@ -1,5 +1,4 @@
-// Cross-entropy of logits and its gradient, the loss summed in a fixed order; one label is out of the
-// classes.
+// Cross-entropy of logits and its gradient, with the loss summed in a fixed order; one label is out of range.
 #include "check.h"
 
 __global__ void cross_entropy(const float* logits, const int* labels, float* losses, float* gradient,

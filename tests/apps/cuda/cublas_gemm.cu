@@ -1,7 +1,7 @@
 // nvcc: -lcublas
 // cuBLAS products: every transposition, leading dimensions, alpha and beta, double, f16 into f32, strided
-// batches, and pointer arrays; column major, as it is. Then the stream's order: a product waits for the
-// kernel before it, and is done again by each launch of a graph that captured it.
+// batches, pointer arrays; all column-major. Then stream order: a product runs after the kernel before it,
+// and runs again at each launch of a graph that captured it.
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
 
@@ -122,7 +122,7 @@ int main() {
                 1e-13, 1e-13, "dgemm");
     digest(dxc.host());
   }
-  {  // halves whose products are exact
+  {  // halves with exact products
     std::vector<__half> ha(ld * ld), hb(ld * ld);
     std::vector<float> fa(ld * ld), fb(ld * ld);
     for (int i = 0; i < ld * ld; i++) {

@@ -1,5 +1,5 @@
 // nvcc: -lcublasLt
-// cublasLt: products with an epilogue: bias, ReLU, GELU.
+// cublasLt: products with epilogues (bias, ReLU, GELU).
 #include <cublasLt.h>
 
 #include "check.h"

@@ -1,6 +1,6 @@
 // nvcc: -lcublas
-// cuBLAS on vectors: axpy, dot, nrm2, scal, asum, iamax, copy, swap, gemv, ger, geam; strides, results on
-// both sides.
+// cuBLAS on vectors: axpy, dot, nrm2, scal, asum, iamax, copy, swap, gemv, ger, geam; with strides, and
+// results in host and device memory.
 #include <cublas_v2.h>
 
 #include "check.h"
@@ -40,12 +40,12 @@ int main() {
   EXPECT(std::fabs(result - sum) < 1e-5 * sum);
   int at;
   BLAS(cublasIsamax(handle, n, dx, 1, &at));
-  EXPECT(at == largest + 1);  // from 1
+  EXPECT(at == largest + 1);  // counts from 1
   BLAS(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_DEVICE));
   BLAS(cublasSdot(handle, n, dx, 1, dy, 1, scalar));
   BLAS(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST));
   EXPECT(std::fabs(scalar.host()[0] - dot) < 1e-4 * std::fabs(dot) + 1e-4);
-  BLAS(cublasSscal(handle, n / 5, &half, dx, 5));  // every fifth
+  BLAS(cublasSscal(handle, n / 5, &half, dx, 5));  // every fifth element
   for (int i = 0; i < n; i += 5) x[i] *= 0.5f;
   expect_same(dx.host(), x, "scal");
   BLAS(cublasSswap(handle, 10, dx, 1, dy, 1));
@@ -72,7 +72,7 @@ int main() {
   expect_near(got, transposed, 1e-5, 1e-5, "gemv transposed");
   std::vector<double> sums(k * m);
   for (int i = 0; i < m; i++)
-    for (int j = 0; j < k; j++) sums[i * k + j] = 2.0 * a[j * m + i];  // k rows: the transpose
+    for (int j = 0; j < k; j++) sums[i * k + j] = 2.0 * a[j * m + i];  // k rows: transposed
   BLAS(cublasSgeam(handle, CUBLAS_OP_T, CUBLAS_OP_N, k, m, &two, da, m, &zero, out, k, out, k));
   expect_near(out.host(), sums, 1e-6, 0, "geam");
   BLAS(cublasSger(handle, m, k, &one, dx, 1, dx + 50, 1, da, m));

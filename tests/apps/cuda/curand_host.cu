@@ -1,6 +1,7 @@
 // nvcc: -lcurand
-// cuRAND's host API: Philox and XORWOW, seeds and offsets, uniform, normal and raw numbers; a generator that
-// is made again gives the same. Then the stream's order: numbers come after the kernel before them.
+// cuRAND's host API: Philox and XORWOW, seeds and offsets, uniform, normal and raw numbers; a new generator
+// with the same settings gives the same numbers. Then stream order: numbers are generated after the kernel
+// before them.
 #include <curand.h>
 
 #include <future>
@@ -18,8 +19,8 @@ __global__ void fill(unsigned* to, int count, unsigned value) {
   if (i < count) to[i] = value;
 }
 
-// What the generator gives from an offset on, in a stream that is held back; `from_the_start` is what it
-// gives without.
+// Generates from an offset on, in a stream that is blocked at first; `from_the_start` has the numbers
+// generated without offset.
 void in_order(curandGenerator_t generator, const std::vector<unsigned>& from_the_start) {
   const int offset = 1000, count = int(from_the_start.size()) - offset;
   Buffer<unsigned> numbers(std::vector<unsigned>(count, 1));

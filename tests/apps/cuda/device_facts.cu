@@ -1,5 +1,5 @@
-// What a program asks before it begins: properties, attributes, memory, occupancy, a kernel's attributes,
-// limits, versions.
+// Queries that programs make at their start: properties, attributes, memory, occupancy, a kernel's
+// attributes, limits, versions.
 #include "check.h"
 
 #include <string>

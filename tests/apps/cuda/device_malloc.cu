@@ -1,4 +1,5 @@
-// malloc and free in kernels: lists built by many threads, read by another kernel; no room is a null pointer.
+// malloc and free in kernels: many threads build lists that another kernel reads; without memory, malloc
+// returns null.
 #include "check.h"
 
 struct Cell {

@@ -1,6 +1,5 @@
-// curand_kernel.h: Philox and XORWOW on the device: the same numbers as the same functions computed on the
-// host (Philox's round is written down here), moments of uniform and normal numbers, subsequences that
-// differ.
+// curand_kernel.h: Philox and XORWOW give the same numbers on the device as on the host (Philox's round is
+// implemented here), moments of uniform and normal numbers, subsequences that differ.
 #include "check.h"
 
 #include <curand_kernel.h>

@@ -1,5 +1,5 @@
-// Loops of different lengths, early returns, nested branches, breaks; and lanes of one warp that wait for
-// each other.
+// Loops of different length, early returns, nested branches, breaks, and lanes of one warp that wait for each
+// other.
 #include "check.h"
 
 __device__ __host__ int collatz(unsigned n) {
@@ -49,7 +49,7 @@ __global__ void run(int* steps, int* values) {
   steps[i] = collatz(i + 1);
 }
 
-// A chain of lanes: each waits for the one before it. Only independent scheduling of threads gets through.
+// A chain of lanes, each waiting for the previous one. Works only with independent thread scheduling.
 __global__ void chain(volatile int* turn, int* order) {
   int lane = threadIdx.x;
   while (*turn != lane) {

@@ -1,7 +1,7 @@
 // nvcc: -ldl
 // run: ways=none
-// The runtime found by dlopen and dlsym alone, as Python's ctypes does: memory, a kernel of PTX text through
-// the library functions, the driver beside it.
+// Finds the runtime only by dlopen and dlsym, like Python's ctypes: memory, a kernel from PTX text through
+// the library functions, and the driver as well.
 #include <dlfcn.h>
 #include <driver_types.h>
 

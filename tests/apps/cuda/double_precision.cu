@@ -1,4 +1,4 @@
-// f64 as IEEE has it: fused multiply-add, division, square root, rounding modes, conversions, infinities,
+// f64 by IEEE 754: fused multiply-add, division, square root, rounding modes, conversions, infinities,
 // denormals.
 #include "check.h"
 

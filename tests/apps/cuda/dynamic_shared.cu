@@ -1,4 +1,4 @@
-// Dynamic shared memory: carved into arrays, beyond 48 KiB only after asking.
+// Dynamic shared memory: divided into arrays; more than 48 KiB only after the program has requested it.
 #include "check.h"
 
 extern __shared__ __align__(16) unsigned char room[];

@@ -1,5 +1,5 @@
-// Rows gathered by number, and their gradient scattered with atomicAdd; integers in floats, so that the order
-// of the additions does not matter.
+// Gathers rows by index, and scatters their gradients with atomicAdd. The floats hold integers, so the order
+// of additions does not matter.
 #include "check.h"
 
 __global__ void gather(const float* table, const int* rows, float* out, int width) {

@@ -1,5 +1,5 @@
-// Elapsed times are of the device, in order and additive; events without timing, or not yet recorded, have
-// none.
+// Elapsed times are measured on the device, ordered and additive; events without timing or not recorded yet
+// have none.
 // run: also=shared,per-thread
 #include "check.h"
 

@@ -1,5 +1,5 @@
-// A fast Fourier transform by hand: a block per row in shared memory, sincospif for the twiddles, forth and
-// back.
+// A hand-written fast Fourier transform: one row per block in shared memory, sincospif for the twiddles,
+// forward and back.
 #include "check.h"
 
 #include <complex>
@@ -9,7 +9,7 @@ constexpr int kSize = 256;
 __global__ void transform(float2* data, float sign) {
   __shared__ float2 a[kSize];
   float2* row = data + blockIdx.x * kSize;
-  int t = threadIdx.x;  // half as many as numbers
+  int t = threadIdx.x;  // half as many threads as numbers
   for (int i = t; i < kSize; i += blockDim.x) a[__brev(i) >> 24] = row[i];
   for (int half = 1; half < kSize; half *= 2) {
     __syncthreads();

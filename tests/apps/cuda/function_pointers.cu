@@ -1,4 +1,4 @@
-// Device functions by pointer: a table in device memory, a pointer fetched through a symbol, a pointer as an
+// Device function pointers: a table in device memory, a pointer read through a symbol, a pointer passed as an
 // argument.
 // run: also=shared
 #include "check.h"

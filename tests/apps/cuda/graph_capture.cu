@@ -1,5 +1,5 @@
-// A graph captured from two streams that fork and join: nothing runs while it is captured; launched many
-// times; and what a capture forbids.
+// A graph captured from two streams that fork and join: nothing runs during the capture; it is launched many
+// times; calls that a capture forbids fail.
 // run: also=per-thread
 #include "check.h"
 
@@ -61,12 +61,12 @@ int main() {
   CALL(cudaGraphExecDestroy(exec));
   CALL(cudaGraphDestroy(graph));
 
-  // To wait for a stream in capture invalidates the capture.
+  // Synchronising with a capturing stream invalidates the capture.
   CALL(cudaStreamBeginCapture(one, cudaStreamCaptureModeRelaxed));
   add<<<blocks, 128, 0, one>>>(a, n, 1);
   FAILS(cudaStreamSynchronize(one), cudaErrorStreamCaptureUnsupported);
   FAILS(cudaStreamEndCapture(one, &graph), cudaErrorStreamCaptureInvalidated);
-  // A branch that was not joined.
+  // A forked stream that is not joined.
   CALL(cudaStreamBeginCapture(one, cudaStreamCaptureModeRelaxed));
   CALL(cudaEventRecord(fork, one));
   CALL(cudaStreamWaitEvent(two, fork, 0));

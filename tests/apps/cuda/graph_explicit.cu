@@ -1,5 +1,5 @@
-// A graph built node by node: kernel, copy, memset, host function, child graph, empty; its parameters changed
-// in the instance, and the instance updated from another graph.
+// A graph built node by node: kernel, copy, memset, host function, child graph, empty node. Parameters are
+// changed in the instance, and the instance is updated from another graph.
 #include "check.h"
 
 __global__ void scale(float* data, int n, float factor) {
@@ -39,7 +39,7 @@ static cudaGraph_t build(float* data, const float* from, float* to, int* n, floa
   memset_params.height = 1;
   cudaGraphNode_t clear, dependencies[] = {copy_out, host};
   CALL(cudaGraphAddMemsetNode(&clear, graph, dependencies, 2, &memset_params));
-  CALL(cudaGraphDestroy(child));  // it was copied
+  CALL(cudaGraphDestroy(child));  // the graph has a copy
   return graph;
 }
 

@@ -1,5 +1,5 @@
-// Breadth-first search over a random graph by levels, until a flag that the host reads says that nothing
-// changed; and a sparse matrix times a vector, a warp per row.
+// Breadth-first search over a random graph, level by level, until the host reads a flag that nothing changed;
+// and a sparse matrix times a vector, one warp per row.
 #include "check.h"
 
 #include <deque>

@@ -1,5 +1,5 @@
-// Grids and blocks of three dimensions, and many small blocks: every thread once, with its own numbers. And
-// launches by cudaLaunchKernel and cudaLaunchKernelEx.
+// Three-dimensional grids and blocks, and many small blocks: every thread runs once, with its own indices.
+// Also launches by cudaLaunchKernel and cudaLaunchKernelEx.
 #include "check.h"
 
 __global__ void count(int* visits, unsigned* sums) {

@@ -1,5 +1,5 @@
-// f16: conversions of every kind, arithmetic alone and by pairs, against round-to-nearest-even of exact
-// results.
+// f16: every conversion, arithmetic on single and packed values, compared with exact results rounded to
+// nearest even.
 #include "check.h"
 
 #include <cuda_fp16.h>
@@ -37,7 +37,7 @@ int main() {
     expected[i] = rounded(x + y);
     expected[n + i] = rounded(x - y);
     expected[2 * n + i] = rounded(x * y);
-    expected[3 * n + i] = rounded(x * y + z);  // exact in double: 22 + 11 bits within 53
+    expected[3 * n + i] = rounded(x * y + z);  // exact in double: 22 + 11 bits fit into 53
     expected[4 * n + i] = __float2half_rz(float(x) * 1.001f);
     expected[5 * n + i] = rounded(-std::fabs(x));
     expected[6 * n + i] = x < y ? a[i] : c[i];

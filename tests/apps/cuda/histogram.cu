@@ -21,7 +21,7 @@ __global__ void shared_histogram(const uint32_t* values, int n, unsigned* bins) 
 int main() {
   const int n = 20000;
   std::vector<uint32_t> values = Random(8).integers(n, 1u << 30);
-  for (int i = 0; i < n / 4; i++) values[i] = 5;  // much contention on one bin
+  for (int i = 0; i < n / 4; i++) values[i] = 5;  // high contention on one bin
   std::vector<unsigned> expected(kBins);
   for (uint32_t value : values) expected[value % kBins]++;
   Buffer<uint32_t> dv(values);

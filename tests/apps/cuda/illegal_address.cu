@@ -1,6 +1,5 @@
-// Accesses that no device allows, each in a child: beyond an allocation by one element, before it, null, host
-// memory, freed memory, misaligned, shared memory out of bounds, a write to constant memory's copy of the
-// host.
+// Illegal accesses, each in a child: one element beyond an allocation, before it, null, host memory, freed
+// memory, misaligned, shared memory out of bounds, a write to constant memory.
 #include "child.h"
 
 #include <functional>

@@ -1,5 +1,5 @@
-// One launch for a whole sum: the block that ends last, found by a counter behind a fence, adds the others'
-// parts; and a block that waits for words from another (release and acquire by libcu++).
+// A sum in a single launch: the last block to finish, found by a counter behind a fence, adds the partial
+// sums. Also a block that waits for words from another one (libcu++ release and acquire).
 #include <cuda/atomic>
 
 #include "check.h"
@@ -27,7 +27,7 @@ __global__ void sum(const int* in, int n, volatile int* parts, int* result) {
   }
 }
 
-__global__ void pass_on(int* data, int* flags, int rounds) {  // two blocks hand a number to each other
+__global__ void pass_on(int* data, int* flags, int rounds) {  // two blocks pass a number back and forth
   cuda::atomic_ref<int, cuda::thread_scope_device> mine(flags[blockIdx.x]), other(flags[1 - blockIdx.x]);
   for (int r = 0; r < rounds; r++) {
     if (blockIdx.x == 1 || r > 0)

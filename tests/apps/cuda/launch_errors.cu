@@ -1,5 +1,5 @@
-// Errors of calls: launches that no device takes, arguments, handles; they are returned once and break
-// nothing.
+// Errors of calls: impossible launches, bad arguments, bad handles. Each error is returned once and has no
+// lasting effect.
 // run: also=shared
 #include "check.h"
 
@@ -23,7 +23,7 @@ int main() {
   launch_fails(dim3(1, 65536), 1, 0, cudaErrorInvalidConfiguration, __LINE__);
   launch_fails(1, 1, 1 << 20, cudaErrorInvalidValue, __LINE__);
   bounded<<<1, 65>>>(memory);
-  EXPECT(cudaGetLastError() != cudaSuccess);  // too many resources, or an invalid value
+  EXPECT(cudaGetLastError() != cudaSuccess);  // out of resources, or invalid value
   void* pointer = nullptr;
   FAILS(cudaMalloc(&pointer, size_t{1} << 60), cudaErrorMemoryAllocation);
   FAILS(cudaGetLastError(), cudaErrorMemoryAllocation);
@@ -45,7 +45,7 @@ int main() {
   EXPECT(std::strcmp(cudaGetErrorString(cudaErrorIllegalAddress),
                      "an illegal memory access was encountered") == 0);
   EXPECT(std::strcmp(cudaGetErrorString(cudaSuccess), "no error") == 0);
-  set<<<1, 1>>>(memory, 42);  // nothing is broken
+  set<<<1, 1>>>(memory, 42);  // the device still works
   LAUNCHED();
   expect_same(memory.host(), std::vector<int>{42, 0, 0, 0});
   return finish();

@@ -1,7 +1,7 @@
 // nvcc: -rdc=true -lcudadevrt -arch=sm_75
 // run: ways=static
-// A program with a kernel that launches kernels. A device that cannot do that says so when it is asked for;
-// what else there is works.
+// A program with a kernel that launches kernels. A device without that feature refuses this kernel; the rest
+// of the program works.
 #include "check.h"
 
 __global__ void child(int* to) { atomicAdd(to, 1); }

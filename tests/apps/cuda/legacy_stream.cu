@@ -1,5 +1,5 @@
-// What the default stream waits for: with the legacy one every blocking stream before and after it; with one
-// per thread, nothing. A host function that is held shows which.
+// What the default stream waits for: the legacy one waits for every blocking stream before and after it, the
+// per-thread one for none. A blocked host function shows which.
 // run: also=per-thread
 #include "check.h"
 
@@ -25,15 +25,15 @@ int main() {
   set<<<1, 1>>>(values + 1, 6);  // the default stream
   set<<<1, 1, 0, other>>>(values + 2, 7);
   LAUNCHED();
-  CALL(cudaStreamSynchronize(other));  // never waits for the others
+  CALL(cudaStreamSynchronize(other));  // waits for no other stream
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-  CALL(cudaStreamSynchronize(cudaStreamPerThread));   // would hang if it waited for the stream that is held
-  set<<<1, 1, 0, cudaStreamLegacy>>>(values + 1, 6);  // but this one does wait
+  CALL(cudaStreamSynchronize(cudaStreamPerThread));   // would hang if it waited for the blocked stream
+  set<<<1, 1, 0, cudaStreamLegacy>>>(values + 1, 6);  // this one does wait
   FAILS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
 #else
   FAILS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
 #endif
-  copy<<<1, 1, 0, blocking>>>(values + 1, values);  // after the legacy stream's
+  copy<<<1, 1, 0, blocking>>>(values + 1, values);  // runs after the legacy stream's kernel
   LAUNCHED();
   released = true;
   CALL(cudaDeviceSynchronize());

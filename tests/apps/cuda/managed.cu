@@ -1,5 +1,5 @@
-// Managed memory at one address for both sides: the host writes, kernels read and write, the host reads;
-// prefetch and advice; a linked list whose pointers both follow.
+// Managed memory at one address for host and device: the host writes, kernels read and write, the host reads;
+// prefetches and advice; a linked list whose pointers both sides follow.
 // run: also=shared,per-thread
 #include "check.h"
 

@@ -1,4 +1,4 @@
-// __managed__ variables: read and written by name on both sides, with initial values.
+// __managed__ variables with initial values: host and device read and write them by name.
 // run: also=shared
 #include "check.h"
 

@@ -1,5 +1,5 @@
-// The Mandelbrot set in integers of fixed point: exact, and as divergent as can be; a switch over many cases
-// for colours.
+// The Mandelbrot set in fixed-point integers: exact results, highly divergent; a switch with many cases
+// chooses the colours.
 #include "check.h"
 
 __device__ __host__ int escape(int column, int row) {

@@ -1,4 +1,4 @@
-// The double precision functions of CUDA's library against the host's long double ones, within documented
+// CUDA's double precision functions compared with the host's long double functions, within the documented
 // ulps.
 #include "check.h"
 

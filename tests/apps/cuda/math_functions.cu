@@ -1,5 +1,5 @@
-// The single precision functions of CUDA's library within the ulps that its manual documents, and the
-// intrinsics within looser bounds, against the host's in double precision.
+// CUDA's single precision functions, within the ulps documented in its manual, and the intrinsics, within
+// wider bounds; compared with the host in double precision.
 #include "check.h"
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Matrix product by tiles in shared memory; sizes that no tile divides.
+// Matrix product by tiles in shared memory; no size is a multiple of the tile.
 #include "check.h"
 
 constexpr int kTile = 16;

@@ -1,5 +1,5 @@
-// Stream-ordered allocation: from the default pool and one of our own, freed in order, reused, trimmed,
-// counted.
+// Stream-ordered allocation from the default pool and from the program's own: freed in order, reused,
+// trimmed, counted.
 // run: also=shared,per-thread
 #include "check.h"
 

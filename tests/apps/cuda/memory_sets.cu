@@ -1,5 +1,5 @@
-// Sets and copies of one dimension: bytes, offsets, overlap of directions, the default kind, to itself on the
-// device, synchronous and not, between allocations of all kinds.
+// One-dimensional memset and memcpy: bytes, offsets, all directions and the default kind, within the device,
+// synchronous and asynchronous, between all kinds of allocations.
 #include "check.h"
 
 int main() {

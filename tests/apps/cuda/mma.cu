@@ -1,6 +1,6 @@
 // nvcc: -arch=sm_80
-// mma.sync by inline assembly, f16 into f32 (m16n8k16), with the fragments' layout of the PTX manual and
-// ldmatrix to load them.
+// mma.sync by inline assembly, f16 into f32 (m16n8k16), with the fragment layout of the PTX manual, and
+// ldmatrix to load the fragments.
 #include "check.h"
 
 #include <cuda_fp16.h>

@@ -25,8 +25,8 @@ int main() {
     EXPECT(current == d);
     CALL(cudaMemcpyToSymbol(offset, &mine, sizeof mine));  // each device has its own
     CALL(cudaMalloc(&memory[d], n * sizeof(int)));
-    CALL(cudaDeviceSynchronize());  // the stream below does not wait for the copy where default streams are
-                                    // per thread
+    CALL(cudaDeviceSynchronize());  // with per-thread default streams, the stream below does not wait for the
+                                    // copy
     CALL(cudaStreamCreate(&streams[d]));
     CALL(cudaEventCreateWithFlags(&events[d], cudaEventDisableTiming));
   }
@@ -38,7 +38,7 @@ int main() {
     for (int i = 0; i < n; i++) expected[d * n + i] = d * n + i + 100 * d;
   }
   LAUNCHED();
-  work<<<1, 1, 0, streams[0]>>>(memory[0], n, 0);  // a stream of another device than the current one
+  work<<<1, 1, 0, streams[0]>>>(memory[0], n, 0);  // a stream of a device that is not current
   FAILS(cudaGetLastError(), cudaErrorInvalidResourceHandle);
   for (int d = 0; d < count; d++) {
     CALL(cudaSetDevice(d));

@@ -33,7 +33,7 @@ int main() {
     CALL(cudaMalloc(&ranks[d].out, kDevices * kCount * sizeof(float)));
     CALL(cudaStreamCreate(&ranks[d].stream));
   }
-  // Runs one collective: fills, calls it for every rank in a group, fetches.
+  // Runs one collective: fills buffers, calls it for every rank in a group, reads the results.
   auto run = [&](auto call, auto expected, const char* what) {
     for (int d = 0; d < kDevices; d++) {
       std::vector<float> values(kDevices * kCount);
@@ -78,7 +78,7 @@ int main() {
          ncclComm_t c) { NCCL(ncclReduceScatter(r.in, r.out, kCount, ncclFloat, ncclSum, c, r.stream)); },
       [&](int d, size_t i) { return i < kCount ? all(d * kCount + i) : 0; }, "reducescatter");
   run(
-      [](int d, Rank& r, ncclComm_t c) {  // every rank to every other: alltoall
+      [](int d, Rank& r, ncclComm_t c) {  // alltoall: every rank sends to every other
         for (int p = 0; p < kDevices; p++) {
           NCCL(ncclSend(r.in + p * kCount, kCount, ncclFloat, p, c, r.stream));
           NCCL(ncclRecv(r.out + p * kCount, kCount, ncclFloat, p, c, r.stream));

@@ -1,7 +1,7 @@
 // nvcc: -lnccl
 // run: ways=static devices=2
-// One process with a rank on each of two devices: what does not block, splits, operations of the user's,
-// small types, the collectives that nccl_all leaves out, errors, and how to go on after them.
+// One process with a rank on each of two devices: nonblocking communicators, splits, user-defined operations,
+// small types, the collectives that nccl_all omits, errors and how to continue after them.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -23,7 +23,7 @@ void expect(ncclResult_t result, ncclResult_t expected, const char* what, int li
 #define NCCL(what) expect((what), ncclSuccess, #what, __LINE__)
 #define ANSWERS(what, expected) expect((what), (expected), #what, __LINE__)
 
-struct Pair {  // both ranks of a communicator
+struct Pair {  // the two ranks of a communicator
   ncclComm_t of[kRanks] = {};
 };
 
@@ -44,7 +44,7 @@ ncclConfig_t not_blocking() {
   return config;
 }
 
-// As in NCCL's documentation: one thread, a group, the current device decides.
+// As in NCCL's documentation: one thread, a group, and the current device decides the rank's device.
 Pair made(ncclConfig_t* config = nullptr) {
   ncclUniqueId id;
   Pair pair;
@@ -74,7 +74,7 @@ void destroy(const Pair& pair) {
 
 cudaStream_t streams[kRanks];
 
-// Gives each rank the values that fill(rank, i) says, calls call(rank, in, out) in a group, and compares.
+// Fills each rank's input with fill(rank, i), calls call(rank, in, out) in a group, and compares the results.
 template <class T, class Fill, class Call, class Expected>
 void run(size_t in_count, size_t out_count, Fill fill, Call call, Expected expected, const char* what) {
   T *in[kRanks], *out[kRanks];
@@ -130,7 +130,7 @@ void does_not_block() {
   NCCL(ncclGetUniqueId(&id));
   ncclComm_t comm[kRanks];
   CALL(cudaSetDevice(0));
-  // Nothing can end before the other rank comes.
+  // Cannot complete before the other rank calls.
   ANSWERS(ncclCommInitRankConfig(&comm[0], kRanks, id, 0, &config), ncclInProgress);
   EXPECT(comm[0] && state(comm[0]) == ncclInProgress);
   ANSWERS(ncclAllReduce(nullptr, nullptr, 0, ncclFloat, ncclSum, comm[0], streams[0]), ncclInvalidArgument);
@@ -152,7 +152,7 @@ void does_not_block() {
   EXPECT(count == 1);
   NCCL(ncclCommDestroy(alone));
 
-  // Several in one group; the ranks of the first in the other order.
+  // Several communicators in one group; the first one has the ranks in reverse order.
   Pair turned;
   ncclComm_t own[kRanks];
   NCCL(ncclGroupStart());
@@ -175,14 +175,15 @@ void does_not_block() {
     NCCL(ncclCommDestroy(comm[rank]));
   }
 
-  // The ranks that one waits for never come.
+  // The ranks that this one waits for never come.
   NCCL(ncclGetUniqueId(&id));
   ANSWERS(ncclCommInitRankConfig(&comm[0], kRanks, id, 0, &config), ncclInProgress);
   NCCL(ncclCommAbort(comm[0]));
   destroy(made(&config));
 }
 
-// Both ranks' thread goes on while one of them is being finalized, which waits for the other's collective.
+// The thread of both ranks continues while one rank is being finalized, which waits for the other's
+// collective.
 void finalizes_without_blocking() {
   ncclConfig_t config = not_blocking();
   Pair pair = made(&config);
@@ -201,7 +202,8 @@ void finalizes_without_blocking() {
   destroy(pair);
 }
 
-// Registrations are kept and given back; there is no symmetric memory. Several ids of one communicator.
+// Buffers are registered and deregistered; symmetric memory is not available. One communicator from several
+// ids.
 void registrations(const Pair& pair) {
   CALL(cudaSetDevice(0));
   Buffer<float> data(10);
@@ -224,7 +226,8 @@ void registrations(const Pair& pair) {
   ANSWERS(ncclCommInitRankScalable(&alone, 1, 0, 0, ids, nullptr), ncclInvalidArgument);
 }
 
-// Each rank multiplies what it gives with its own scalar: one's lies in the host's, one's in device memory.
+// Each rank multiplies its contribution by its own scalar: one scalar is in host memory, one in device
+// memory.
 void operations(const Pair& pair) {
   ncclRedOp_t scaled[kRanks], unused;
   float one = 1, *three;
@@ -235,7 +238,7 @@ void operations(const Pair& pair) {
   NCCL(ncclRedOpCreatePreMulSum(&scaled[1], three, ncclFloat, ncclScalarDevice, pair.of[1]));
   float value = 3;
   CALL(cudaMemcpy(three, &value, sizeof value, cudaMemcpyHostToDevice));
-  one = 100;  // has been read
+  one = 100;  // the scalar was read already
   run<float>(
       64, 64, [](int rank, size_t i) { return float(10 * rank + i); },
       [&](int rank, float* in, float* out) {
@@ -291,7 +294,7 @@ void streams_of_a_group(const Pair& pair) {
                              half ? streams[rank] : more[rank]));
       },
       [](int, size_t i) { return float(2 * i + 1); }, "two streams in a group");
-  // Another device's stream: refused, and nothing is begun that the other rank would have to take part in.
+  // A stream of another device: refused, without starting anything that would need the other rank.
   CALL(cudaSetDevice(1));
   Buffer<float> data(10);
   ANSWERS(ncclAllReduce(data, data, 10, ncclFloat, ncclSum, pair.of[1], more[0]), ncclUnhandledCudaError);
@@ -299,7 +302,7 @@ void streams_of_a_group(const Pair& pair) {
   for (cudaStream_t stream : more) CALL(cudaStreamDestroy(stream));
 }
 
-// One rank has two collectives in its stream that the other never calls.
+// One rank has two collectives in its stream that the other rank never calls.
 void aborts() {
   Pair pair = made();
   CALL(cudaSetDevice(0));
@@ -359,12 +362,12 @@ void create_streams() {
   }
 }
 
-// Ranks that call different collectives find out; the context is of no use any more.
+// Ranks that call different collectives get an error; the context is unusable afterwards.
 void mismatched() {
   create_streams();
   Pair pair = made();
   float* data[kRanks];
-  static std::atomic<bool> called{false};  // nothing breaks during the calls
+  static std::atomic<bool> called{false};  // the calls themselves succeed
   NCCL(ncclGroupStart());
   for (int rank = 0; rank < kRanks; rank++) {
     CALL(cudaSetDevice(rank));

@@ -1,8 +1,8 @@
 // nvcc: -lnccl -std=c++20 -Xcompiler -pthread
 // run: ways=per-thread devices=2
-// Collectives of one communicator run in the order in which they were called, on whatever streams, in
-// captures, in graphs beside each other and beside eager ones: on one rank the first one is held back, on the
-// other the second, so that without that order the ranks would take one for the other.
+// Collectives of one communicator run in the order of the calls, on any streams, in captures, in graphs next
+// to each other and next to eager ones. One rank delays the first collective, the other the second, so that
+// without this order the ranks would mix them up.
 #include <nccl.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ __global__ void set(float* data, int n, float value) {
   if (i < n) data[i] = value + i;
 }
 
-struct Gate {  // a host function waits behind it
+struct Gate {  // a host function waits until it is opened
   std::atomic<bool> open{false};
 };
 void hold(cudaStream_t stream, Gate* gate) {
@@ -38,7 +38,7 @@ void hold(cudaStream_t stream, Gate* gate) {
       },
       gate));
 }
-// What could overtake has had the time to.
+// Sleeps first, so that a wrong overtaking could happen.
 void release(Gate* gate) {
   usleep(30000);
   gate->open = true;
@@ -62,7 +62,7 @@ struct Rank {
   void sum(float* data, cudaStream_t stream) {
     NCCL(ncclAllReduce(data, data, kCount, ncclFloat, ncclSum, comm, stream));
   }
-  // Of (1 + i) and (2 + i), of (10 + i) and (20 + i).
+  // The sums of (1 + i) and (2 + i), and of (10 + i) and (20 + i).
   void check(const char* what) {
     CALL(cudaDeviceSynchronize());
     std::vector<float> expected(kCount), more(kCount);
@@ -77,7 +77,7 @@ struct Rank {
   Buffer<float> first, second;
 };
 
-// The first collective on one forked stream, the second on the other; a gate before one of them.
+// The first collective is on one forked stream, the second on the other; a gate delays one of them.
 cudaGraphExec_t captured(Rank& r, Gate* gate) {
   cudaEvent_t forked, joined;
   CALL(cudaEventCreate(&forked));
@@ -129,7 +129,7 @@ void work(int rank, const ncclUniqueId& id) {
     release(&gates[0]);
     r.check("in one capture");
 
-    // A graph, and an eager one behind it on another stream.
+    // A graph, then an eager collective on another stream.
     cudaGraphExec_t first = simple(r, r.first, 1, rank == 0 ? &gates[1] : nullptr);
     CALL(cudaGraphLaunch(first, r.a));
     r.fill(r.second, ten, r.b);
@@ -138,7 +138,7 @@ void work(int rank, const ncclUniqueId& id) {
     release(&gates[1]);
     r.check("a graph, then eager");
 
-    // The other way round; the gate of the graph is open now.
+    // The reverse order; the graph's gate is open now.
     cudaGraphExec_t second = simple(r, r.second, 10, nullptr);
     r.fill(r.first, one, r.b);
     if (rank == 0) hold(r.b, &gates[2]);
@@ -155,7 +155,7 @@ void work(int rank, const ncclUniqueId& id) {
     release(&gates[3]);
     r.check("two graphs");
 
-    // Two threads' own streams have the same handle.
+    // The per-thread default streams of two threads have the same handle.
     std::thread([&] {
       CALL(cudaSetDevice(rank));
       r.fill(r.first, one, cudaStreamPerThread);
@@ -188,7 +188,7 @@ ncclResult_t state(ncclComm_t comm) {
   return said;
 }
 
-// Whoever ends a communicator, in whatever way, waits for the graphs that captured work of it, and says so.
+// Every way of ending a communicator waits for graphs that contain its work, and prints that.
 void ends_wait_for_graphs() {
   ncclComm_t destroyed, aborted, finalized;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

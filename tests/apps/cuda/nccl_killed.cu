@@ -1,7 +1,7 @@
 // nvcc: -lnccl
 // run: ways=static
-// Two processes; one is killed while the other waits for it. The survivor is told, ends the communicator, and
-// goes on alone.
+// Two processes; one is killed while the other waits for it. The survivor gets an error, ends the
+// communicator, and continues alone.
 #include <nccl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ std::vector<float> sum(ncclComm_t comm, float value) {
 int main() {
   int ids[2];
   EXPECT(pipe(ids) == 0);
-  pid_t child = fork();  // before either uses the device
+  pid_t child = fork();  // before either process uses the device
   ncclUniqueId id;
   if (child == 0) {
     EXPECT(read(ids[0], &id, sizeof id) == sizeof id);

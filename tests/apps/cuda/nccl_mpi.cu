@@ -1,7 +1,7 @@
 // nvcc: -lnccl
 // run: ranks=1,2,4
-// A process per rank, started by MPI, which also carries the id: collectives of several types and sizes on
-// streams, in place, interleaved with kernels and with MPI, a ring of sends, two communicators.
+// One process per rank, started by MPI, which also distributes the id: collectives of several types and sizes
+// on streams, in place, interleaved with kernels and with MPI, a ring of sends, two communicators.
 #include <mpi.h>
 #include <nccl.h>
 
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   MPI_Bcast(ids, sizeof ids, MPI_BYTE, 0, MPI_COMM_WORLD);
   ncclComm_t comm, other;
   NCCL(ncclCommInitRank(&comm, ranks, ids[0], rank));
-  NCCL(ncclCommInitRank(&other, ranks, ids[1], ranks - 1 - rank));  // the ranks in the other order
+  NCCL(ncclCommInitRank(&other, ranks, ids[1], ranks - 1 - rank));  // the ranks in reverse order
   cudaStream_t stream;
   CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   reduce<float>(ncclFloat32, 1, rank, ranks, comm, stream);

@@ -1,6 +1,6 @@
 // nvcc: -lnccl -Xcompiler -pthread
 // run: devices=2
-// A thread per rank: ncclCommInitRank with an id that one made, a reduction in a loop beside kernels, a
+// One thread per rank: ncclCommInitRank with an id from one of them, a reduction in a loop next to kernels, a
 // split.
 #include <nccl.h>
 
@@ -39,7 +39,7 @@ int main() {
     }
     LAUNCHED();
     NCCL(ncclCommSplit(comm, rank, 0, &alone, nullptr));
-    NCCL(ncclAllReduce(data, data, n, ncclFloat, ncclSum, alone, stream));  // with itself: nothing changes
+    NCCL(ncclAllReduce(data, data, n, ncclFloat, ncclSum, alone, stream));  // one rank: data stay the same
     CALL(cudaStreamSynchronize(stream));
     ncclResult_t state;
     NCCL(ncclCommGetAsyncError(comm, &state));

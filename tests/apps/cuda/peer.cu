@@ -1,5 +1,5 @@
 // run: devices=2
-// Two devices: copies between them, access to the other's memory only once it is enabled.
+// Two devices: copies between them; access to the other's memory only after it was enabled.
 #include "child.h"
 
 __global__ void sum(const int* a, const int* b, int* out, int n) {
@@ -16,7 +16,7 @@ static int* numbers(int device, int factor) {
   CALL(cudaSetDevice(device));
   CALL(cudaMalloc(&memory, n * sizeof(int)));
   CALL(cudaMemcpy(memory, values.data(), n * sizeof(int), cudaMemcpyHostToDevice));
-  CALL(cudaDeviceSynchronize());  // the other device's stream does not wait for this one's copy
+  CALL(cudaDeviceSynchronize());  // streams of the other device do not wait for this copy
   return memory;
 }
 
@@ -50,7 +50,7 @@ int main() {
   CALL(cudaSetDevice(0));
   CALL(cudaDeviceDisablePeerAccess(1));
   FAILS(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
-  CALL(cudaMemcpy(a, b, n * sizeof(int), cudaMemcpyDefault));  // copies need no access
+  CALL(cudaMemcpy(a, b, n * sizeof(int), cudaMemcpyDefault));  // copies work without peer access
   CALL(cudaMemcpy(got.data(), a, n * sizeof(int), cudaMemcpyDeviceToHost));
   expect_same(got, expected);
   cudaPointerAttributes attributes;

@@ -1,5 +1,5 @@
-// A pipeline over pinned memory: pieces copied in, worked on and copied out by three streams; registered host
-// memory; kernels that read and write host memory.
+// A pipeline over pinned memory: three streams copy pieces in, process them and copy them out; registered
+// host memory; kernels that access host memory.
 #include "check.h"
 
 __global__ void work(float* data, int n) {
@@ -36,7 +36,7 @@ int main() {
     CALL(cudaStreamDestroy(streams[s]));
     CALL(cudaFree(memory[s]));
   }
-  work<<<2, 64>>>(host, size);  // pinned memory at its own address
+  work<<<2, 64>>>(host, size);  // pinned memory, at its host address
   CALL(cudaDeviceSynchronize());
   for (int i = 0; i < size; i++) EXPECT(host[i] == std::fma(2.0f, expected[i], 1.0f));
 

@@ -1,5 +1,5 @@
-// printf from kernels: every conversion, strings, many threads, in a child whose output is read; the calls'
-// texts stay whole, and one thread's stay in order.
+// printf from kernels: every conversion, strings, many threads. Runs in a child whose output is read; the
+// text of each call stays in one piece, and one thread's texts stay in order.
 #include "child.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ __global__ void print_many(int count) {
   for (int i = 0; i < count; i++) printf("text %d of many\n", i);
 }
 
-// More than the buffer holds: the oldest texts are lost, each whole.
+// More than the buffer holds: the oldest texts are dropped, in whole.
 void overflow() {
   constexpr int kCount = 20000;
   Ended ended = in_child([] {

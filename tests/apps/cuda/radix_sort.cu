@@ -1,5 +1,5 @@
-// Least significant digit radix sort by hand, stable, 4 bits a pass: count per block, scan, scatter by
-// ballots.
+// A hand-written stable radix sort, least significant digit first, 4 bits per pass: count per block, scan,
+// scatter by ballots.
 #include "check.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ __global__ void count(const uint32_t* keys, int n, int shift, int* counts) {
   if (threadIdx.x < 16) counts[threadIdx.x * gridDim.x + blockIdx.x] = digits[threadIdx.x];
 }
 
-__global__ void scan(int* counts, int n) {  // one thread is enough for so few
+__global__ void scan(int* counts, int n) {  // few numbers: one thread is enough
   int sum = 0;
   for (int i = 0; i < n; i++) {
     int kept = counts[i];
@@ -49,7 +49,7 @@ int main() {
   std::vector<uint32_t> keys = Random(10).integers(n, 1u << 16), values(n);
   std::vector<std::pair<uint32_t, uint32_t>> expected;
   for (int i = 0; i < n; i++) {
-    keys[i] %= 5000;  // equal keys: stability is seen in the values
+    keys[i] %= 5000;  // many equal keys, so that the values show whether the sort is stable
     values[i] = i;
     expected.push_back({keys[i], i});
   }

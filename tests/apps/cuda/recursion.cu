@@ -1,5 +1,5 @@
-// Recursion on the device: Ackermann, quick sort of local arrays, two functions that call each other, depth
-// by the limit of the stack.
+// Recursion on the device: Ackermann, quick sort of local arrays, mutual recursion, depth up to the stack
+// limit.
 #include "check.h"
 
 __device__ __noinline__ int ackermann(int m, int n) {

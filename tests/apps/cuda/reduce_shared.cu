@@ -1,4 +1,4 @@
-// The classic tree in shared memory, then a second launch over the blocks' sums.
+// The classic reduction tree in shared memory, then a second launch over the blocks' sums.
 #include "check.h"
 
 template <class T>

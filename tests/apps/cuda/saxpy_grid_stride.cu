@@ -1,4 +1,4 @@
-// y = a x + y by a grid that is smaller than the vectors; the fused multiply-add is exact.
+// y = a x + y by a grid smaller than the vectors; the fused multiply-add is exact.
 #include "check.h"
 
 __global__ void saxpy(size_t n, float a, const float* __restrict__ x, float* __restrict__ y) {

@@ -1,5 +1,5 @@
-// Exclusive scan of a long vector: Blelloch's up and down sweep per block, the blocks' sums scanned, then
-// added.
+// Exclusive scan of a long vector: Blelloch's up and down sweeps per block, a scan of the blocks' sums, then
+// their addition.
 #include "check.h"
 
 constexpr int kBlock = 256;

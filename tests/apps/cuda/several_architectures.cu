@@ -1,6 +1,6 @@
 // nvcc: -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=compute_80
 // nvcc: -gencode arch=compute_90,code=compute_90
-// Code for several architectures: the best that the device can run is taken; a kernel knows which.
+// Code for several architectures: the best one for the device is chosen; the kernel reports which.
 #include "check.h"
 
 __global__ void which(int* out) {

@@ -1,9 +1,9 @@
-// Softmax of rows, one warp per row: a maximum, a sum, both by shuffles.
+// Row-wise softmax, one warp per row: maximum and sum by shuffles.
 #include "check.h"
 
 __global__ void softmax(const float* in, float* out, int rows, int columns) {
   int row = blockIdx.x * blockDim.y + threadIdx.y, lane = threadIdx.x;
-  if (row >= rows) return;  // a whole warp
+  if (row >= rows) return;  // true for the whole warp or none of it
   float top = -INFINITY, sum = 0;
   for (int c = lane; c < columns; c += 32) top = fmaxf(top, in[row * columns + c]);
   for (int mask = 16; mask; mask >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, mask));

@@ -1,4 +1,4 @@
-// Spin locks: one that all threads of all blocks take, lanes of a warp included; a ticket lock; fine locks
+// Spin locks: one that all threads of all blocks take (including lanes of one warp), a ticket lock, one lock
 // per bucket.
 #include "check.h"
 

@@ -1,4 +1,4 @@
-// Heat on a plate: a five-point stencil, two buffers that change places, double precision.
+// Heat on a plate: a five-point stencil with two alternating buffers, in double precision.
 #include "check.h"
 
 __global__ void step(const double* in, double* out, int side) {

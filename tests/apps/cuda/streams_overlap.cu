@@ -1,5 +1,5 @@
-// Two streams whose kernels need each other to end (they overlap), events between streams, queries that do
-// not wait.
+// Two streams whose kernels wait for each other (so they must overlap), events between streams, queries that
+// return at once.
 // run: also=per-thread
 #include "check.h"
 
@@ -32,7 +32,8 @@ int main() {
   CALL(cudaStreamSynchronize(a));
   CALL(cudaStreamSynchronize(b));
 
-  // A launch returns before it runs: this kernel waits for what the host writes after the launch.
+  // A launch returns before the kernel runs: the kernel waits for a value that the host writes after the
+  // launch.
   int *flag, *flag_on_device;
   CALL(cudaHostAlloc(&flag, sizeof(int), cudaHostAllocMapped));
   *flag = 0;

@@ -1,6 +1,7 @@
 // nvcc: -Xcompiler -pthread
-// Default streams of two threads: with one per thread they run beside each other (each kernel waits for the
-// other's word), with the legacy one they would hang; there the threads take cudaStreamPerThread themselves.
+// Default streams of two threads. With one per thread, their kernels run concurrently (each waits for the
+// other's word). The legacy default stream would make them hang, so in that build the threads use
+// cudaStreamPerThread.
 // run: also=per-thread
 #include <thread>
 

@@ -1,6 +1,6 @@
 // nvcc: -Xcompiler -pthread
-// Host threads that allocate, launch, record and wait at the same time, each in its own stream; a current
-// device is a thread's own.
+// Host threads that allocate, launch, record and wait concurrently, each in its own stream. Each thread has
+// its own current device.
 // run: also=per-thread
 #include <atomic>
 #include <thread>
@@ -35,7 +35,7 @@ int main() {
         CALL(cudaFree(data));
         results[t] = got;
         for (int value : got) EXPECT(value == 3 * (t + r) + 3);
-        FAILS(cudaSetDevice(77), cudaErrorInvalidDevice);  // the error is this thread's
+        FAILS(cudaSetDevice(77), cudaErrorInvalidDevice);  // the error belongs to this thread
         FAILS(cudaGetLastError(), cudaErrorInvalidDevice);
         CALL(cudaGetLastError());
       }

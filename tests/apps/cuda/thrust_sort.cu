@@ -1,6 +1,6 @@
 // nvcc: -std=c++17
 // run: build=long
-// Thrust: sort of keys with values, stable, and a transform before it.
+// Thrust: stable sort of keys with values, after a transform.
 #include <thrust/device_vector.h>
 #include <thrust/sort.h>
 

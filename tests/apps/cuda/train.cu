@@ -1,18 +1,18 @@
 // nvcc: -arch=sm_80 -std=c++17 -lnccl -lz -Xcompiler -Wno-cast-function-type
 // run: ranks=2 ways=static,shared
-// Data-parallel training of a two-layer perceptron on Fashion-MNIST in CUDA, NCCL and MPI: the same data,
-// initial weights, order of samples, options and log as ../train.cpp, one device per rank. For a fixed number
-// of ranks its final weights are the same in every run, bit for bit: every sum has one order.
+// Data-parallel training of a two-layer perceptron on Fashion-MNIST in CUDA, NCCL and MPI, one device per
+// rank. Data, initial weights, order of samples, options and log are those of ../train.cpp. With a fixed
+// number of ranks, every run ends with the same weights, bit for bit, since every sum has a fixed order.
 //
-//   mpirun -n 2 train [--epochs N] [--hidden N] [--batch N] [--seed N] [--log FILE] [--data DIR] [--memory
-//   managed]
+//   mpirun -n 2 train [--epochs N] [--hidden N] [--batch N] [--seed N] [--log FILE] [--data DIR]
+//                  [--memory managed]
 //
 // Rank 0 keeps FILE open and writes to it (times are seconds since 1970):
 //   nonce HEX                  exclusive or of a random number per rank, drawn once at the start
 //   step K TIME                after each step, counted from 1
 //   epoch E loss L accuracy A
-//   final hash=HEX accuracy=A nonce=HEX    nonce: collected once more, from the devices' memory
-// The nonce has no influence on the weights.
+//   final hash=HEX accuracy=A nonce=HEX    nonce: read back from the devices' memory
+// The nonce does not influence the weights.
 
 #include <cuda_runtime.h>
 #include <mpi.h>
@@ -55,7 +55,7 @@ struct Options {
   uint64_t seed = 1;
   std::string log;
   std::string data = "/usr/share/datasets/fashion-mnist";
-  bool managed = false;  // what is trained lies in managed memory
+  bool managed = false;  // the weights are in managed memory
 };
 
 Options parse(int argc, char** argv) {
@@ -131,13 +131,13 @@ Dataset load(const std::string& directory, const std::string& part) {
   return {labels.size(), on_device(images), on_device(labels)};
 }
 
-// Both products are made of tiles of kRows x kColumns sums, 4 x 4 of them per thread, in registers.
+// Both matrix products use tiles of kRows x kColumns sums; each thread keeps 4 x 4 of them in registers.
 constexpr int kColumns = 32;
 
 __device__ float scaled(uint8_t pixel) { return static_cast<float>(pixel) * (1.0f / 255.0f); }
 
-// activation[b][j] = ReLU(bias[j] + sum over k of x[b][k] * weights[k][j]), k in order. A block: 64 samples,
-// 32 columns, 128 threads. Sample b is images[order[b * stride]].
+// activation[b][j] = ReLU(bias[j] + sum over k of x[b][k] * weights[k][j]), k in order. One block: 64
+// samples, 32 columns, 128 threads. Sample b is images[order[b * stride]].
 constexpr int kSamples = 64, kDepth = 28;
 __global__ void __launch_bounds__(128)
     first_layer(const uint8_t* images, const uint32_t* order, int stride, int samples, const float* weights,
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(128)
         activation[(first_sample + row + i) * hidden + first_column + column + j] = fmaxf(sum[i][j], 0.0f);
 }
 
-// A thread per sample: the classes' probabilities.
+// One thread per sample: the probabilities of its classes.
 __device__ void probabilities(const float* h, const float* w2, int hidden, float* p) {
   for (int c = 0; c < kClasses; c++) p[c] = w2[hidden * kClasses + c];
   for (int j = 0; j < hidden; j++)
@@ -194,7 +194,7 @@ __device__ void probabilities(const float* h, const float* w2, int hidden, float
   for (int c = 0; c < kClasses; c++) p[c] /= sum;
 }
 
-// error[b][c] = probability - 1 at the label; the sample's loss.
+// error[b][c] = probability - (1 for the label's class); also the sample's loss.
 __global__ void second_layer(const float* activation, const float* w2, int hidden, const uint8_t* labels,
                              const uint32_t* order, int samples, float* error, float* losses) {
   int b = blockIdx.x * blockDim.x + threadIdx.x;
@@ -208,7 +208,7 @@ __global__ void second_layer(const float* activation, const float* w2, int hidde
   }
 }
 
-// delta[b][j]: the error of the hidden layer.
+// delta[b][j]: the hidden layer's error.
 __global__ void hidden_error(const float* activation, const float* error, const float* w2, int hidden,
                              int samples, float* delta) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -219,7 +219,7 @@ __global__ void hidden_error(const float* activation, const float* error, const 
   delta[i] = activation[i] > 0 ? sum : 0.0f;
 }
 
-// gradient[k][j] = sum over b of x[b][k] * delta[b][j], b in order. A block: 112 pixels, 32 columns, 224
+// gradient[k][j] = sum over b of x[b][k] * delta[b][j], b in order. One block: 112 pixels, 32 columns, 224
 // threads.
 constexpr int kRows = 112, kBatch = 32;
 __global__ void __launch_bounds__(224)
@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(224)
         gradient[(first_row + row + i) * hidden + first_column + column + j] = sum[i][j];
 }
 
-// A thread per number: the gradients of the biases and of the second layer, and the loss behind them.
+// One thread per number: the gradients of the biases and the second layer, then the loss.
 __global__ void other_gradients(const float* activation, const float* delta, const float* error,
                                 const float* losses, int hidden, int samples, float* gradient) {
   int i = blockIdx.x * blockDim.x + threadIdx.x, second = hidden, third = hidden + hidden * kClasses;
@@ -300,7 +300,7 @@ __global__ void count_right(const float* activation, const float* w2, int hidden
   int best = 0;
   for (int c = 1; c < kClasses; c++)
     if (p[c] > p[best]) best = c;
-  if (best == labels[order[b * stride]]) atomicAdd(right, 1u);  // of integers: in any order
+  if (best == labels[order[b * stride]]) atomicAdd(right, 1u);  // integers: any order gives the same sum
 }
 
 uint64_t hash_of(const std::vector<float>& values) {
@@ -375,8 +375,8 @@ int main(int argc, char** argv) {
   for (int i = 0; i < hidden * kClasses; i++) initial[second + i] = scale2 * random.symmetric();
   float* weights = on_device(initial, options.managed);
   float* velocity = on_device(std::vector<float>(parameters), options.managed);
-  float* gradient = on_device(std::vector<float>(parameters + 1));  // the loss travels behind the gradient
-  const int evaluated = 512;                                        // at a time
+  float* gradient = on_device(std::vector<float>(parameters + 1));  // the loss is the last element
+  const int evaluated = 512;                                        // images per launch
   const int most = batch > evaluated ? batch : evaluated;
   float* activation = on_device(std::vector<float>(size_t(most) * hidden));
   float* delta = on_device(std::vector<float>(size_t(batch) * hidden));
@@ -452,7 +452,7 @@ int main(int argc, char** argv) {
                    accuracy);
   }
 
-  // All ranks' weights, not only rank 0's, must be the same.
+  // The weights must be the same on all ranks, not only equal in rank 0's log.
   std::vector<float> trained(parameters);
   CALL(cudaMemcpy(trained.data(), weights, parameters * sizeof(float), cudaMemcpyDeviceToHost));
   uint64_t hash = hash_of(trained), low = 0, high = 0;

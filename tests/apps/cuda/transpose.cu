@@ -1,4 +1,4 @@
-// Transpose through a padded tile of shared memory, a tile's row per eight threads.
+// Transpose through a padded tile in shared memory, eight threads per row of the tile.
 #include "check.h"
 
 template <class T>

@@ -10,7 +10,7 @@ __global__ void set(int* to) { *to = 5; }
 int main() {
   Ended ended = in_child([] {
     Buffer<int> memory(1);
-    die<<<1, 32>>>(40);  // nobody
+    die<<<1, 32>>>(40);  // no thread has this number
     CALL(cudaDeviceSynchronize());
     die<<<4, 32>>>(7);
     FAILS(cudaDeviceSynchronize(), cudaErrorLaunchFailure);

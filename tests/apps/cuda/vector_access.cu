@@ -19,7 +19,7 @@ __global__ void move(const float4* __restrict__ in, float4* out, const Particle*
   float4 v = __ldg(&in[i]);
   out[i] = make_float4(v.w, v.z, v.y, v.x);
   Particle p = particles[i];
-  p.position[p.kind % 3] += 1;  // an index that is known at run time only
+  p.position[p.kind % 3] += 1;  // an index that is known only at run time
   moved[i] = p;
   Odd o = odd[i];
   o.c[o.a % 5] = o.b;

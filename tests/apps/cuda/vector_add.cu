@@ -1,4 +1,4 @@
-// The first program of everyone: c = a + b.
+// The usual first program: c = a + b.
 // run: also=shared,per-thread
 #include "check.h"
 

@@ -1,4 +1,4 @@
-// Votes, matches and the active mask, of whole warps, of parts of them, and of divergent lanes.
+// Votes, matches and the active mask for whole warps, for parts of them, and for divergent lanes.
 // nvcc: -arch=sm_80
 #include "check.h"
 
@@ -11,9 +11,9 @@ __global__ void votes(const int* in, unsigned* out, int n) {
   out[3 * n + i] = __match_all_sync(~0u, i / 64, &same) * 2u + same;
   out[4 * n + i] = __reduce_add_sync(~0u, in[i]) * 1000u + __reduce_max_sync(~0u, in[i]);
   out[5 * n + i] = __reduce_xor_sync(~0u, static_cast<unsigned>(in[i]));
-  unsigned odd = out[8 * n + i];  // the lanes whose number is odd: each branch names its own
+  unsigned odd = out[8 * n + i];  // odd and even lanes diverge: each branch names its own lanes
   if (in[i] % 2) {
-    unsigned active = __activemask();  // promises no more than this
+    unsigned active = __activemask();  // CUDA guarantees no more than this
     if (!(active >> i % 32 & 1) || (active & ~odd)) out[i] = ~0u;
     out[6 * n + i] = __ballot_sync(odd, in[i] > 50);
     out[7 * n + i] = __shfl_sync(odd, in[i], __ffs(odd) - 1);

@@ -1,4 +1,4 @@
-// Integers of 128 bits: nvcc divides them by code of its own that adds up the carry flag of subtractions.
+// 128-bit integers: nvcc generates the division itself, with code that adds the carry flag of subtractions.
 #include "check.h"
 
 using Wide = unsigned __int128;

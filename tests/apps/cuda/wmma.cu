@@ -1,5 +1,5 @@
 // nvcc: -arch=sm_80
-// Matrix products by wmma fragments: f16 and bf16 into f32, tf32; integers in them, so that the results are
+// Matrix products by wmma fragments: f16 and bf16 into f32, tf32. The values are integers, so the results are
 // exact.
 #include "check.h"
 

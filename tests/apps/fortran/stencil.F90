@@ -1,9 +1,8 @@
-! A stencil on a Cartesian communicator as Fortran programs write it. Compiled twice: with `use mpi`, where handles are
-! integers, and with -DWITH_F08 and `use mpi_f08`, where they are derived types. Over a restart live: allocatable arrays of
-! modules, saved variables, a common block, handles, requests (persistent ones, too) that are pending between two steps, the
-! addresses by which the library knows MPI_IN_PLACE, MPI_BOTTOM and MPI_STATUS_IGNORE, and what libgfortran has buffered for
-! its units.
-! Arguments: those of steplog.h; --work DIR: where its files are; --scratch: has a unit that was opened with status='scratch'.
+! A stencil on a Cartesian communicator as Fortran programs write it. Compiled twice: with `use mpi` (handles are integers)
+! and with -DWITH_F08 and `use mpi_f08` (handles are derived types). A restart must keep: allocatable module arrays, saved
+! variables, a common block, handles, requests that are pending between two steps (also persistent ones), the addresses that
+! stand for MPI_IN_PLACE, MPI_BOTTOM and MPI_STATUS_IGNORE, and libgfortran's unit buffers.
+! Arguments: those of steplog.h; --work DIR: folder of its files; --scratch: opens a unit with status='scratch'.
 #ifdef WITH_F08
 #define MPI_MODULE mpi_f08
 #define COMMUNICATOR type(MPI_Comm)
@@ -63,7 +62,7 @@ module grid
   double precision, allocatable, asynchronous :: next(:, :), ring(:)
   double precision, allocatable :: largest_of_steps(:)
 contains
-  ! Calls so far: a saved variable.
+  ! The number of calls so far, in a saved variable.
   integer function calls()
     integer, save :: count = 0
     count = count + 1
@@ -74,7 +73,7 @@ end module grid
 module operations
   implicit none
 contains
-  ! The larger number, of integers: an operation of the program's own.
+  ! A user-defined operation: the larger of two integers.
 #ifdef WITH_F08
   subroutine larger(in, inout, length, datatype)
     use mpi_f08
@@ -193,7 +192,7 @@ program stencil
     field(1:nx, 1:ny) = next
     call exchange_rows()
 
-    ! Both are the same under every MPI: a largest number, and a sum of integers.
+    ! Both results are the same under every MPI: a maximum, and a sum of integers.
     largest = maxval(abs(next))
     call MPI_Allreduce(MPI_IN_PLACE, largest, 1, MPI_DOUBLE_PRECISION, MPI_MAX, cart, error)
     total = int(sum(abs(next)) * 1d6, kind=8)
@@ -243,7 +242,7 @@ program stencil
   call MPI_Finalize(error)
 
 contains
-  ! Begins to exchange the rows at both ends of the first dimension, which are not contiguous, and to hand a column on.
+  ! Starts the exchange of the first and last rows (not contiguous), and passes a column on.
   subroutine exchange_rows()
     call MPI_Irecv(field(0, 1), 1, row, west, 3, cart, requests(1), error)
     call MPI_Irecv(field(nx + 1, 1), 1, row, east, 4, cart, requests(2), error)

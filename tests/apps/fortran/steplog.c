@@ -1,7 +1,7 @@
-// The log of steplog.h for Fortran programs; module steplog in stencil.F90 declares these functions.
+// steplog.h for Fortran programs. Module steplog in stencil.F90 declares these functions.
 #include "steplog.h"
 
-// `words`: the command line, `count` words of `length` characters each, every one with a zero behind it.
+// `words`: the command line, `count` words of `length` characters each, each followed by a zero.
 void fortran_log_open(char* words, int count, int length, int rank) {
   char* argv[64];
   if (count > 64) count = 64;

@@ -1,6 +1,6 @@
-// Four threads set, get and delete attributes of one communicator, with keys of their own and with one that
-// they share, and set, get and free its error handlers. MPI_THREAD_MULTIPLE. None is lost, and each value is
-// deleted exactly once; natively both MPIs (Open MPI 4.1, MPICH 4.0) lose one now and then.
+// Four threads set, get and delete attributes of one communicator, with their own keys and a shared one, and
+// set, get and free its error handlers (MPI_THREAD_MULTIPLE). None is lost, and each value is deleted exactly
+// once. (Natively, Open MPI 4.1 and MPICH 4.0 occasionally lose one.)
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -78,7 +78,7 @@ static void* work(void* argument) {
   return argument;
 }
 
-// All that threads have set is there, and in a duplicate as well.
+// Everything that the threads set is present, in a duplicate too.
 static void check_all(long rounds) {
   MPI_Comm twin;
   long in_twin = 0, here = 0, all_sets = 0;
@@ -88,13 +88,14 @@ static void check_all(long rounds) {
     for (int i = 0; i < kKeys; i++) {
       void* got;
       int flag;
-      const long last = (rounds - 1 - i) / kKeys;  // of this key's turns; it was set in every other
+      // The last use of this key; it was set in every other use.
+      const long last = (rounds - 1 - i) / kKeys;
       MPI_Comm_get_attr(comm, keys[t][i], &got, &flag);
       STEPLOG_CHECK(flag == (last % 2 == 0));
       here += flag;
       MPI_Comm_get_attr(twin, keys[t][i], &got, &flag);
       in_twin += flag;
-      if (flag) values[t][i]++;  // deleted with the twin
+      if (flag) values[t][i]++;  // the duplicate's deletion deleted it
     }
   }
   STEPLOG_CHECK(here == in_twin && here == copied);

@@ -1,5 +1,5 @@
-// begun_early FILE: after a few steps rank 0 begins a barrier that does not block, and the other ranks only
-// when FILE is there.
+// begun_early FILE: after a few steps rank 0 starts a nonblocking barrier; the other ranks start it only when
+// FILE exists.
 #include <mpi.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// In turn one rank computes for a while and the others already sit in the collective that it comes late to.
+// The ranks take turns: one computes for a while, and the others wait for it in a collective.
 #include <mpi.h>
 
 #include "steplog.h"

@@ -1,4 +1,4 @@
-// In turn one rank computes for a while and the others sit in a blocking receive from it.
+// The ranks take turns: one computes for a while, and the others wait for it in a blocking receive.
 #include <mpi.h>
 
 #include "steplog.h"

@@ -1,9 +1,9 @@
-// Makes and frees a great many objects of one kind, and nothing may be left of them:
-//   churn comm|op|type|tags|early COUNT
-// The first and the last third of the steps are quiet (a driver measures there), the middle one makes COUNT
-// objects: communicators by dup; operations and datatypes, each used once; messages with ten thousand
-// different tags; or operations, communicators and datatypes freed while a request that uses them is pending
-// ("early").
+// Makes and frees very many objects of one kind, which must leave nothing behind: churn
+// comm|op|type|tags|early COUNT
+// The first and last third of the steps are quiet (the driver measures there); the middle third makes COUNT
+// objects. comm: communicators by dup. op, type: operations or datatypes, each used once. tags: messages with
+// ten thousand different tags. early: operations, communicators and datatypes that are freed while a request
+// uses them.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -70,7 +70,8 @@ static void tags(long count) {
   }
 }
 
-// All legal: an object that a pending operation uses may be freed, and goes when the operation is complete.
+// Legal: an object may be freed while a pending operation uses it; it is destroyed when the operation
+// completes.
 static void early(long count) {
   int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
   for (long i = 0; i < count; i++) {
@@ -83,7 +84,7 @@ static void early(long count) {
     MPI_Op_create(add, 1, &op);
     MPI_Iallreduce(&mine, &all, 1, MPI_LONG, op, MPI_COMM_WORLD, &r[0]);
     MPI_Op_free(&op);
-    // What takes the place of the one that was freed must not be called in its stead.
+    // The operation that reuses the freed one's number must not be called instead of it.
     MPI_Op_create(add, 1, &op);
     MPI_Op_free(&op);
     MPI_Comm_dup(MPI_COMM_WORLD, &c);

@@ -1,5 +1,5 @@
-// All blocking collectives, with MPI_IN_PLACE where it is allowed. Integers: independent of the order of
-// reduction.
+// All blocking collectives, with MPI_IN_PLACE where allowed. The numbers are integers, so the order of
+// reduction does not matter.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
     for (int r = 0; r < ranks; r++) mine[r] = rank * 50 + r + n;
     MPI_Alltoall(mine, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
     for (int r = 0; r < ranks; r++) STEPLOG_CHECK(all[r] == r * 50 + rank + n);
-    // To rank r go r+1 numbers, so from each come rank+1.
+    // Rank r gets r+1 numbers from each rank, so rank+1 come from each.
     int in_counts[kMost], in_offsets[kMost];
     for (int r = 0; r < ranks; r++) {
       in_counts[r] = rank + 1;

@@ -1,5 +1,5 @@
-// Communicators made by dup, split and create, some overlapping, some freed and made anew, with a seeded mix
-// of collectives and point-to-point on them. Groups are kept over the run.
+// Communicators by dup, split and create, some overlapping, some freed and made again, used by a seeded mix
+// of collectives and point-to-point calls. Groups are kept for the whole run.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   MPI_Comm_create(MPI_COMM_WORLD, but_last, &created);
   STEPLOG_CHECK((created == MPI_COMM_NULL) == (ranks > 1 && rank == last));
 
-  uint64_t seed = 42;  // the same on all ranks: they agree on the order of calls
+  uint64_t seed = 42;  // equal on all ranks, so that they agree on the order of calls
   while (steplog_done < steplog_steps) {
     long step = steplog_done;
     for (int k = 0; k < 6; k++) {

@@ -1,6 +1,6 @@
-/* Whose error handler is called when a request completes with an error, and what the call returns: a
-   truncated receive on a communicator of its own, by every form of Wait and Test. The driver compares a
-   native run with one under CropDL. Two ranks; rank 0 tells. */
+/* Which error handler is called when a request completes with an error, and what the call returns: a
+ * truncated receive on a separate communicator, by every form of Wait and Test. The driver compares a
+ * native run with one under CropDL. Two ranks; rank 0 prints. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// Datatypes by every constructor, some from others that were freed, and those of Fortran 90's kinds: sizes,
-// extents and what arrives through them are the same at each step.
+// Datatypes by every constructor, some built from freed ones, and those of Fortran 90's kinds: in each step,
+// sizes, extents and transferred data stay the same.
 #include <mpi.h>
 #include <stddef.h>
 
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   MPI_Type_free(&pair);
   int sizes[2] = {kSide, kSide}, part[2] = {3, 4}, start[2] = {2, 1};
   MPI_Type_create_subarray(2, sizes, part, start, MPI_ORDER_FORTRAN, MPI_SHORT, &type[n++]);
-  // A grid of 2 by 1: rows in blocks, columns in cycles.
+  // A grid of 2 by 1: rows in blocks, columns cyclic.
   int grid[2] = {2, 1}, how[2] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC};
   int with[2] = {MPI_DISTRIBUTE_DFLT_DARG, 3}, how2[2] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_NONE};
   int with2[2] = {MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_DFLT_DARG};
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   MPI_Type_create_darray(2, 0, 2, sizes, how2, with2, grid, MPI_ORDER_FORTRAN, type[0], &scratch);
   MPI_Type_contiguous(1, scratch, &type[n++]);
   MPI_Type_free(&scratch);
-  int mine = n;  // those that are to be committed and freed
+  int mine = n;  // types that need commit and free
   MPI_Type_create_f90_real(12, 200, &type[n++]);
   MPI_Type_create_f90_complex(6, 30, &type[n++]);
   MPI_Type_create_f90_integer(9, &type[n++]);

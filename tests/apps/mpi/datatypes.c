@@ -1,4 +1,4 @@
-// Contiguous and vector datatypes, nested, in point-to-point and collectives, pending over computations.
+// Contiguous, vector and nested datatypes in point-to-point calls and collectives, pending over computations.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   MPI_Type_commit(&column);
   MPI_Type_contiguous(2, MPI_DOUBLE, &pair);
   MPI_Type_vector(kRows, 1, kColumns / 2, pair,
-                  &columns);  // two neighbouring columns, through a type never committed
+                  &columns);  // two neighbouring columns, of a type that is never committed
   MPI_Type_commit(&columns);
   MPI_Type_contiguous(9, MPI_SHORT, &unused);
   static double from[kRows][kColumns], to[kRows][kColumns];

@@ -1,6 +1,5 @@
-// Messages that wait to be received are taken by four threads at once, each its own tags, into vectors and by
-// probes; each thread makes and uses an operation of its own meanwhile. The threads are joined before a step
-// ends.
+// Four threads concurrently receive waiting messages, each its own tags, into vectors and by probes; each
+// thread also makes and uses its own operation. The threads are joined before a step ends.
 #include <mpi.h>
 #include <pthread.h>
 
@@ -75,7 +74,7 @@ int main(int argc, char** argv) {
         int message[4] = {value(rank, steplog_done, t, k), 1, 2, t};
         MPI_Send(message, 4, MPI_INT, (rank + 1) % ranks, t, MPI_COMM_WORLD);
       }
-    steplog_pass(steplog_pace);  // the messages wait
+    steplog_pass(steplog_pace);  // messages are waiting here
     pthread_t threads[kThreads];
     for (long t = 0; t < kThreads; t++) STEPLOG_CHECK(!pthread_create(&threads[t], NULL, receive, (void*)t));
     for (int t = 0; t < kThreads; t++) pthread_join(threads[t], NULL);

@@ -1,6 +1,5 @@
-// Faults: in every step a null pointer and a protected page are read, and the handler leaves by siglongjmp or
-// makes the page readable. With "crash" as its first argument the last step's fault is left to the default
-// action.
+// In every step, a null pointer and a protected page are read; the handler leaves by siglongjmp or makes the
+// page readable. With "crash" as first argument, the last step's fault gets the default action.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <setjmp.h>
@@ -30,7 +29,7 @@ static void on_fault(int number, siginfo_t* info, void* context) {
 int main(int argc, char** argv) {
   int rank, ranks;
   struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
-  sigaction(SIGSEGV, &action, NULL);  // before MPI_Init, which may have handlers of its own
+  sigaction(SIGSEGV, &action, NULL);  // before MPI_Init, which may install its own handlers
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -50,8 +49,8 @@ int main(int argc, char** argv) {
     steplog_step();
   }
   if (argc > 1 && !strcmp(argv[1], "crash")) {
-    // One of them alone, and it ends all, each of which has written its last step: of two that crash at once
-    // the launcher may tell how either ended.
+    // Only one rank crashes, after all have written their last step. If two crash at once, the launcher may
+    // report either.
     MPI_Barrier(MPI_COMM_WORLD);
     while (rank != 0) pause();
     signal(SIGSEGV, SIG_DFL);

@@ -1,6 +1,6 @@
-// Every 12 steps the ranks make communicators, a duplicate and a grid, of which the first rank frees its own
-// at once, the others some steps later, in another order, and the last rank its first ones never. Those who
-// still have one ask it for its members and its shape. A message that was sent on each is never received.
+// Every 12 steps the ranks make two communicators, a duplicate and a grid. The first rank frees its own at
+// once, the others some steps later in another order; the last rank never frees its first ones. Ranks that
+// still have one query its members and shape. A message that is sent on each duplicate is never received.
 #include <mpi.h>
 
 #include "steplog.h"

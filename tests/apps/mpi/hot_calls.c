@@ -1,6 +1,6 @@
-// The smallest MPI calls in a hot loop, so that cuts and kills fall into the way into the lower half and out
-// of it: an address of one run's lower half that is kept in the next one's does not survive here.
-// Communicates a little in every step.
+// The cheapest MPI calls in a hot loop, so that cuts and kills hit the way into the lower half and out of it.
+// An address of one run's lower half that survives into the next run would crash here. Communicates a little
+// in every step.
 #include <mpi.h>
 
 #include "steplog.h"

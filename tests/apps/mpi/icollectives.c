@@ -1,5 +1,5 @@
-// Nonblocking collectives that stay outstanding over long computations, begun by the ranks at different
-// moments, on several communicators at once, some of which are freed meanwhile. Any number of ranks.
+// Nonblocking collectives that stay pending over long computations, started by the ranks at different times,
+// on several communicators at once, some of which are freed meanwhile. Any number of ranks.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
     long step = steplog_done;
     int root = (int)(step % ranks);
     MPI_Request r[9];
-    // The ranks come to it one after the other; who has begun computes on.
+    // The ranks start it one after the other, and compute on.
     steplog_pass(steplog_pace * rank / (4 * ranks));
     for (int i = 0; i < kMost; i++) own[i] = value(rank, step, i);
     for (int i = 0; i < kLong; i++) out[i] = value(rank, step, i);
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     steplog_pass(steplog_pace / 4);
     MPI_Ireduce_scatter_block(own, &part, 1, MPI_INT, MPI_SUM, other, &r[4]);
     for (int i = 0; i < ranks; i++) {
-      // Arrays that the call goes on reading, and a datatype that is freed under it.
+      // Arrays that the pending call still reads, and a datatype that is freed before it completes.
       counts[i] = 1, places[i] = i * (int)sizeof(int), bytes_out[i] = value(rank, step, 100 + i);
       MPI_Type_contiguous(1, MPI_INT, &types[i]);
       MPI_Type_commit(&types[i]);
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
     MPI_Ibarrier(MPI_COMM_SELF, &r[8]);
     steplog_pass(steplog_pace / 4);
 
-    // Blocking ones and messages between their beginning and their end.
+    // Blocking collectives and messages between start and completion.
     int most = 0, token = rank, from = -1;
     MPI_Allreduce(&rank, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     STEPLOG_CHECK(most == ranks - 1);

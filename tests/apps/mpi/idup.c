@@ -1,5 +1,5 @@
-// Communicators made by MPI_Comm_idup: of the world, of part of it, of another such one, of a grid and of
-// MPI_COMM_SELF, several pending at once; used, freed and made anew.
+// Communicators made by MPI_Comm_idup from the world, a part of it, such a duplicate, a grid, and
+// MPI_COMM_SELF; several pending at once; used, freed and made again.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -36,7 +36,7 @@ static void check_hints(MPI_Comm comm) {
   int flag;
   MPI_Info_create(&info);
   MPI_Info_set(info, "mpi_assert_no_any_tag", "false");
-  MPI_Comm_set_info(comm, info);  // leaves the other hints as they are
+  MPI_Comm_set_info(comm, info);  // does not change the other hints
   MPI_Info_free(&info);
   MPI_Comm_get_info(comm, &info);
   MPI_Info_get(info, "mpi_assert_exact_length", 7, value, &flag);

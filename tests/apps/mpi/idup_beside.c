@@ -1,6 +1,6 @@
-/* Duplicates under way while nonblocking collectives begin on the same communicator, some time later on each
-   rank, and while other communicators and the parent itself are freed: each duplicate must be one and the
-   same on all ranks. Says `wrong` with what came out of it, and `done`. */
+/* Duplicates stay pending while nonblocking collectives start on the same communicator, at a different
+ * time on each rank, and while other communicators and the parent are freed: each duplicate must be the
+ * same one on all ranks. Prints `wrong` with each error, and `done`. */
 #include <mpi.h>
 #include <stdio.h>
 #include <time.h>

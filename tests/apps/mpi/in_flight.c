@@ -1,5 +1,5 @@
-// Messages under way: each rank sends ahead of its receiver by a window of messages, small ones and ones too
-// large to be buffered, so that a cut finds many sent and not received. Order, tags and lengths are checked.
+// Messages in flight: each rank sends a window of messages ahead of its receiver, small ones and ones too
+// large to be buffered, so that a cut meets many sent but not received. Checks order, tags and lengths.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     while (sent < steplog_steps && sent < step + kAhead) send(sent++);
     MPI_Status status;
     int got;
-    // Every third receive takes whatever tag is next, which MPI's order makes this step's.
+    // Every third receive accepts any tag; MPI's message order makes it this step's.
     MPI_Recv(in, kLarge, MPI_INT, step % 2 ? MPI_ANY_SOURCE : left, step % 3 ? tag(step) : MPI_ANY_TAG,
              MPI_COMM_WORLD, &status);
     MPI_Get_count(&status, MPI_INT, &got);

@@ -1,7 +1,6 @@
 // Signals from outside (SIGUSR2) run a handler wherever the program is: in a blocking receive, in a
-// collective, computing. The handler uses what belongs to the program's half: thread-local variables, errno,
-// memory, files; it adds one to every element of a large array, which an image that is taken in the middle
-// would tear.
+// collective, computing. The handler uses upper-half state: thread-local variables, errno, memory, files. It
+// increments every element of a large array; an image taken in the middle would have torn values.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +11,7 @@
 
 #include "steplog.h"
 
-enum { kElements = 1 << 19 };  // 4 MB: takes a while to write
+enum { kElements = 1 << 19 };  // 4 MB: takes a while to update
 static volatile long* counters;
 static _Thread_local volatile long nested;
 static volatile long handled;

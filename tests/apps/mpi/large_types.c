@@ -1,4 +1,4 @@
-// Datatypes whose counts need more than 31 bits (MPI 4; without it the program only takes its steps).
+// Datatypes with counts beyond 31 bits (MPI 4; with an older MPI the program only makes its steps).
 #include <mpi.h>
 
 #include "steplog.h"

@@ -1,4 +1,4 @@
-// Rank 0 asks once how large tags may be, and all use the largest.
+// Rank 0 asks once for the largest tag, and all ranks use it.
 #include <mpi.h>
 
 #include "steplog.h"

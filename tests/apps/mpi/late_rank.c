@@ -1,6 +1,6 @@
-/* One rank frees a communicator and ends long after the others: whether MPI_Comm_disconnect waits for it, and
-   that nobody complains at the end. The driver compares a native run with one under CropDL. Two ranks; rank 0
-   tells. */
+/* One rank frees a communicator and ends long after the others. The output says whether
+ * MPI_Comm_disconnect waits for it; no rank may report errors at the end. The driver compares a native run
+ * with one under CropDL. Two ranks; rank 0 prints. */
 #include <mpi.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Memory that MPI lends (MPI_Alloc_mem) or points to (attributes), and buffers that are unmapped and mapped
-// again at the same place between large messages, which a cache of registered memory must notice.
+// Memory that MPI allocates (MPI_Alloc_mem) or points to (attributes), and buffers that are unmapped and
+// mapped again at the same address between large messages (the MPI's registration cache must notice).
 #include <mpi.h>
 #include <sys/mman.h>
 
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
       MPI_Alloc_mem(kBytes, MPI_INFO_NULL, &lent);
       for (long i = 0; i < kLong; i++) lent[i] = i * 3 + rank;
     }
-    STEPLOG_CHECK(*top == highest && highest >= 32767);  // the pointer that was given once still points there
+    STEPLOG_CHECK(*top == highest && highest >= 32767);  // the pointer that the MPI gave once is still valid
     MPI_Comm copy;
     void* value = NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);

@@ -1,6 +1,6 @@
-/* Corners of MPI that few programs reach, each told in a line: generalized requests, what made a datatype,
-   hints, the tool interface, counts beyond int, sessions without MPI_Init. The driver compares a native run
-   with one under CropDL. One rank. */
+/* Rarely used MPI functions, one line of output each: generalized requests, datatype envelopes, hints, the
+ * tool interface, counts beyond int, sessions without MPI_Init. The driver compares a native run with one
+ * under CropDL. One rank. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static void hints(void) {
   MPI_Info_free(&used);
   MPI_Info_free(&info);
   MPI_Comm_free(&comm);
-#if defined(MPICH_VERSION) /* Open MPI makes no windows on some hosts */
+#if defined(MPICH_VERSION) /* Open MPI cannot make windows on some hosts */
   int memory[4];
   MPI_Win win;
   MPI_Win_create(memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
@@ -100,7 +100,7 @@ static void tools(void) {
   MPI_T_finalize();
 }
 
-/* A session alone, without MPI_Init. */
+/* Uses only a session, without MPI_Init. */
 static void session(void) {
 #if MPI_VERSION >= 4
   MPI_Session session;

@@ -1,5 +1,5 @@
-// A third of the steps before MPI_Init_thread, a third between it and MPI_Finalize, a third after it. The
-// thread level is the one that was asked for (--level N), as natively.
+// A third of the steps before MPI_Init_thread, a third between it and MPI_Finalize, a third afterwards. The
+// provided thread level is the requested one (--level N), as natively.
 #include <mpi.h>
 
 #include "steplog.h"

@@ -1,5 +1,5 @@
-// Main loops of the shapes that training programs and simulations have: --shape WORD. A step is an iteration
-// of the loop as its author would count it. Each step's result depends on all before it.
+// Main loops of training programs and simulations: --shape WORD. One step is one iteration as the loop's
+// author would count it. Each step's result depends on all earlier ones.
 #include <mpi.h>
 
 #include "../steplog.h"
@@ -7,7 +7,7 @@
 enum { kMost = 64 };
 static int rank, ranks;
 static double model[kMost];
-static uint64_t shared_random = 5, own_random;  // the former: equal on all ranks
+static uint64_t shared_random = 5, own_random;  // shared_random: equal on all ranks
 
 static void compute(long microseconds) { steplog_pass(microseconds); }
 
@@ -35,8 +35,8 @@ static void evaluate(int batches) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-// Gradients in buckets that are ready in another order each time, as the backward pass overlaps them; only
-// the order of waiting is the same.
+// Gradient buckets that become ready in a different order each time, as in an overlapped backward pass; only
+// the order of waiting is fixed.
 static void overlapped_buckets(void) {
   enum { kBuckets = 6 };
   MPI_Request requests[kBuckets];
@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   MPI_Comm others[3];
   for (int i = 0; i < 3; i++)
     MPI_Comm_split(MPI_COMM_WORLD, i == 2 ? rank % 2 : 0, i == 1 ? -rank : rank, &others[i]);
-  // Warming up.
+  // Warm-up.
   MPI_Bcast(model, kMost, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   MPI_Barrier(MPI_COMM_WORLD);
   for (int i = 0; i < 2; i++)
@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
       compute(steplog_pace / 4);
       reduce(20, 12);
       loss();
-    } else if (!strcmp(shape, "nested")) {  // the inner one is the iteration
+    } else if (!strcmp(shape, "nested")) {  // the inner loop is the iteration
       reduce(0, 6);
       loss();
       if (step % 10 == 9) MPI_Bcast(model, 4, MPI_DOUBLE, 0, MPI_COMM_WORLD);

@@ -1,5 +1,5 @@
-// Main ends by pthread_exit, with MPI_Finalize in a cleanup handler: it must run, and the job must end with
-// status 0.
+// Main ends by pthread_exit with MPI_Finalize in a cleanup handler: the handler must run, and the job must
+// exit with 0.
 #include <mpi.h>
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
-// Makes and frees more error handlers than there are numbers for them (2^24), one after the other, beside
-// some that stay: each is its own, and those that stay are called. Then as many at once as can be had, up to
-// a million: the one after the last is refused with an error. Prints "done".
+// Makes and frees more error handlers in sequence than there are numbers for them (2^24), next to permanent
+// ones: each behaves as its own, and the permanent ones still work. Then makes as many as possible at once,
+// up to a million: one too many is refused with an error. Prints "done".
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

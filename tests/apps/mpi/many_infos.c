@@ -1,6 +1,5 @@
-// More MPI_Info objects at once than a table of 65536 holds, with their keys, all along; and before that as
-// many as can be had, up to a million: the one after the last is refused with an error, and nothing else is
-// lost.
+// Holds more than 65536 MPI_Info objects with keys during the whole run. Before that, makes as many as
+// possible, up to a million: one too many is refused with an error, and nothing else is lost.
 #include <mpi.h>
 
 #include "steplog.h"

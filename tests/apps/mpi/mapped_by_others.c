@@ -1,6 +1,6 @@
-/* Rank 0 writes one file in place, to which rank 1 only appends, and appends to another; all ranks have both
-   mapped, shared and read-only, and see each step's writes in their memory. So with DIR/large, if that is
-   there, which rank 0 writes to in the second half of the steps only. --work DIR */
+/* Rank 0 writes one file in place, to which rank 1 only appends, and appends to another. All ranks map
+ * both (shared, read-only) and see each step's writes in their memory. Also DIR/large, if it exists, which
+ * rank 0 writes only in the second half of the steps. --work DIR */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>

@@ -1,15 +1,14 @@
-// Calls that communicate inside the MPI among processes of which no single communicator tells:
-// inter-communicators between groups of one, communicators of some members only, dynamic connections within
-// the job. One after the other, with little between them, so that a request falls into one.
-//   meetings alone|groups|create_group
+// Calls that communicate inside the MPI among processes that are not the members of a single communicator:
+// inter-communicators between groups of one, communicators of some members, dynamic connections within the
+// job. They follow each other closely, so that checkpoint requests hit them. meetings
+// alone|groups|create_group
 #include <mpi.h>
 
 #include "steplog.h"
 
 static int rank, ranks;
 
-// Two groups, each the calling process alone: only the leaders' messages on the peer communicator connect
-// them.
+// Two groups of one process each: only the leaders' messages on the peer communicator connect them.
 static void alone(void) {
   int other = rank ^ 1;
   if (other >= ranks) return;
@@ -60,7 +59,7 @@ int main(int argc, char** argv) {
   steplog_open(argc, argv, rank);
   uint64_t seed = 7 + (uint64_t)rank;
   while (steplog_done < steplog_steps) {
-    // The ranks come to the call at different times.
+    // The ranks enter the call at different times.
     steplog_spin((long)(steplog_random(&seed) % 4000));
     if (!strcmp(argv[1], "alone"))
       alone();

@@ -1,7 +1,7 @@
-// For the first half of the steps a large message is under way to rank 1, which has no address space left
-// (RLIMIT_AS), so that a checkpoint cannot take it; then rank 1 has room again, and receives it. no_room
-// threads: each of two ranks is inside of such a send to the other, and another thread of it steps, once the
-// other's message is there, and receives (MPI_THREAD_MULTIPLE).
+// In the first half of the steps a large message is in flight to rank 1, which has no address space left
+// (RLIMIT_AS), so a checkpoint cannot drain it. Then rank 1 gets room again, and receives it.
+// no_room threads: each of two ranks is blocked in such a send to the other; a second thread of each makes
+// the steps once the message has arrived, and receives it later (MPI_THREAD_MULTIPLE).
 #include <mpi.h>
 #include <pthread.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
-/* Four threads make, use and free operations, datatypes and communicators at the same time: each has its own,
-   whatever numbers the others' freed ones had. And they change and read what is one for all, a type's name
-   and an info: each finds a whole state of it. Says `wrong` with what was not so, and `done`. */
+/* Four threads concurrently make, use and free operations, datatypes and communicators: each thread's
+ * objects are its own, although numbers are reused. They also change and read shared objects, a type's
+ * name and an info: each read sees a complete state. Prints `wrong` with each error, and `done`. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static MPI_User_function* const operations[kThreads] = {op0, op1, op2, op3};
 static MPI_Datatype shared_type;
 static MPI_Info shared_info;
 
-/* Of one letter, 9 to 60 times. */
+/* 9 to 60 times the same letter. */
 static int is_whole(const char* text) {
   size_t n = strlen(text);
   return n >= 9 && n <= 60 && strspn(text, (char[]){text[0], 0}) == n;

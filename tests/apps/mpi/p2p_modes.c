@@ -41,8 +41,8 @@ int main(int argc, char** argv) {
     long step = steplog_done;
     int tag = (int)(step % 17);
     fill(step);
-    // Even ranks send first; with an odd number of ranks the last one and rank 0 both send, which is still no
-    // cycle as rank 1 receives.
+    // Even ranks send first. With an odd number of ranks, both the last one and rank 0 send first; rank 1
+    // receives, so this is no deadlock.
     int first = rank % 2 == 0;
 
     for (int turn = 0; turn < 2; turn++) {
@@ -60,9 +60,9 @@ int main(int argc, char** argv) {
             check(left, step, 100, &status, tag);
     }
 
-    // Buffered: all may send before anyone receives. The message is found by Probe with a wildcard.
+    // Buffered: all ranks may send before any receives. Probe finds the message by a wildcard.
     MPI_Bsend(out, 1 + (int)(step % 250), MPI_INT, right, 50, MPI_COMM_WORLD);
-    // (Not with both at once: the right neighbour's token, below, may be here already.)
+    // (Only one wildcard at a time: the right neighbour's token, below, may have arrived already.)
     MPI_Probe(step % 2 ? MPI_ANY_SOURCE : left, step % 2 ? 50 : MPI_ANY_TAG, MPI_COMM_WORLD, &status);
     int count;
     MPI_Get_count(&status, MPI_INT, &count);
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
     MPI_Recv(in, count, MPI_INT, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD, &status);
     check(left, step, count, &status, 50);
 
-    // Ready: the receive is posted before a token tells the sender so.
+    // Ready: the receive is posted before a token tells the sender.
     MPI_Request request;
     char token = 1, other;
     MPI_Irecv(in, kCount, MPI_INT, left, 60, MPI_COMM_WORLD, &request);
@@ -81,8 +81,8 @@ int main(int argc, char** argv) {
     STEPLOG_CHECK(request == MPI_REQUEST_NULL);
     check(left, step, 30, &status, 60);
 
-    // Matched probe: two messages with the same tag; the first is claimed before the second is received. A
-    // step may be cut between Mprobe and Mrecv.
+    // Matched probe: two messages with the same tag; the first one is matched before the second is received.
+    // A cut may come between Mprobe and Mrecv.
     MPI_Bsend(out, 11, MPI_INT, right, 70, MPI_COMM_WORLD);
     MPI_Bsend(out, 22, MPI_INT, right, 70, MPI_COMM_WORLD);
     MPI_Message message;

@@ -1,5 +1,5 @@
-// Persistent requests of every kind, inactive and started over long computations, freed and cancelled while
-// they are in use. At least two ranks.
+// Persistent requests of every kind, inactive and started, over long computations; freed and cancelled while
+// in use. At least two ranks.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   MPI_Recv_init(large_in, kLarge, MPI_INT, left, 7, comm, &large[1]);
   MPI_Send_init(out, 1, MPI_INT, MPI_PROC_NULL, 0, comm, &nobody[0]);
   MPI_Recv_init(in, 1, MPI_INT, MPI_PROC_NULL, 0, comm, &nobody[1]);
-  // A datatype that lives on in the request alone.
+  // A freed datatype that only the request still uses.
   MPI_Datatype every_second;
   MPI_Type_vector(kCount, 1, 2, MPI_INT, &every_second);
   MPI_Type_commit(&every_second);
@@ -54,18 +54,18 @@ int main(int argc, char** argv) {
     MPI_Startall(kKinds, receive);
     MPI_Start(&column);
     if (step % 2)
-      MPI_Startall(2, large);  // a rendezvous; else the send is started long after the receive
+      MPI_Startall(2, large);  // a rendezvous; in other steps the send starts long after the receive
     else
       MPI_Start(&large[1]);
     MPI_Startall(2, nobody);
-    steplog_pass(steplog_pace / 3);  // receives alone are started
-    MPI_Barrier(comm);               // for the ready send
+    steplog_pass(steplog_pace / 3);  // only receives are started
+    MPI_Barrier(comm);               // the ready send needs started receives
     if (step % 2 == 0) MPI_Start(&large[0]);
     MPI_Startall(2, send);
     MPI_Start(&send[2]);
     MPI_Start(&send[3]);
     MPI_Send(out[0], kCount, MPI_INT, right, 4, comm);
-    if (step % 3) steplog_pass(steplog_pace / 3);  // complete, or pending
+    if (step % 3) steplog_pass(steplog_pace / 3);  // complete or pending
 
     MPI_Waitall(kKinds, receive, statuses);
     MPI_Wait(&column, &status);
@@ -84,17 +84,17 @@ int main(int argc, char** argv) {
     steplog_mix_bytes(in, sizeof in);
     memset(in, 0, sizeof in), memset(columns, 0, sizeof columns), memset(large_in, 0, sizeof large_in);
 
-    // An inactive one is complete at once, with an empty status.
+    // An inactive request completes at once, with an empty status.
     MPI_Test(&idle, &flag, &status);
     STEPLOG_CHECK(flag && status.MPI_SOURCE == MPI_ANY_SOURCE && idle != MPI_REQUEST_NULL);
-    // Started and taken back, then started again in the next step.
+    // Started and cancelled, then started again in the next step.
     MPI_Start(&idle);
     steplog_pass(steplog_pace / 6);
     MPI_Cancel(&idle);
     MPI_Wait(&idle, &status);
     MPI_Test_cancelled(&status, &flag);
     STEPLOG_CHECK(flag);
-    // Freed while it is started: the message still arrives.
+    // Freed while started: the message still arrives.
     static int late[2];
     MPI_Request brief;
     late[step % 2] = -1;
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
     volatile int* arrived = &late[step % 2];
     for (int found; *arrived == -1;) MPI_Iprobe(MPI_ANY_SOURCE, 98, comm, &found, MPI_STATUS_IGNORE);
     STEPLOG_CHECK(*arrived == value(left, step, 6, 0) && other == *arrived);
-    MPI_Barrier(comm);  // nobody has more than one under way: `token` is read no more
+    MPI_Barrier(comm);  // at most one send is pending per rank: `token` is not read any more
     steplog_step();
   }
   for (int k = 0; k < kKinds; k++) MPI_Request_free(&send[k]), MPI_Request_free(&receive[k]);

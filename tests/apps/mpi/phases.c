@@ -1,14 +1,14 @@
-// phases WHAT: each step makes one phase of a checkpoint long, so that ranks can be found in it.
+// phases WHAT: each step makes one phase of a checkpoint long, so that the driver can hit it.
 //
-// holding: rank 0 is inside a collective that the last rank, which computes, joins late.
+//   holding: rank 0 is inside a collective that the last rank, still computing, enters late.
 //
-// stopping: an operation of the program's own computes in the middle of a call, where no rank can be stopped.
+//   stopping: a user-defined operation computes inside an MPI call, where no rank can be stopped.
 //
-// draining: large messages are under way, and are received late.
+//   draining: large messages are in flight and are received late.
 //
-// writing: much memory has to be written (and loaded).
+//   writing: large memory takes long to write (and to load).
 //
-// publishing: none is long. What rank 0 does then is the same however large the images are.
+//   publishing: no phase is long; rank 0's work does not depend on the size of the images.
 //
 // Two more threads of each rank map and unmap memory all the time.
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@
 #include "steplog.h"
 
 enum { kMessages = 4, kLength = 1 << 20 };
-static long late;  // microseconds
+static long late;  // in microseconds
 
 static void slow_sum(void* in, void* inout, int* length, MPI_Datatype* type) {
   (void)type;

@@ -1,7 +1,7 @@
-// Holds one MPI object or operation that cannot be saved yet during its first half of steps, and lets it go
-// for the second:   refused_mpi window|file|ireduction|intercomm|persistent|synchronous ...
+// Holds one MPI object or operation that cannot be saved in the first half of the steps, and releases it for
+// the second: refused_mpi window|file|ireduction|intercomm|persistent|synchronous ...
 #include <mpi.h>
-#if defined(OPEN_MPI)  // 4.1: not yet in the standard then
+#if defined(OPEN_MPI)  // 4.1, in which it was not standard yet
 #include <mpi-ext.h>
 #define MPI_Barrier_init MPIX_Barrier_init
 #endif
@@ -82,7 +82,7 @@ static void let_go(const char* what) {
   } else if (!strcmp(what, "synchronous")) {
     int over = 0, value = 0;
     if (rank == 0) MPI_Test(&request, &over, MPI_STATUS_IGNORE);
-    STEPLOG_CHECK(!over);  // nobody has begun to receive it
+    STEPLOG_CHECK(!over);  // the receive has not begun
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1) MPI_Recv(&value, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     STEPLOG_CHECK(rank != 1 || value == 5);

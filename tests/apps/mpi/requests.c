@@ -1,5 +1,5 @@
-// Nonblocking point-to-point that stays pending over long computations, completed by every Wait and Test
-// form.
+// Nonblocking point-to-point requests that stay pending over long computations, completed by every form of
+// Wait and Test.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   static char attached[2 * kRequests * (sizeof out[0] + MPI_BSEND_OVERHEAD)];
   MPI_Buffer_attach(attached, sizeof attached);
 
-  // Never matched until the end: pending over every cut.
+  // Matched only at the end, so pending at every cut.
   int late = 0;
   MPI_Request late_request;
   MPI_Irecv(&late, 1, MPI_INT, left, 999, MPI_COMM_WORLD, &late_request);
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
       MPI_Irecv(in[r], kCount, MPI_INT, r % 2 ? MPI_ANY_SOURCE : left, r, MPI_COMM_WORLD, &receive[r]);
       for (int i = 0; i < kCount; i++) out[r][i] = value(rank, step, r, i);
     }
-    if (step % 2) steplog_pass(steplog_pace / 2);  // receives alone are pending
+    if (step % 2) steplog_pass(steplog_pace / 2);  // only receives are pending
     for (int r = 0; r < kRequests; r++) {
       if (r == 1)
         MPI_Issend(out[r], kCount, MPI_INT, right, r, MPI_COMM_WORLD, &send[r]);
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
       else
         MPI_Isend(out[r], kCount, MPI_INT, right, r, MPI_COMM_WORLD, &send[r]);
     }
-    steplog_pass(steplog_pace / 2);  // both are
+    steplog_pass(steplog_pace / 2);  // sends and receives are pending
 
     switch (step % 7) {
       case 0:
@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
     steplog_mix_bytes(in, sizeof in);
     memset(in, 0, sizeof in);
 
-    // A receive that is taken back.
+    // A cancelled receive.
     MPI_Request cancelled;
     MPI_Irecv(in[0], kCount, MPI_INT, left, 777, MPI_COMM_WORLD, &cancelled);
     MPI_Cancel(&cancelled);

@@ -1,6 +1,6 @@
-/* All ranks append to one file, rank 0 a few bytes at a time and the others megabytes in one write, so that
-   some are still writing when others have been stopped. In the end every record is there, once and in order.
-   --work DIR */
+/* All ranks append to one file, rank 0 a few bytes at a time, the others megabytes in one write, so that
+ * some still write when others are stopped. At the end every record is there, once and in order. --work
+ * DIR */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>

@@ -1,6 +1,6 @@
-/* A synchronous send does not return before its receive has begun, whatever happens meanwhile: rank 1 lets
-   rank 0 wait, and tells it when it began to receive. Two ranks; rank 0 says `early` for each send that
-   returned before, and `done`. */
+/* A synchronous send must not return before its receive has begun: rank 1 makes rank 0 wait, and tells it
+ * when it began to receive. Two ranks; rank 0 prints `early` for each send that returned too early, and
+ * `done`. */
 #include <mpi.h>
 #include <stdio.h>
 #include <time.h>

@@ -1,6 +1,6 @@
-// threads thread: MPI_THREAD_MULTIPLE, and three more threads that call MPI at the same time as main, on
-// communicators of their own, for the first half of the steps; then they are joined and main goes on alone.
-// In each of the threads a signal is pending all the time.
+// threads thread: MPI_THREAD_MULTIPLE with three more threads that call MPI concurrently with main, on their
+// own communicators, in the first half of the steps; then they are joined and main continues alone. Each
+// thread always has a pending signal.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -14,7 +14,8 @@ static int rank, ranks;
 static volatile int leave[kThreads];
 static long sums[kThreads];
 
-// One round on a communicator that no other thread uses. Ends where all ranks' threads want to leave.
+// One round on a communicator that no other thread uses. Returns whether the threads of all ranks want to
+// leave.
 static int round_on(MPI_Comm comm, long k, int want_leave) {
   long in = k + rank, out = 0, got = -1;
   int all = 0;

@@ -1,7 +1,7 @@
-// Threads of each rank send one another messages of 1 MB that cross (both ranks are inside blocking sends
-// most of the time), to threads that are late to receive them. MPI_THREAD_MULTIPLE; order, lengths and
-// contents are checked. threads_cross refuse: the last rank holds a pipe half of the time, so that
-// checkpoints are refused while the others drain already.
+// Threads of each rank send each other 1 MB messages that cross (both ranks are inside blocking sends most of
+// the time); the receivers are late. MPI_THREAD_MULTIPLE. Checks order, lengths and contents.
+// threads_cross refuse: the last rank has a pipe open half of the time, so that checkpoints are refused while
+// the other ranks are already draining.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>

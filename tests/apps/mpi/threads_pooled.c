@@ -1,5 +1,5 @@
-// MPI from the main thread alone (MPI_THREAD_FUNNELED), or from one thread after the other (--serialized),
-// while others compute under way.
+// Only the main thread calls MPI (MPI_THREAD_FUNNELED), or one thread after the other (--serialized), while
+// other threads compute.
 #include <mpi.h>
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
-// Rank 0 has 150 threads that sleep, so that it takes long to look at them; the last rank, which has none,
-// holds a pipe for the first half of the steps and so refuses a checkpoint while rank 0 still looks.
+// Rank 0 has 150 sleeping threads, so that inspecting them takes long. The last rank has none and holds a
+// pipe in the first half of the steps: it refuses a checkpoint while rank 0 is still inspecting.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
     steplog_step();
   }
   for (long i = 0; rank == 0 && i < kThreads; i++)
-    while (naps[i] == 0) usleep(1000);  // all go on
+    while (naps[i] == 0) usleep(1000);  // all threads are running
   steplog_ok();
   MPI_Finalize();
   return 0;

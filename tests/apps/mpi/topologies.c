@@ -1,6 +1,6 @@
-// Cartesian, graph and distributed graph topologies, with reordering allowed and on a communicator whose
-// ranks are turned round: what the MPI says of them at each step is what it said when they were made, and
-// messages between neighbours arrive from whom they should.
+// Cartesian, graph and distributed graph topologies, with reordering allowed, and on a communicator with
+// reversed ranks. In each step, the MPI's answers about them are those of their creation, and messages arrive
+// from the right neighbours.
 #include <mpi.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ enum { kMost = 64 };
 
 static int world, ranks;
 
-// All that can be asked of a communicator, as numbers.
+// All queries about a communicator, as numbers.
 typedef struct {
   int numbers[512], n;
 } Answers;
@@ -79,7 +79,8 @@ static void ask(MPI_Comm comm, Answers* a) {
   }
 }
 
-// Each sends its neighbours what tells sender, step and place; digest of what came.
+// Each rank sends its neighbours a number made of sender, step and position; returns a digest of the received
+// ones.
 static void exchange(MPI_Comm comm, int in, int out, long step) {
   int rank, sent[kMost], got[kMost];
   MPI_Comm_rank(comm, &rank);
@@ -106,10 +107,10 @@ int main(int argc, char** argv) {
   MPI_Comm_set_name(cart, "the grid");
   MPI_Cart_sub(cart, keep_rows, &rows);
   MPI_Cart_sub(cart, keep_none, &point);  // one process, no dimension
-  // Fewer than there are: the others get none.
+  // Fewer processes than the communicator has: the other ranks get MPI_COMM_NULL.
   int three = 3, round = 1;
   MPI_Cart_create(MPI_COMM_WORLD, 1, &three, &round, 0, &line);
-  // A ring whose edges are listed high before low.
+  // A ring whose edges are listed in descending order.
   int index[kMost], edges[2 * kMost];
   for (int i = 0; i < ranks; i++) {
     index[i] = 2 * (i + 1);
@@ -117,15 +118,15 @@ int main(int argc, char** argv) {
     edges[2 * i + 1] = (i + ranks - 1) % ranks;
   }
   MPI_Graph_create(turned, ranks, index, edges, 1, &graph);
-  // Everyone hears from two, in an order that is not sorted; weights differ.
+  // Each rank has two sources, unsorted and with different weights.
   int sources[2] = {(me + 2) % ranks, (me + 1) % ranks}, in_weights[2] = {me + 7, 3};
   int destinations[2] = {(me + ranks - 1) % ranks, (me + ranks - 2) % ranks}, out_weights[2] = {9, me};
   MPI_Dist_graph_create_adjacent(turned, 2, sources, in_weights, 2, destinations, out_weights, MPI_INFO_NULL,
                                  1, &adjacent);
-  // Rank 0 describes a star; no weights.
+  // Rank 0 describes a star, without weights.
   int centre = 0, degree = ranks - 1, leaves[kMost];
   for (int i = 1; i < ranks; i++) leaves[i - 1] = ranks - i;
-  int* volatile unweighted = MPI_UNWEIGHTED;  // GCC takes one MPI's for an array of no length
+  int* volatile unweighted = MPI_UNWEIGHTED;  // GCC takes one MPI's MPI_UNWEIGHTED for an array of no length
   MPI_Dist_graph_create(turned, me == 0 ? 1 : 0, &centre, &degree, leaves, unweighted, MPI_INFO_NULL, 0,
                         &general);
   MPI_Comm_dup(adjacent, &twin);
@@ -162,7 +163,7 @@ int main(int argc, char** argv) {
     int length;
     MPI_Comm_get_name(cart, name, &length);
     STEPLOG_CHECK(!strcmp(name, "the grid"));
-    // One is made and freed over and over.
+    // A temporary topology, made and freed repeatedly.
     if (step % 7 == 1) MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &round, 1, &brief);
     if (step % 7 > 1 && step % 7 < 6 && brief != MPI_COMM_NULL) exchange(brief, 2, 2, step);
     if (step % 7 == 6 && brief != MPI_COMM_NULL) MPI_Comm_free(&brief);

@@ -1,6 +1,6 @@
-// A little of everything for kills at random moments: computing, long waits in a receive and in a collective,
-// messages under way, several communicators. All results are integers, so that they depend neither on the
-// order of a reduction nor on the MPI; the digest goes through every rank.
+// A mix for kills at random moments: computing, long waits in a receive and in a collective, messages in
+// flight, several communicators. All results are integers, so they depend neither on the order of a reduction
+// nor on the MPI; the digest includes every rank.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < kState / 16; i++) state[(i * 16 + step) % kState] ^= steplog_random(&seed);
     steplog_spin(pace / 8);
 
-    // A burst under way while one rank is late to receive it.
+    // A burst in flight while one rank receives late.
     MPI_Request sends[kBurst];
     for (int m = 0; m < kBurst; m++) {
       int n = m % 4 == 3 ? kBig : 10;
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
       STEPLOG_CHECK(got == step);
     }
 
-    // Collectives, one rank late.
+    // Collectives that one rank enters late.
     if (rank == ranks - 1) steplog_pass(pace / 4);
     steplog_at("collective");
     uint64_t mine[2] = {steplog_digest, state[step % kState]}, all[2], some = 0;

@@ -1,7 +1,6 @@
-// MPI_THREAD_MULTIPLE for kills at random moments: four threads a rank, each with a communicator of its own,
-// on which it sends, receives, makes other communicators and takes part in collectives while the others do
-// the same, at other places; every fourth step they meet. Integers only, so that the digest depends neither
-// on an order nor on the MPI.
+// MPI_THREAD_MULTIPLE for kills at random moments: four threads per rank, each with its own communicator, on
+// which it sends, receives, makes communicators and calls collectives, independently of the others; every
+// fourth step they synchronise. Integers only, so the digest depends neither on an order nor on the MPI.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -27,7 +26,7 @@ static void mix(struct Worker* w, uint64_t value) {
   w->digest ^= w->digest >> 29;
 }
 
-static void at(struct Worker* w, const char* word) {  // the log tells what main does
+static void at(struct Worker* w, const char* word) {  // the log shows what the main thread does
   if (w->me == 0) steplog_at(word);
 }
 

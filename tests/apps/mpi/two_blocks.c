@@ -1,5 +1,5 @@
-// Goes to and fro between two thread blocks, as runtimes with threads of their own do: calls MPI on each, and
-// stops on each.
+// Switches between two thread control blocks, as runtimes with their own threads do; calls MPI on each, and
+// is stopped on each.
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <mpi.h>
@@ -9,8 +9,8 @@
 
 #include "steplog.h"
 
-// The C library's block is around FS: thread-local storage before it, then the TCB, which holds its own
-// address in the words 0 and 2 (glibc sysdeps/x86_64/nptl/tls.h).
+// The C library's block around FS: thread-local storage before it, then the TCB, which contains its own
+// address in words 0 and 2 (glibc sysdeps/x86_64/nptl/tls.h).
 enum { kBefore = 1024, kAfter = 2304 };
 static __thread long on;
 
@@ -18,14 +18,14 @@ static char* second_block(char* first) {
   char* memory = mmap(NULL, kBefore + kAfter, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   STEPLOG_CHECK(memory != MAP_FAILED);
   char* block = memory + kBefore;
-  long before = (long)((uintptr_t)first & 4095);  // what lies on an earlier page may not be there
+  long before = (long)((uintptr_t)first & 4095);  // an earlier page may not be mapped
   if (before > kBefore) before = kBefore;
   memcpy(block - before, first - before, (size_t)before + kAfter);
   ((char**)block)[0] = ((char**)block)[2] = block;
   return block;
 }
 
-// Not inlined: compilers keep the block's address.
+// Not inlined: compilers cache the block's address.
 __attribute__((noipa)) static void set(long value) { on = value; }
 __attribute__((noipa)) static long get(void) { return on; }
 __attribute__((noipa)) static void go_to(char* block) { syscall(SYS_arch_prctl, ARCH_SET_FS, block); }
@@ -47,13 +47,13 @@ int main(int argc, char** argv) {
       long in = steplog_done + rank, out = 0;
       STEPLOG_CHECK(!MPI_Allreduce(&in, &out, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD));
       STEPLOG_CHECK(get() == at);
-      go_to(blocks[!at]);  // and one without MPI in between
+      go_to(blocks[!at]);  // and a switch without an MPI call in between
       STEPLOG_CHECK(get() == !at);
       go_to(blocks[at]);
       steplog_mix((uint64_t)out);
     }
-    go_to(blocks[!at]);  // most stops fall in here: on another block than the last call of MPI, on that of
-                         // the next
+    // most stops come here: on another block than that of the last MPI call and the next one's
+    go_to(blocks[!at]);
     steplog_step();
     STEPLOG_CHECK(get() == !at);
   }

@@ -1,5 +1,5 @@
-/* Rank 0 alone begins nonblocking collectives that nobody else ever begins: an error that both MPIs let pass
-   at MPI_Finalize. Says `done` behind it. */
+/* Only rank 0 starts nonblocking collectives: an error that both MPIs tolerate in MPI_Finalize. Prints
+ * `done` afterwards. */
 #include <mpi.h>
 #include <stdio.h>
 

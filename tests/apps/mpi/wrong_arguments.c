@@ -1,6 +1,6 @@
-/* What MPI makes of null pointers, null handles, wrong keys, indices and codes: one line per call with the
-   class of the error it returned. Which class is the MPI's own matter; the driver compares a native run with
-   one under CropDL. Calls that crash natively are not here. One rank. */
+/* Calls MPI with null pointers, null handles, wrong keys, indices and codes, and prints the error class
+ * that each call returns. The class depends on the MPI; the driver compares a native run with one under
+ * CropDL. Calls that crash natively are left out. One rank. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void counts_and_forgives(MPI_File* file, int* code, ...) {
   *code = MPI_SUCCESS;
 }
 #if defined(OPEN_MPI)
-/* What Open MPI's C++ and Fortran libraries call when they find a wrong argument. */
+/* The function that Open MPI's C++ and Fortran libraries call for a wrong argument. */
 int ompi_errhandler_invoke(MPI_Errhandler handler, void* object, int type, int code, const char* message);
 static MPI_Comm raised_on;
 static void notes(MPI_Comm* comm, int* code, ...) {
@@ -174,7 +174,7 @@ static void objects(void) {
   CALL(MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &comm));
   printf("null: %d\n", comm == MPI_COMM_NULL);
 #if defined(MPICH_VERSION)
-  /* A communicator from before MPI_COMM_WORLD had a handler has that handler, too. */
+  /* A communicator made before MPI_COMM_WORLD got a handler uses that handler, too. */
   CALL(MPI_Comm_split(early, 0, 0, NULL));
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm copy = comm;
@@ -251,7 +251,7 @@ static void say_world(MPI_Comm* comm, int* code, ...) {
   printf("the world's handler\n");
 }
 
-/* Open MPI 4.1 has no windows on one process: whose handler hears of it? */
+/* Open MPI 4.1 cannot make windows on one process: which handler is called? */
 static void lonely_window(void) {
   MPI_Errhandler world;
   MPI_Win window = MPI_WIN_NULL;
@@ -279,7 +279,7 @@ int main(int argc, char** argv) {
   MPI_Comm_dup(MPI_COMM_WORLD, &early);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-  /* In two parts: MPICH loses an error's class when it has made a hundred or so. */
+  /* In two parts: MPICH loses error classes after about a hundred errors. */
   if (argc > 1 && !strcmp(argv[1], "objects")) {
     objects();
     requests();
@@ -291,7 +291,7 @@ int main(int argc, char** argv) {
   handlers();
   attributes();
   information();
-  codes(); /* last: it uses up all that MPICH has */
+  codes(); /* last, since it uses up all of MPICH's codes */
   MPI_Finalize();
   return 0;
 }

@@ -1,8 +1,7 @@
-// What the odd programs share: each source file is a theme with a table of oddities, `odd_THEME NAME --steps
-// N --log FILE`. An oddity sets up something that few programs do, and checks in every step that it still is
-// as it was made:
-//   while (odd_more()) ODD_CHECK(...);
-// Half of each step's pace is spent computing, half asleep, so that a cut finds it in either.
+// Shared by the unusual programs: each source file is a theme with a table of cases, `odd_THEME NAME --steps
+// N --log FILE`. A case sets up something unusual, and checks in every step that it is unchanged:
+//     while (odd_more()) ODD_CHECK(...);
+// Half of each step's pace is spent computing, half sleeping, so that cuts meet both.
 #pragma once
 
 #include <dirent.h>
@@ -44,7 +43,7 @@ static inline void odd_sleep(long microseconds) {
   }
 }
 
-// Ends a step (but for the first call); false once all have been done.
+// Ends a step (except on the first call); false after the last step.
 static inline bool odd_more(void) {
   static bool begun;
   if (begun) {
@@ -78,7 +77,7 @@ static inline int odd_main(int argc, char** argv, const struct oddity* table, si
 #define ODD_MAIN(table) \
   int main(int argc, char** argv) { return odd_main(argc, argv, table, sizeof table / sizeof *table); }
 
-// A file of `size` bytes with the pattern of `seed`, in the working directory, opened with `flags`.
+// A file in the working directory with `size` bytes of the pattern `seed`, opened with `flags`.
 static inline unsigned char odd_byte(uint64_t seed, uint64_t at) {
   return (unsigned char)((at * 0x9e3779b97f4a7c15u + seed * 0x94d049bb133111ebu) >> 56);
 }
@@ -97,7 +96,7 @@ static inline int odd_file(const char* name, size_t size, uint64_t seed, int fla
 }
 
 static inline void odd_reads(int fd, uint64_t seed, uint64_t at,
-                             size_t size) {  // by read(2), at the descriptor's offset
+                             size_t size) {  // by read(2), from the descriptor's offset
   unsigned char bytes[4096];
   ODD_CHECK(read(fd, bytes, size) == (ssize_t)size);
   for (size_t i = 0; i < size; i++) ODD_CHECK(bytes[i] == odd_byte(seed, at + i));

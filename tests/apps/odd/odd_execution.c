@@ -1,5 +1,5 @@
-// Odd ways to execute: stacks, jumps, coroutines, floating point and vector state, dynamic loading, thread
-// registrations, system calls.
+// Unusual ways to execute: stacks, jumps, coroutines, floating point and vector state, dynamic loading,
+// thread registrations, system calls.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -52,7 +52,7 @@ static void coroutines_of(size_t size) {
     for (int i = 0; i < 8; i++) {
       swapcontext(&main_context, &coroutines[i]);
       for (int n = 0; n < 40; n++)
-        ODD_CHECK(stacks[(size_t)i * size + (size_t)n] == 0xa5);  // the far end is untouched
+        ODD_CHECK(stacks[(size_t)i * size + (size_t)n] == 0xa5);  // the far end is unused
     }
   steplog_pace = pace;
   free(stacks);
@@ -89,7 +89,7 @@ static void in_handler(int number) {
   steplog_spin(steplog_pace / 4);
 }
 
-static void small_alternate_stack(void) {  // SIGSTKSZ of old, 8192 bytes, used most of the time
+static void small_alternate_stack(void) {  // the historical SIGSTKSZ of 8192 bytes, in use most of the time
   static unsigned char room[3][8192] __attribute__((aligned(4096)));
   memset(room, 7, sizeof room);
   stack_t stack = {.ss_sp = room[1], .ss_size = 8192}, found;
@@ -177,7 +177,7 @@ __attribute__((noinline)) static long deep(long depth) {
 
 static void seven_megabytes_deep(void) { ODD_CHECK(deep(6000) == 6000); }
 
-static void ninety_megabytes_deep(void) {  // after the limit was raised at run time
+static void ninety_megabytes_deep(void) {  // after the program raised its stack limit
   struct rlimit large;
   ODD_CHECK(getrlimit(RLIMIT_STACK, &large) == 0);
   large.rlim_cur = large.rlim_max == RLIM_INFINITY || large.rlim_max > 100 << 20 ? 100 << 20 : large.rlim_max;
@@ -201,7 +201,7 @@ static void jumps_between_frames(void) {
   ODD_CHECK(state == 6 * steplog_steps);
 }
 
-static void below_the_stack_pointer(void) {  // the red zone and 100 bytes that the ABI promises
+static void below_the_stack_pointer(void) {  // the red zone; 100 of the 128 bytes that the ABI guarantees
   while (odd_more()) {
     long kept = 0;
     __asm__ volatile(
@@ -215,7 +215,7 @@ static void below_the_stack_pointer(void) {  // the red zone and 100 bytes that 
   }
 }
 
-static void stack_of_its_own(void) {  // the main thread runs elsewhere for good
+static void stack_of_its_own(void) {  // the main thread switches to another stack for good
   static unsigned char* room;
   room = (unsigned char*)mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
@@ -256,7 +256,7 @@ static void control_words(void) {  // flush to zero, denormals are zero, single 
   }
 }
 
-static void values_on_the_x87_stack(void) {  // eight of them, spinning and sleeping
+static void values_on_the_x87_stack(void) {  // eight values, while spinning and sleeping
   long double in[8], result[8];
   for (int k = 0; odd_more(); k++) {
     for (int i = 0; i < 8; i++) in[i] = 1.0L / (k + i + 3);
@@ -363,8 +363,7 @@ static void division_by_zero_is_trapped(void) {  // floating point exceptions as
   ODD_CHECK(trapped == steplog_steps);
 }
 
-static void direction_and_alignment_flags(
-    void) {  // the direction flag stands while the program waits for a cut
+static void direction_and_alignment_flags(void) {  // the direction flag is set when a cut comes
   while (odd_more()) {
     unsigned long flags;
     __asm__ volatile("std\n movl $30000000, %%ecx\n 1: decl %%ecx\n jnz 1b\n pushfq\n popq %0\n cld"
@@ -467,7 +466,7 @@ static void second_segment_register(void) {  // ARCH_SET_GS, as some emulators u
   }
 }
 
-static void first_segment_register_moved(void) {  // for a while FS points elsewhere
+static void first_segment_register_moved(void) {  // temporarily moves FS
   uint64_t old = 0;
   ODD_CHECK(syscall(SYS_arch_prctl, ARCH_GET_FS, &old) == 0);
   static unsigned char block[8192] __attribute__((aligned(64)));
@@ -523,7 +522,7 @@ static void robust_mutex(void) {
             !pthread_mutex_unlock(&checking));
 }
 
-static void restartable_sequences(void) {  // glibc's registration, if it could make one
+static void restartable_sequences(void) {  // glibc's rseq registration, if it succeeded
   extern const ptrdiff_t __rseq_offset;
   extern const unsigned int __rseq_size;
   struct rseq* area = (struct rseq*)((char*)__builtin_thread_pointer() + __rseq_offset);
@@ -585,7 +584,7 @@ static void calls_of_32_bits(
   __asm__ volatile("int $0x80" : "=a"(there) : "a"(20L) : "memory", "r8", "r9", "r10", "r11");
   while (odd_more()) {
     long result = 0;
-    if (there == -38) continue;  // a kernel without it
+    if (there == -38) continue;  // this kernel has no 32-bit calls
     __asm__ volatile("int $0x80" : "=a"(result) : "a"(20L) : "memory", "r8", "r9", "r10", "r11");
     ODD_CHECK(result == getpid());
     __asm__ volatile("int $0x80"
@@ -598,7 +597,7 @@ static void calls_of_32_bits(
   }
 }
 
-// Blocking calls that a signal would end by EINTR: a cut is none.
+// Blocking calls that a signal would end with EINTR: a cut must not.
 static void waits_in_a_semaphore(void) {
   int id = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
   struct sembuf down = {0, -1, 0};
@@ -638,7 +637,8 @@ static void waits_in_poll_select_and_sleep(void) {
   }
 }
 
-static void waits_for_a_lock(void) {  // flock and a record lock that a child holds are taken when it ends
+// a child holds a flock and a record lock; both are obtained when it ends
+static void waits_for_a_lock(void) {
   int fd = odd_file("wanted", 10, 1, O_RDWR), status;
   while (odd_more()) {
     pid_t child = fork();

@@ -1,4 +1,4 @@
-// Odd files and descriptors.
+// Unusual files and descriptors.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -151,7 +151,7 @@ static void half_read_directory(void) {
   ODD_CHECK(seen == names || steplog_steps < 20);
 }
 
-static void getdents_by_hand(void) {  // a small buffer, so that the directory's own offset is in the middle
+static void getdents_by_hand(void) {  // a small buffer, so that the directory's offset is in the middle
   char name[64], buffer[128];
   ODD_CHECK(mkdir("dents", 0700) == 0 || errno == EEXIST);
   for (int i = 0; i < 60; i++) {
@@ -340,7 +340,7 @@ static void record_locks(void) {
 static void description_locks(void) {
   int fd = odd_file("described", 1000, 1, O_RDWR), copy = dup(fd);
   struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 10, .l_len = 5};
-  ODD_CHECK(fcntl(fd, F_OFD_SETLK, &mine) == 0 && close(fd) == 0);  // the copy keeps it
+  ODD_CHECK(fcntl(fd, F_OFD_SETLK, &mine) == 0 && close(fd) == 0);  // the duplicate keeps the lock
   while (odd_more()) {
     struct flock found = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
     ODD_CHECK(fcntl(copy, F_GETLK, &found) == 0 && found.l_type == F_WRLCK && found.l_start == 10 &&
@@ -386,7 +386,7 @@ static void names_of_descriptors(void) {
   }
 }
 
-static void kept_open_proc_files(void) {  // sampled through one descriptor, as monitors do
+static void kept_open_proc_files(void) {  // read repeatedly through one descriptor, as monitors do
   int statm = open("/proc/self/statm", O_RDONLY), status = open("/proc/self/status", O_RDONLY);
   char text[4096], wanted[64];
   snprintf(wanted, sizeof wanted, "\nPid:\t%d\n", getpid());
@@ -452,7 +452,7 @@ static void symbolic_link_turned_elsewhere(void) {
   for (uint64_t at = 0; odd_more(); at += 5) odd_reads(fd, 1, at, 5);
 }
 
-static void rotated_log(void) {  // every five steps the file is renamed and a new one of its name is begun
+static void rotated_log(void) {  // every five steps the file is renamed and a new one gets its name
   int fd = odd_file("current", 0, 0, O_RDWR | O_APPEND), lines = 0;
   char line[32], text[32];
   for (int k = 0; odd_more(); k++) {
@@ -541,7 +541,7 @@ static void private_map_of_replaced_file(void) {
   }
 }
 
-static void discarded_private_map(void) {  // MADV_DONTNEED brings the file's bytes back
+static void discarded_private_map(void) {  // after MADV_DONTNEED the file's bytes are visible again
   int fd = odd_file("backing", 8192, 1, O_RDONLY);
   unsigned char* map = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
   while (odd_more()) {

@@ -1,5 +1,4 @@
-// Descriptors of every kind that is not a plain file: each is held open, mostly with something in it, and
-// used in every step.
+// Descriptors other than plain files: each is held open, most with data in it, and used in every step.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -62,7 +61,7 @@ static void listening_socket(void) {
   }
 }
 
-static void unconnected_socket(void) {  // as getaddrinfo and if_nametoindex leave behind in some libraries
+static void unconnected_socket(void) {  // some libraries' getaddrinfo and if_nametoindex leave one like this
   int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1, got;
   socklen_t size = sizeof got;
   ODD_CHECK(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof on) == 0);
@@ -141,7 +140,7 @@ static void io_ring(void) {
   while (odd_more()) ODD_CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC || fcntl(fd, F_GETFD) == 0);
 }
 
-static void asynchronous_context(void) {  // io_setup(2): no descriptor, but a mapping of the kernel's
+static void asynchronous_context(void) {  // io_setup(2): not a descriptor, but a mapping made by the kernel
   aio_context_t context = 0;
   ODD_CHECK(syscall(SYS_io_setup, 8, &context) == 0);
   int fd = odd_file("read behind", 100, 1, O_RDONLY);
@@ -211,7 +210,7 @@ static void posix_message_queue(void) {
   struct mq_attr size = {.mq_maxmsg = 4, .mq_msgsize = 16};
   mqd_t queue = mq_open(name, O_CREAT | O_RDWR, 0600, &size);
   if (queue < 0)
-    queue = eventfd(0, 0);  // none on this kernel
+    queue = eventfd(0, 0);  // this kernel has no message queues
   else
     mq_unlink(name);
   unsigned priority;
@@ -234,7 +233,7 @@ static void opened_namespace(void) {
   while (odd_more()) ODD_CHECK(fstat(fd, &s) == 0 && s.st_ino);
 }
 
-static void own_memory_file(void) {  // some collectors scan their own memory so
+static void own_memory_file(void) {  // some garbage collectors scan their own memory like this
   int fd = open("/proc/self/mem", O_RDWR);
   volatile int value = 0;
   int got;
@@ -264,7 +263,7 @@ static void shared_segment(void) {
   while (odd_more()) ODD_CHECK(!strcmp(at + 5000, "in the segment"));
 }
 
-static void detached_segment(void) {  // nothing of it is mapped at a cut
+static void detached_segment(void) {  // not mapped at a cut
   int id = shmget(IPC_PRIVATE, 8192, IPC_CREAT | 0600);
   for (int k = 0; odd_more(); k++) {
     int* at = shmat(id, NULL, 0);
@@ -275,7 +274,7 @@ static void detached_segment(void) {  // nothing of it is mapped at a cut
   shmctl(id, IPC_RMID, NULL);
 }
 
-static void segment_of_others(void) {  // this process has never attached it
+static void segment_of_others(void) {  // this process never attached it
   int id = shmget(IPC_PRIVATE, 8192, IPC_CREAT | 0600);
   while (odd_more()) ODD_CHECK(id >= 0);
   shmctl(id, IPC_RMID, NULL);

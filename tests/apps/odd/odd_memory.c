@@ -1,5 +1,5 @@
-// Odd memory: mappings, their flags, advice, places and protections. What /proc/self/smaps says of a mapping
-// is part of it.
+// Unusual memory: mappings with all flags, advice, addresses and protections. Each case also compares the
+// mapping's /proc/self/smaps.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -16,7 +16,7 @@ static unsigned char* mapped(size_t size, int protection, int flags) {
   return at;
 }
 
-// Whether `flag` (two letters) stands in the VmFlags line of the mapping at `at`.
+// Whether the mapping at `at` has `flag` (two letters) in its VmFlags.
 static bool has_flag(const void* at, const char* flag) {
   FILE* file = fopen("/proc/self/smaps", "r");
   char line[4096];
@@ -62,7 +62,7 @@ static bool faulted(volatile unsigned char* at, bool writing) {
   return false;
 }
 
-static void separate_touched_pages(void) {  // 3000 runs in one mapping
+static void separate_touched_pages(void) {  // 3000 separate ranges in one mapping
   unsigned char* p = mapped(6000 * page, RW, ANONYMOUS);
   for (size_t i = 0; i < 3000; i++) p[i * 2 * page + i] = (unsigned char)(i + 1);
   while (odd_more())
@@ -116,7 +116,7 @@ static void guard_pages(void) {  // MADV_GUARD_INSTALL, since Linux 6.13
   }
 }
 
-static void changes_protection_from_the_fault(void) {  // write barriers of collectors
+static void changes_protection_from_the_fault(void) {  // like write barriers of garbage collectors
   unsigned char* p = mapped(16 * page, RW, ANONYMOUS);
   catch_faults();
   for (unsigned char k = 0; odd_more(); k++) {
@@ -164,7 +164,7 @@ static void advice_of_every_kind(void) {
   bool set[6];
   for (int i = 0; i < 6; i++) {
     p[i] = mapped(8 * page, RW, ANONYMOUS);
-    mapped(page, PROT_NONE, ANONYMOUS);  // keeps neighbours apart
+    mapped(page, PROT_NONE, ANONYMOUS);  // a gap between neighbours
     p[i][page] = 3;
     set[i] = madvise(p[i], 8 * page, kinds[i].advice) == 0 && has_flag(p[i], kinds[i].flag);
   }
@@ -216,7 +216,7 @@ static void shared_read_only_file(void) {
   }
 }
 
-static void beyond_the_end_of_a_file(void) {  // SIGBUS there, until the file grows
+static void beyond_the_end_of_a_file(void) {  // SIGBUS beyond the end until the file grows
   int fd = odd_file("short", 100, 1, O_RDWR);
   unsigned char* p = (unsigned char*)mmap(NULL, 4 * page, RW, MAP_PRIVATE, fd, 0);
   p[7] = 99;
@@ -230,7 +230,7 @@ static void beyond_the_end_of_a_file(void) {  // SIGBUS there, until the file gr
 }
 
 static void executable_memory(
-    void) {  // a just-in-time compiler: writable, then executable, patched in every step
+    void) {  // like a just-in-time compiler: writable, then executable, patched in every step
   unsigned char* p = mapped(page, RW, ANONYMOUS);
   static const unsigned char code[] = {0xb8, 0, 0, 0, 0, 0xc3};  // mov $0, %eax; ret
   memcpy(p, code, sizeof code);
@@ -314,7 +314,7 @@ static void replaced_in_the_middle(void) {
   }
 }
 
-static void unusual_lengths(void) {  // refused by the kernel; nothing may come of them
+static void unusual_lengths(void) {  // the kernel refuses them; they must have no effect
   unsigned char* p = mapped(page, RW, ANONYMOUS);
   *p = 5;
   while (odd_more()) {
@@ -343,7 +343,7 @@ static void the_break(void) {
   }
 }
 
-// A mapping of the program's own stands above the break, which does not go there (and malloc does without).
+// A mapping of the program lies above the break, which therefore cannot grow (malloc works without).
 static void mapping_above_the_break(void) {
   unsigned char* start = (unsigned char*)(((uintptr_t)sbrk(0) + page - 1) & ~(page - 1));
   unsigned char* p = mmap(start + (1 << 20), page, RW, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -368,7 +368,7 @@ static void freed_lazily(void) {
   }
 }
 
-static void named_memory(void) {  // PR_SET_VMA_ANON_NAME shows in maps, where the kernel has it
+static void named_memory(void) {  // PR_SET_VMA_ANON_NAME is visible in maps, if the kernel supports it
   unsigned char* p = mapped(3 * page, RW, ANONYMOUS);
   *p = 1;
   bool named = prctl(0x53564d41, 0, p, 3 * page, "odd name") == 0;
@@ -403,7 +403,7 @@ static void protection_keys(void) {
     ODD_CHECK(*p == 4);
     if (key > 0) {
       ODD_CHECK(pkey_get(key) == PKEY_DISABLE_WRITE && faulted(p, true) && fault_code == SEGV_PKUERR);
-      // A handler begins with the kernel's own rights, and this one was not returned from.
+      // A handler starts with the kernel's default rights, and this one did not return.
       pkey_set(key, PKEY_DISABLE_WRITE);
     }
   }
@@ -417,7 +417,7 @@ static void sealed(void) {  // mseal(2), since Linux 6.10
 }
 
 static void view_of_itself(
-    void) {  // every line of maps that is readable can be read, and the vDSO is where auxv says
+    void) {  // every readable line of maps can be read, and the vDSO is at the address in auxv
   while (odd_more()) {
     FILE* file = fopen("/proc/self/maps", "r");
     char line[4096];
@@ -460,7 +460,7 @@ static void auxiliary_vector(void) {
 }
 
 static void vdso_function_found_by_hand(
-    void) {  // its address is looked up once, from the ELF image that auxv names
+    void) {  // its address is looked up once in the ELF image that auxv names
   unsigned char* image = (unsigned char*)getauxval(AT_SYSINFO_EHDR);
   ODD_CHECK(image && !memcmp(image, "\177ELF", 4));
   uint64_t headers = *(uint64_t*)(image + 32), dynamic = 0, base = 0;
@@ -511,7 +511,7 @@ static void residence(void) {
 }
 
 static void two_views_of_one_memory(
-    void) {  // a ring buffer mapped twice in a row, private memory by mremap of a shared one
+    void) {  // a ring buffer mapped twice in sequence; private memory from mremap of a shared mapping
   int fd = memfd_create("ring", 0);
   ODD_CHECK(ftruncate(fd, (off_t)page) == 0);
   unsigned char* p = mapped(2 * page, PROT_NONE, ANONYMOUS);

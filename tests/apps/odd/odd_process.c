@@ -1,5 +1,5 @@
-// Odd attributes of the process: what prctl, limits, scheduling, credentials and identity may hold, children
-// of every kind.
+// Unusual process attributes: everything that prctl, limits, scheduling, credentials and ids can hold, and
+// children of every kind.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -17,7 +17,7 @@
 
 extern char** environ;
 
-// A line of /proc/self/status (or of another file of the process), without its name.
+// The value of a line in /proc/self/status, or in another file of the process.
 static const char* field(const char* file, const char* name) {
   static char line[4096];
   FILE* from = fopen(file, "r");
@@ -28,8 +28,8 @@ static const char* field(const char* file, const char* name) {
   return found ? line + strlen(name) : "";
 }
 
-// Checks in every step that all of /proc/self/status is as it was but for what counts memory, switches and
-// threads of execution.
+// Checks in every step that /proc/self/status is unchanged, except for counters of memory, switches and
+// threads.
 static void status_stays(void) {
   static char kept[64][256];
   int lines = -1;
@@ -41,7 +41,7 @@ static void status_stays(void) {
       if (!strncmp(line, "Vm", 2) || !strncmp(line, "Rss", 3) || strstr(line, "ctxt_switches") ||
           !strncmp(line, "HugetlbPages", 12))
         continue;
-      if (!strncmp(line, "SigQ", 4)) continue;  // of the user, not of the process
+      if (!strncmp(line, "SigQ", 4)) continue;  // counts the user's signals, not the process's
       if (!strncmp(line, "Mems_allowed", 12) || !strncmp(line, "Cpus_allowed", 12) ||
           !strncmp(line, "x86_Thread", 10))
         continue;
@@ -92,7 +92,7 @@ static void limits(void) {
     }
 }
 
-static void largest_file(void) {  // RLIMIT_FSIZE of few bytes; SIGXFSZ ignored; images are larger
+static void largest_file(void) {  // a small RLIMIT_FSIZE with SIGXFSZ ignored; images are larger
   int fd = odd_file("small", 0, 0, O_RDWR);
   signal(SIGXFSZ, SIG_IGN);
   struct rlimit small = {16384, 16384};
@@ -116,7 +116,7 @@ static void few_descriptors(void) {
   }
 }
 
-static void little_address_space(void) {  // a gigabyte more than there is; malloc fails beyond
+static void little_address_space(void) {  // a gigabyte above the current use; malloc fails beyond that
   unsigned long size;
   ODD_CHECK(sscanf(field("/proc/self/statm", ""), "%lu", &size) == 1);
   struct rlimit limit = {size * 4096 + (1ul << 30), RLIM_INFINITY};
@@ -228,7 +228,7 @@ static void no_new_privileges(void) {
   while (odd_more()) ODD_CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 }
 
-static void filter_of_its_own(void) {  // uname is refused with an error of its own
+static void filter_of_its_own(void) {  // fails uname with a special error number
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpgid, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
@@ -238,7 +238,7 @@ static void filter_of_its_own(void) {  // uname is refused with an error of its 
   while (odd_more()) ODD_CHECK(syscall(SYS_getpgid, 0) < 0 && errno == EXDEV);
 }
 
-// A filter that lets one system call come to what `result` says.
+// A seccomp filter that makes one system call return `result`.
 static void filter_call(int call, uint32_t result) {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
@@ -253,14 +253,14 @@ static void answer(int number, siginfo_t* info, void* context) {
   ((ucontext_t*)context)->uc_mcontext.gregs[REG_RAX] = 4000 + info->si_errno;
 }
 
-static void filter_that_traps(void) {  // a call that is trapped by others, too
+static void filter_that_traps(void) {  // a system call that CropDL traps too
   struct sigaction action = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO};
   ODD_CHECK(sigaction(SIGSYS, &action, NULL) == 0);
   filter_call(SYS_inotify_init1, SECCOMP_RET_TRAP | 321);
   while (odd_more()) ODD_CHECK(syscall(SYS_inotify_init1, 0) == 4321);
 }
 
-static void filter_that_kills(void) {  // what the program never calls
+static void filter_that_kills(void) {  // kills on a system call that the program never makes
   filter_call(SYS_get_robust_list, SECCOMP_RET_KILL_PROCESS);
   while (odd_more()) continue;
 }
@@ -382,7 +382,7 @@ static void command_line_and_environment(void) {
   }
 }
 
-static void title_changed_in_place(void) {  // as setproctitle does
+static void title_changed_in_place(void) {  // like setproctitle
   size_t room = strlen(odd_argv[0]);
   memset(odd_argv[0], 'x', room);
   char text[4096];
@@ -394,7 +394,7 @@ static void title_changed_in_place(void) {  // as setproctitle does
   }
 }
 
-// --- Credentials; without privileges they do what is allowed ---
+// --- Credentials; without privileges, the cases do what is allowed ---
 
 static void supplementary_groups(void) {
   gid_t wanted[3] = {1234, 77, 5}, now[64];
@@ -494,7 +494,7 @@ static void child_without_a_signal(void) {
             WTERMSIG(status) == SIGKILL);
 }
 
-static int quiet_sleeper(void* flag) {  // shares our memory, so no libc state is touched
+static int quiet_sleeper(void* flag) {  // shares the parent's memory, so it must not change libc's state
   while (!*(volatile int*)flag) {
     struct timespec t = {0, 1000000};
     syscall(SYS_nanosleep, &t, NULL);
@@ -525,7 +525,7 @@ static void zombie(void) {
   ODD_CHECK(wait(&status) == child && WEXITSTATUS(status) == 5);
 }
 
-static void children_never_waited_for(void) {  // SIG_IGN of SIGCHLD: they vanish
+static void children_never_waited_for(void) {  // SIGCHLD is ignored, so the kernel reaps them
   signal(SIGCHLD, SIG_IGN);
   while (odd_more()) {
     pid_t child = fork();
@@ -547,7 +547,7 @@ static void children_by_every_call(void) {
     ODD_CHECK(WEXITSTATUS(system("exit 11")) == 11);
     struct clone_args how = {.exit_signal = SIGCHLD};
     child = (pid_t)syscall(SYS_clone3, &how, sizeof how);
-    if (child < 0 && errno == ENOSYS) child = fork();  // as libraries do where it is forbidden
+    if (child < 0 && errno == ENOSYS) child = fork();  // what libraries do where it is forbidden
     if (!child) _exit(getppid() > 0 ? 13 : 14);
     ODD_CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 13);
   }
@@ -579,8 +579,8 @@ static int sockets_among_descriptors(void) {
   return found;
 }
 
-// A child inherits what the program has open, and nothing else, also where the program has descriptors with
-// high numbers, none of which is a socket; and its children what it has opened itself.
+// A child inherits the program's descriptors and no others, also if the program has high-numbered
+// descriptors, none of them a socket; its own children inherit what it opened.
 static void child_beside_a_high_descriptor(void) {
   enum { kHigh = 17000 };
   struct rlimit limit;
@@ -623,7 +623,7 @@ static void child_with_our_files_closes_many(void) {
   }
 }
 
-// Nothing of the file system is forbidden: only that directories be made.
+// Landlock forbids only one thing: making directories.
 static void restricted_by_landlock(void) {
   const uint64_t made_directories = 1 << 7;  // LANDLOCK_ACCESS_FS_MAKE_DIR
   const int rules =

@@ -1,4 +1,4 @@
-// Odd uses of signals, timers and clocks.
+// Unusual uses of signals, timers and clocks.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -67,7 +67,8 @@ static void pending_kill_keeps_its_sender(void) {
             info.si_pid == getpid());
 }
 
-static void pending_for_process_or_thread(void) {  // the two sets of /proc/self/status
+// the pending sets of the thread and the process in /proc/self/status
+static void pending_for_process_or_thread(void) {
   block(SIGUSR2), block(SIGTERM);
   ODD_CHECK(kill(getpid(), SIGUSR2) == 0 && raise(SIGTERM) == 0);
   char wanted[3][64] = {"", "", ""};
@@ -124,7 +125,7 @@ static void every_signal_is_delivered(void) {
     }
 }
 
-static void last_real_time_signals(void) {  // 63 and 64 are ordinary ones for a program
+static void last_real_time_signals(void) {  // 63 and 64 are ordinary signals for a program
   block(SIGRTMAX), block(SIGRTMAX - 1);
   for (int k = 0; odd_more(); k++)
     for (int number = SIGRTMAX - 1; number <= SIGRTMAX; number++) {
@@ -137,7 +138,7 @@ static void last_real_time_signals(void) {  // 63 and 64 are ordinary ones for a
     }
 }
 
-static void children_that_die_of_signals(void) {  // at its default action each one ends a child
+static void children_that_die_of_signals(void) {  // each one kills a child by its default action
   static const int numbers[] = {SIGUSR1, SIGUSR2, SIGSYS, SIGTERM, SIGSEGV, SIGALRM,
                                 63,      64,      34,     SIGABRT, SIGPIPE, SIGTRAP};
   struct rlimit none = {0, 0};
@@ -156,8 +157,7 @@ static void children_that_die_of_signals(void) {  // at its default action each 
   }
 }
 
-// A mask that an executed program finds in its status (by fork and exec: shells change masks), or with `here`
-// this program.
+// A signal mask from the status of an executed child (shells change masks), or, with `here`, of this program.
 static unsigned long long status_mask(const char* name, bool here) {
   int ends[2], status = 0;
   char text[256] = "";
@@ -181,7 +181,8 @@ static unsigned long long status_mask(const char* name, bool here) {
   return strtoull(text + strlen(name) + 1, NULL, 16);
 }
 
-static void ignored_by_an_executed_child(void) {  // only what was ignored on purpose, and what was given
+// only signals that the program ignored, and those that it inherited as ignored
+static void ignored_by_an_executed_child(void) {
   unsigned long long given = status_mask("SigIgn", true);
   steplog_mix(given);
   signal(SIGUSR2, SIG_IGN);
@@ -222,7 +223,7 @@ static void leave(int number) {
 }
 
 static void jumps_out_of_handlers(
-    void) {  // out of whatever the alarm interrupted: clock reads, sleeps, file calls
+    void) {  // jumps out of whatever the alarm interrupted: clock reads, sleeps, file calls
   signal(SIGALRM, leave);
   volatile int jumps = 0;
   int fd = odd_file("jumped", 4096, 1, O_RDWR);
@@ -242,7 +243,7 @@ static void jumps_out_of_handlers(
         close(copy);
       }
     }
-    signal(SIGALRM, SIG_IGN);  // a jump may have left a descriptor or a page behind
+    signal(SIGALRM, SIG_IGN);  // a jump may have leaked a descriptor or a page
     for (int i = 4; i < 60; i++)
       if (i != fd && i != fileno(steplog_file)) close(i);
     signal(SIGALRM, leave);
@@ -289,7 +290,7 @@ void skip(int number, siginfo_t* info, void* context) {
   at->uc_mcontext.gregs[REG_RAX] = 4711;
 }
 
-static void handler_changes_the_mask(void) {  // by the context: it holds after the return
+static void handler_changes_the_mask(void) {  // a mask set in the handler's context stays after the return
   struct sigaction action = {.sa_flags = SA_SIGINFO};
   extern void blocks_more(int, siginfo_t*, void*) __asm__("odd_blocks_more");
   action.sa_sigaction = blocks_more;
@@ -310,7 +311,7 @@ void blocks_more(int number, siginfo_t* info, void* context) {
   sigaddset(&((ucontext_t*)context)->uc_sigmask, SIGRTMIN + calls++ % 8);
 }
 
-static void trapped_steps(void) {  // the trap flag: a SIGTRAP per instruction
+static void trapped_steps(void) {  // the trap flag raises SIGTRAP after each instruction
   install(SIGTRAP, 0);
   while (odd_more()) {
     int before = count;
@@ -332,7 +333,7 @@ static void one_shot_and_nested(void) {
   }
 }
 
-static void exit_under_fast_timer(void) {  // signals until the very last instruction of the process
+static void exit_under_fast_timer(void) {  // signals until the process's last instruction
   install(SIGALRM, SA_RESTART);
   while (odd_more()) {
   }
@@ -474,7 +475,8 @@ static volatile int told;
 
 static void tell(union sigval value) { told = value.sival_int; }
 
-// Timers that tell a thread, by its number or the C library's own, which it has had since the first one.
+// Timers that signal a thread, by its id or (SIGEV_THREAD) through a thread of the C library, which exists
+// since the first such timer.
 static void timers_that_tell_a_thread(void) {
   const struct itimerspec soon = {{0, 0}, {0, 100 * 1000}};
   sigset_t own;
@@ -502,7 +504,7 @@ static void timers_that_tell_a_thread(void) {
   }
 }
 
-// Every signal at all, by the system call itself: the C library would leave out those that it has for itself.
+// Waits for all signals, by the system call itself: the C library's function excludes its internal ones.
 static void waits_for_any_signal(void) {
   const uint64_t all = ~0ull;
   const struct timespec time = {0, 20 * 1000 * 1000};
@@ -511,8 +513,7 @@ static void waits_for_any_signal(void) {
       ODD_CHECK(syscall(SYS_rt_sigtimedwait, &all, NULL, &time, sizeof all) == -1 && errno == EAGAIN);
 }
 
-// The timeout is not counted down, or cannot be written to: a wait ends all the same, and not before its
-// time.
+// The timeout is not updated or is read-only: the wait still ends, and not too early.
 static void timeouts_that_stay(void) {
   struct timespec* constant = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ODD_CHECK(constant != MAP_FAILED);
@@ -532,8 +533,8 @@ static void timeouts_that_stay(void) {
   }
 }
 
-// As where a library of coroutines returns from a handler into another one's context: the stack for signals
-// in it is that coroutine's, which no handler here asks for.
+// As in a coroutine library: a handler returns into another coroutine's context. The alternate stack in that
+// context is the other coroutine's; no handler here uses it.
 static char others_stack[256 * 1024];
 
 static void return_with_another_stack(int number, siginfo_t* info, void* context) {
@@ -555,8 +556,8 @@ static void stack_of_another_context(void) {
   }
 }
 
-// While it waits with a mask of its own a thread is under that mask in the handlers that end the wait, too:
-// all that are pending run. One that comes behind that finds the thread's own mask again.
+// A wait with a temporary mask: handlers that end the wait run under that mask, for all pending signals. A
+// handler that runs later has the thread's own mask again.
 static sigset_t masks[3];
 
 static void note_mask(int number, siginfo_t* info, void* context) {

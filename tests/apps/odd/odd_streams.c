@@ -1,5 +1,4 @@
-// Odd uses of the standard streams and of stdio's buffers. The driver compares what was written, byte by
-// byte.
+// Unusual uses of the standard streams and of stdio's buffers. The driver compares the output byte by byte.
 #define _GNU_SOURCE
 #include "odd.h"
 
@@ -70,7 +69,7 @@ static void redirected_to_a_file_and_back(void) {
   }
 }
 
-static void inherited_descriptors(void) {  // 3 and 7, as a shell's redirections leave them
+static void inherited_descriptors(void) {  // descriptors 3 and 7, as from a shell's redirections
   char byte, text[32];
   for (int k = 0; odd_more(); k++) {
     ODD_CHECK(read(3, &byte, 1) == 1);
@@ -97,7 +96,7 @@ static void talks(void) {
 
 // --- stdio ---
 
-static void output_kept_in_the_buffer(void) {  // nothing reaches the file before the end
+static void output_kept_in_the_buffer(void) {  // nothing reaches the file before the program ends
   FILE* file = fopen("buffered", "w+");
   static char buffer[1 << 16];
   setvbuf(file, buffer, _IOFBF, sizeof buffer);
@@ -162,11 +161,12 @@ static void conversion_in_the_middle(void) {
     char in[] = "\xe6\x97\xa5", *from = in, *out = text;
     size_t left = 3, room = sizeof text;
     ODD_CHECK(iconv(to, &from, &left, &out, &room) == 0);
-    ODD_CHECK(out - text == (k ? 2 : 5));  // the escape is written once: the state is kept
+    // the escape sequence is written once: the conversion state is kept
+    ODD_CHECK(out - text == (k ? 2 : 5));
     char one[] = "\xe9", *source = one;
     out = text, left = 1, room = sizeof text;
     ODD_CHECK(iconv(latin, &source, &left, &out, &room) == 0 &&
-              out - text == (k ? 2 : 4));  // and the byte order mark
+              out - text == (k ? 2 : 4));  // plus the byte order mark
   }
 }
 
@@ -183,7 +183,7 @@ static void locale_of_the_thread(void) {
   freelocale(utf8);
 }
 
-static void half_a_character(void) {  // a shift state between two steps
+static void half_a_character(void) {  // a shift state that lasts over two steps
   ODD_CHECK(setlocale(LC_CTYPE, "C.UTF-8"));
   mbstate_t state = {0};
   wchar_t one;
@@ -194,7 +194,7 @@ static void half_a_character(void) {  // a shift state between two steps
   }
 }
 
-static void closed_under_stdio(void) {  // the FILE's number is another file by now
+static void closed_under_stdio(void) {  // the FILE's descriptor number now belongs to another file
   FILE* file = fopen("victim", "w+");
   int other = odd_file("other", 0, 0, O_RDWR);
   ODD_CHECK(dup2(other, fileno(file)) == fileno(file));

@@ -1,5 +1,6 @@
-// Odd but legal uses of MPI. `odd_mpi NAME[,NAME...] --steps N --log FILE` on three ranks: all that are named
-// begin, each step lets all of them take theirs, then all end: so one cut falls into the state of all.
+// Unusual but legal uses of MPI. `odd_mpi NAME[,NAME...] --steps N --log FILE` on three ranks: all named
+// cases are set up, each step runs one step of every case, then all end. So each cut meets the states of all
+// cases.
 #define _GNU_SOURCE
 #include <complex.h>
 #include <mpi.h>
@@ -16,7 +17,7 @@ static int sum_of(int value, MPI_Comm comm) {
 }
 
 static MPI_Comm private_comm(
-    void) {  // each oddity talks on its own, so that they do not take each other's messages
+    void) {  // each case has its own tags or communicator, so that messages do not mix
   MPI_Comm comm;
   MPI_Comm_dup(WORLD, &comm);
   return comm;
@@ -82,7 +83,7 @@ static void create_group_end(void) {
   if (rank != 1) MPI_Comm_free(&of_a_group);
 }
 
-static void make_bridge(MPI_Comm* bridge) {  // ranks 0 and 1, each alone on its side
+static void make_bridge(MPI_Comm* bridge) {  // rank 0 on one side, rank 1 on the other
   *bridge = MPI_COMM_NULL;
   if (rank < 2) ODD_CHECK(MPI_Intercomm_create(MPI_COMM_SELF, 0, WORLD, 1 - rank, 9, bridge) == MPI_SUCCESS);
 }
@@ -148,7 +149,7 @@ static void attributes_begin(void) {
   MPI_Comm_set_attr(with_attribute, keyval, attributed);
   MPI_Comm_set_attr(MPI_COMM_SELF, self_keyval, attributed);
   int kept = self_keyval;
-  MPI_Comm_free_keyval(&kept);  // it lives on as long as it is attached
+  MPI_Comm_free_keyval(&kept);  // it lives as long as an attribute uses it
   ODD_CHECK(kept == MPI_KEYVAL_INVALID);
 }
 static void attributes_step(int k) {
@@ -269,7 +270,7 @@ static void error_handlers_begin(void) {
   handled = private_comm();
   MPI_Comm_create_errhandler(on_error, &handler);
   MPI_Comm_set_errhandler(handled, handler);
-  MPI_Errhandler_free(&handler);  // the communicator keeps it
+  MPI_Errhandler_free(&handler);  // the communicator still uses it
   MPI_Add_error_class(&own_class);
   MPI_Add_error_code(own_class, &own_code);
   MPI_Add_error_string(own_code, "an odd error");
@@ -280,7 +281,7 @@ static void error_handlers_step(int k) {
   char text[MPI_MAX_ERROR_STRING];
   ODD_CHECK(MPI_Send(&k, 1, MPI_INT, 500, 1, handled) != MPI_SUCCESS && errors_seen == 3 * k + 1 &&
             last_class == MPI_ERR_RANK);
-  MPI_Comm_dup(handled, &copy);  // and its copy has it, too
+  MPI_Comm_dup(handled, &copy);  // the duplicate has it too
   ODD_CHECK(MPI_Recv(&k, -1, MPI_INT, 0, 1, copy, MPI_STATUS_IGNORE) != MPI_SUCCESS &&
             errors_seen == 3 * k + 2 && last_class == MPI_ERR_COUNT);
   MPI_Comm_free(&copy);
@@ -290,7 +291,7 @@ static void error_handlers_step(int k) {
 }
 static void error_handlers_end(void) { MPI_Comm_free(&handled); }
 
-// --- Messages: what is sent in one step is received in the next ---
+// --- Messages that are sent in one step and received in the next ---
 
 static MPI_Comm wild;
 static void wildcard_probes_begin(void) { wild = private_comm(); }
@@ -413,7 +414,8 @@ static void cancelled_receives_end(void) {
 }
 
 static int forgotten[4];
-static void forgotten_sends_step(int k) {  // the request is freed at once; the message is taken a step later
+static void forgotten_sends_step(
+    int k) {  // the request is freed at once; the message is received one step later
   int got;
   MPI_Request request;
   if (k) {
@@ -449,7 +451,8 @@ static MPI_Datatype record_type(void) {
   MPI_Type_free(&type);
   return resized;
 }
-static void types_freed_in_use_step(int k) {  // a receive waits into the next step with a type that is gone
+static void types_freed_in_use_step(
+    int k) {  // a receive whose datatype is freed stays pending into the next step
   MPI_Datatype type;
   if (k) {
     MPI_Wait(&typed_request, MPI_STATUS_IGNORE);
@@ -488,7 +491,8 @@ static void buffered_sends_end(void) {
   ODD_CHECK(at == attached && length == sizeof attached);
 }
 
-static void many_unexpected_step(int k) {  // fifty wait, and are taken in the reverse order of their tags
+static void many_unexpected_step(
+    int k) {  // fifty messages wait, and are received in reverse order of their tags
   int got;
   for (int i = 49; i >= 0 && k; i--) {
     MPI_Recv(&got, 1, MPI_INT, last, 1000 + i / 2, WORLD, MPI_STATUS_IGNORE);
@@ -635,7 +639,7 @@ static void own_operations_step(int k) {
   MPI_Request request;
   MPI_Op_create(combine, 0, &op);
   MPI_Iallreduce(mine, result, 1, matrix, op, WORLD, &request);
-  MPI_Op_free(&op);  // both before it is complete
+  MPI_Op_free(&op);  // both are freed before the operation completes
   MPI_Type_free(&matrix);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   ODD_CHECK(!memcmp(result, wanted, sizeof wanted));
@@ -649,7 +653,7 @@ static void own_operations_step(int k) {
 }
 static void own_operations_end(void) { MPI_Op_free(&kept_op); }
 
-static void many_operations_step(int k) {  // over five hundred in the end
+static void many_operations_step(int k) {  // over five hundred at the end
   for (int i = 0; i < 40; i++) {
     MPI_Op op;
     MPI_Op_create(combine, 1, &op);
@@ -723,7 +727,7 @@ static void persistent_requests_end(void) {
 }
 
 static MPI_Message matched;
-static void matched_message_step(int k) {  // the handle of a matched message is kept into the next step
+static void matched_message_step(int k) {  // the handle from MPI_Mprobe is kept into the next step
   int got;
   if (k) {
     MPI_Mrecv(&got, 1, MPI_INT, &matched, MPI_STATUS_IGNORE);
@@ -803,7 +807,7 @@ static void session_end(void) {
   MPI_Comm_free(&of_session);
   MPI_Session_finalize(&session);
 }
-#else  // there are no sessions
+#else  // this MPI has no sessions
 static void session_begin(void) {}
 static void session_step(int k) { (void)k; }
 static void session_end(void) {}

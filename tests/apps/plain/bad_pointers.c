@@ -1,7 +1,7 @@
-// Every system call that takes pointers and that something between a program and the kernel might look into,
-// with pointers that are no good: 8, a hole, beyond all addresses, memory that may not be written, objects
-// and strings that begin before a hole. What each call says, and what it changed all the same, is printed in
-// the first step and must be so in every later one.
+// Every system call with pointers that CropDL might inspect, called with bad pointers: 8, an unmapped hole,
+// beyond all addresses, read-only memory, objects and strings that start just before a hole. The program
+// prints each call's result and what it changed nevertheless, in the first step; every later step must give
+// the same.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ static void map_pages(void) {
   STEPLOG_CHECK(!mprotect(constant, kPage, PROT_READ));
 }
 
-// What a pointer is to be instead of a good one.
+// Ways in which a pointer can be bad.
 enum Badness {
   kNull,
   kEight,
@@ -84,14 +84,14 @@ static const char* const kBadness[] = {"null", "8",           "hole",        "hi
                                        "-1",   "-4",          "-8",          "-12",         "-16",
                                        "-24",  "-4 constant", "-8 constant", "-16 constant"};
 static const enum Badness kFew[] = {kEight, kConstant, kBeforeHole4,
-                                    kIntoConstant4};  // where a child is made for each
+                                    kIntoConstant4};  // in calls that make a child each time
 static const int kBefore[] = {0, 0, 0, 0, 0, 1, 4, 8, 12, 16, 24, 4, 8, 16};
 
 static void protect(int constants) {
   STEPLOG_CHECK(!mprotect(constant, kPage, PROT_READ | (constants ? 0 : PROT_WRITE)));
 }
 
-// Such a pointer, to what there is room for of the `size` bytes at `object`.
+// A bad pointer of that kind, with what fits of the `size` bytes at `object`.
 static long bad(enum Badness how, const void* object, size_t size) {
   const size_t part = size < (size_t)kBefore[how] ? size : (size_t)kBefore[how];
   switch (how) {
@@ -113,7 +113,7 @@ static long bad(enum Badness how, const void* object, size_t size) {
       break;
   }
   char* edge = hole;
-  if (how >= kIntoConstant4) {  // the two pages lie side by side for this
+  if (how >= kIntoConstant4) {  // here the two pages must be adjacent
     static char* pair;
     if (!pair) pair = mmap(NULL, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     STEPLOG_CHECK(!mprotect(pair, 2 * kPage, PROT_READ | PROT_WRITE));
@@ -129,7 +129,7 @@ static long bad(enum Badness how, const void* object, size_t size) {
 }
 
 struct Argument {
-  char kind;  // '.' a value, 'i' read, 'o' written, 'b' both
+  char kind;  // '.' a value, 'i' input, 'o' output, 'b' both
   long value;
   size_t size;
 };
@@ -151,7 +151,7 @@ enum Flags {
   kNoNull = 8,
   kMakesTimer = 16,
   kMakesContext = 32,
-  kTellsIds = 64  // as text: between 4 and 16 bytes may be enough, or not
+  kTellsIds = 64  // print the bytes as text: the kernel needs between 4 and 16, so the result varies
 };
 
 struct Case {
@@ -180,7 +180,7 @@ static void baseline(void) {
   sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
-// What a call may have changed though it failed.
+// Prints what a call changed although it failed.
 static void tell(const char* name, int argument, const char* how, long result, int error) {
   stack_t stack;
   sigset_t mask, pending;
@@ -240,7 +240,7 @@ static void ordinary_calls(void) {
   static struct timeval no_time;
   static struct pollfd input = {.fd = 0, .events = POLLIN};
   static fd_set reads;
-  static unsigned long empty, usr2 = 1ul << (SIGUSR2 - 1);  // as the kernel has sets
+  static unsigned long empty, usr2 = 1ul << (SIGUSR2 - 1);  // in the size that the kernel expects
   static struct {
     const void* set;
     size_t size;
@@ -603,7 +603,7 @@ static void ordinary_calls(void) {
   close(poller), close(counter), close(watch);
 }
 
-// Calls about which more is to be told than their result.
+// Calls for which more is printed than their result.
 
 static void nothing(int number) { (void)number; }
 
@@ -629,7 +629,7 @@ static int ends(pid_t child) {
   int status = -1;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return status & 0xff7f;  // without the core file's bit
+  return status & 0xff7f;  // without the core dump bit
 }
 
 static void ends_of_children(void) {
@@ -667,7 +667,7 @@ static void clones(void) {
     tell("clone pidfd", 2, kBadness[how], marked, error);
     if (marked > 0) told("clone pidfd %s: child %x", kBadness[how], ends(marked));
   }
-  // With a stack that is none: the child is made, and falls at its first use.
+  // With an invalid stack: the child is made, and crashes at its first use.
   const long stacks[] = {8, (long)hole + 64, (long)constant + 64, (long)mine + 8, (long)0x8000000000000000};
   for (int i = 0; i < 5; i++) {
     baseline();
@@ -676,14 +676,14 @@ static void clones(void) {
     tell("clone stack", 1, "bad", child, errno);
     if (child <= 0) continue;
     const int end =
-        ends(child);  // no address at all is a fault of the stack's segment, for virtual machines not always
+        ends(child);  // a non-canonical address is a stack segment fault, but not on every virtual machine
     told("clone stack %d: child %x", i, end == SIGBUS ? SIGSEGV : end);
   }
 }
 
 static void on_fault(int number) { _exit(40 + number); }
 
-// A handler whose stack cannot be written to is a fault, of which the program may have a handler.
+// A handler whose stack cannot be written raises SIGSEGV, which the program may handle.
 static void handlers_on_bad_stacks(void) {
   for (int handled = 0; handled < 2; handled++)
     for (int where = 0; where < 4; where++) {
@@ -708,7 +708,7 @@ static void handlers_on_bad_stacks(void) {
     }
 }
 
-// Between vfork and exec; posix_spawn does such.
+// Bad pointers between vfork and exec, as in posix_spawn.
 static void spawned(void) {
   for (int few = 0; few < 4; few++)
     for (int number = SIGUSR1; number <= SIGSYS; number += SIGSYS - SIGUSR1) {
@@ -733,7 +733,7 @@ static void messages(void) {
       struct cmsghdr* header = CMSG_FIRSTHDR(&message);
       *header = (struct cmsghdr){
           .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-      memset(CMSG_DATA(header), 0, sizeof(int));  // the standard input
+      memset(CMSG_DATA(header), 0, sizeof(int));  // descriptor 0
       STEPLOG_CHECK(!socketpair(AF_UNIX, SOCK_DGRAM, 0, ends_) && sendmsg(ends_[0], &message, 0) == 1);
       struct mmsghdr many = {
           .msg_hdr = {
@@ -758,7 +758,7 @@ static void messages(void) {
     }
 }
 
-// Failures that leave nothing behind, and what the kernel keeps of what it is given.
+// Failed calls must change nothing, and the kernel keeps what it was given.
 static void others(void) {
   const long flags[] = {8, 16, 2 | 8, 2 | 4};
   for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++) {

@@ -1,5 +1,5 @@
-// Blocks every signal it can, SIGSYS among them: in the process's mask, in the masks of its handlers and in
-// those of ppoll, pselect and sigsuspend; and maps memory and opens files meanwhile. Signal 63 is its own,
+// Blocks every signal that it can, including SIGSYS: in the process's mask, in the masks of handlers, and in
+// those of ppoll, pselect and sigsuspend; meanwhile it maps memory and opens files. Uses signal 63 itself,
 // too.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +16,7 @@
 enum { kOwn = 63, kPage = 4096 };
 static volatile sig_atomic_t alarms, own, own_value;
 
-// What the core has to see of a program: placement, descriptors, links.
+// System calls that CropDL's core must see: placement, descriptors, links.
 static void use_the_kernel(void) {
   unsigned char* at = mmap(NULL, 5 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   STEPLOG_CHECK(at != MAP_FAILED);
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   struct sigaction other = {.sa_sigaction = on_own, .sa_flags = SA_SIGINFO};
   other.sa_mask = all;
   STEPLOG_CHECK(!sigaction(kOwn, &other, NULL));
-  for (int number = 1; number < 65; number++) {  // ignore the rest, SIGSYS among them, as daemons do
+  for (int number = 1; number < 65; number++) {  // ignore the other signals, including SIGSYS, as daemons do
     if (number != SIGALRM && number != kOwn && number != SIGCHLD && number != SIGUSR1 && number != SIGSEGV)
       signal(number, SIG_IGN);
   }
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
     sigset_t now;
     sigprocmask(SIG_BLOCK, NULL, &now);
     STEPLOG_CHECK(sigismember(&now, SIGALRM) == 1 && sigismember(&now, SIGTERM) == 1);
-    steplog_spin(steplog_pace / 2);  // all blocked
+    steplog_spin(steplog_pace / 2);  // all signals are blocked here
 
     sigprocmask(SIG_SETMASK, &none, NULL);
     STEPLOG_CHECK(!sigqueue(getpid(), kOwn, (union sigval){.sival_int = (int)steplog_done + 9}));

@@ -1,5 +1,5 @@
-// Files that it keeps open for writing: one changed in place, one written with stdio, one appended to. Each
-// step compares them with what memory says they hold, and changes them.
+// Files held open for writing: one changed in place, one written with stdio, one appended to. Each step
+// compares them with a copy in memory, and changes them.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

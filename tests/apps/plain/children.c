@@ -1,5 +1,5 @@
-// Starts children by fork, vfork-like posix_spawn and system, and waits for each; the children end by _exit,
-// exit and exec. In the second half of its steps it starts none.
+// Starts children by fork, posix_spawn (like vfork) and system, and waits for each; they end by _exit, exit
+// and exec. None in the second half of the steps.
 #define _GNU_SOURCE
 #include <spawn.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
       pid_t child = fork();
       STEPLOG_CHECK(child >= 0);
       if (child == 0) {
-        // The child has its own copy: what it does to memory and descriptors is not the parent's.
+        // The child has its own copy: its changes to memory and descriptors do not affect the parent.
         memset(block, 9, 100000);
         char* more = malloc(1 << 20);
         memset(more, 1, 1 << 20);

@@ -1,5 +1,5 @@
-// Reads every clock through the vDSO in a hot loop, so that cuts and kills fall into those few instructions;
-// no clock that only goes forward goes back.
+// Reads every clock through the vDSO in a hot loop, so that cuts and kills hit these few instructions.
+// Monotonic clocks never go back.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/time.h>
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
       STEPLOG_CHECK(!clock_getres(CLOCK_MONOTONIC, &resolution) && resolution.tv_sec == 0);
       STEPLOG_CHECK(!getcpu(&cpu, &node) && cpu < 65536);
       now = steplog_now();
-      STEPLOG_CHECK(now >= last - 0.5);  // the wall clock may be set, a little
+      STEPLOG_CHECK(now >= last - 0.5);  // the wall clock may be adjusted a little
       last = now;
     }
     STEPLOG_CHECK(rounds > 0);

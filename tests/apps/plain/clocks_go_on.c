@@ -1,6 +1,6 @@
-// No clock that only goes forward goes back, by the vDSO or by the system call, over any number of restarts:
-// clocks of time, of work, usage and times(). What has been worked counts. A wait until a time of such a
-// clock lasts as long as it should.
+// Monotonic clocks never go back, by vDSO or system call, over any number of restarts: time, processor time,
+// usage and times(). Processor time used before a restart counts. A wait until an absolute time of such a
+// clock has its full length.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,6 +1,6 @@
-// Opens and closes files as fast as it can: a checkpoint falls between a system call and its caller's note of
-// it. Every descriptor that open returned must be the program's after a restart, and every closed one must
-// stay closed.
+// Opens and closes files as fast as possible, so that checkpoints come between a system call and the
+// program's record of it. After a restart, every descriptor that open returned belongs to the program, and
+// every closed one stays closed.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// Plays with descriptors: closes 3 to 1023 at its start, one by one and by close_range, as daemons do; gives
-// them new numbers by dup, dup2, dup3 and fcntl, high ones and low ones; copies share their offset, across a
-// restart too.
+// Uses of descriptors: closes 3 to 1023 at the start, one by one and by close_range, as daemons do; renumbers
+// descriptors by dup, dup2, dup3 and fcntl, to high and low numbers; copies share their offset, also across a
+// restart.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   close_range(3, ~0u, 0);
   STEPLOG_CHECK(work);
   int lowest = open("/dev/null", O_RDONLY);
-  STEPLOG_CHECK(lowest == 3);  // the lowest one that is free, as everywhere
+  STEPLOG_CHECK(lowest == 3);  // the lowest free number, as natively
   close(lowest);
   steplog_open(argc, argv, -1);
   char path[4096];
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   STEPLOG_CHECK(high == 700 && same == 700 && low == 40);
   const int over = dup3(file, 41, O_CLOEXEC);
   STEPLOG_CHECK(over == 41 && fcntl(41, F_GETFD) == FD_CLOEXEC && fcntl(700, F_GETFD) == 0);
-  STEPLOG_CHECK(dup2(file, 800) == 800 && !close(file));  // the first number goes, the copies stay
+  STEPLOG_CHECK(dup2(file, 800) == 800 && !close(file));  // the first number is closed, the copies stay
   int separate = open(path, O_RDONLY);
   STEPLOG_CHECK(separate >= 0);
   const int input = dup(0);
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
     errno = 0;
     STEPLOG_CHECK(dup2(139, 5) == -1 && errno == EBADF);
     STEPLOG_CHECK(close(139) == -1 && errno == EBADF);
-    if (steplog_done % 5 == 0) {  // standard input goes somewhere else, and comes back
+    if (steplog_done % 5 == 0) {  // standard input is redirected, then restored
       STEPLOG_CHECK(dup2(separate, 0) == 0 && read(0, &back, 8) == 8 && back == 0 &&
                     lseek(0, 0, SEEK_SET) == 0);
       STEPLOG_CHECK(dup2(input, 0) == 0);

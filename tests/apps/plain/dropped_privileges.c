@@ -1,5 +1,5 @@
-// Gives up groups, capabilities and, with the argument `user`, the user itself, for good; and does not have
-// them again. Needs to be root, of a user namespace at least.
+// Permanently drops groups, capabilities and, with the argument `user`, the user id; checks that they do not
+// come back. Must run as root, at least of a user namespace.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <grp.h>
@@ -40,7 +40,8 @@ static void give_up(const char* what) {
   gid_t groups[] = {1000, 2000, 3000};
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[2];
-  if (setgroups(3, groups)) STEPLOG_CHECK(errno == EPERM);  // not in a user namespace of one user
+  // impossible in a user namespace that maps one user
+  if (setgroups(3, groups)) STEPLOG_CHECK(errno == EPERM);
   if (!strcmp(what, "group")) STEPLOG_CHECK(!setresgid(1000, 1000, 1000));
   STEPLOG_CHECK(!prctl(PR_CAPBSET_DROP, CAP_SYS_RAWIO, 0, 0, 0) &&
                 !prctl(PR_CAPBSET_DROP, CAP_SYS_MODULE, 0, 0, 0));

@@ -7,7 +7,7 @@
 
 #include "steplog.h"
 
-// The program's own file, in words that lead to it as /proc/self/exe does.
+// Other paths that lead to the program's file like /proc/self/exe.
 static void check_by_other_words(const char* exe) {
   char names[6][64], found[4096], resolved[4096];
   snprintf(names[0], sizeof names[0], "/proc/%d/exe", getpid());
@@ -25,7 +25,7 @@ static void check_by_other_words(const char* exe) {
   }
 }
 
-// Below descriptors, which would refuse a checkpoint: before the first step.
+// Paths through descriptors. Before the first step, since such descriptors would refuse a checkpoint.
 static void check_by_descriptors(const char* directory, const char* exe) {
   char found[4096] = {0}, name[64];
   const int self = open(directory, O_RDONLY | O_DIRECTORY);

@@ -1,5 +1,5 @@
-// Replaces itself by exec once, by way of argv[0] or of /proc/self/exe (executes self), and goes on in the
-// new process. Before, with "self", it reads its own file by that name, as programs with data behind their
+// Replaces itself by exec once, by argv[0] or (executes self) by /proc/self/exe, and continues in the new
+// process. With "self", it first reads its own file by that name, as programs with data appended to their
 // code do.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,7 +11,8 @@
 int main(int argc, char** argv) {
   if (!getenv("EXECUTED")) {
     if (argc > 1 && !strcmp(argv[1], "self")) {
-      struct stat by_name, opened;  // stat() by the link's own name is the one look that sees the lower half
+      // stat() of the link's own name is the only call that shows the lower half
+      struct stat by_name, opened;
       FILE* image = fopen("/proc/self/exe", "rb");
       if (!image || fstat(fileno(image), &opened) || stat(argv[0], &by_name) ||
           opened.st_ino != by_name.st_ino) {

@@ -1,5 +1,5 @@
-// Parent and child know each other by number, after a restart too: the child's getppid() is the parent's
-// getpid(), a signal to that number reaches the parent, and the parent is told which child it came from.
+// Parent and child know each other's ids, also after a restart: the child's getppid() is the parent's
+// getpid(), a signal to that id reaches the parent, and the parent learns which child sent it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,6 @@
-// Private mappings of files: contents, own changes, own changes dropped (MADV_DONTNEED gives the file's
-// contents again), and a file that grows (what was beyond its end raised SIGBUS, and shows the file's bytes
-// from then on).
-//   --work DIR: for its files
+// Private mappings of files: contents, the program's changes, discarded changes (after MADV_DONTNEED the
+// file's contents are visible again), and a file that grows (access beyond its end raised SIGBUS before, and
+// shows the file's bytes afterwards). --work DIR: for its files
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -30,7 +29,7 @@ int main(int argc, char** argv) {
   const unsigned char* shared = mmap(NULL, 4 * kPage, PROT_READ, MAP_PRIVATE, fd, 2 * kPage);
   STEPLOG_CHECK(p != MAP_FAILED && shared != MAP_FAILED);
   for (int i = 4; i < 8; i++) memset(p + i * kPage, 'A' + i, kPage);
-  memset(p + 3 * kPage, 0, kPage);  // a change to zeros is a change, too
+  memset(p + 3 * kPage, 0, kPage);  // a page changed to zeros is a change, too
   int size = 8;
   while (steplog_done < steplog_steps) {
     for (int i = 0; i < kPages; i++) {
@@ -45,7 +44,7 @@ int main(int argc, char** argv) {
     STEPLOG_CHECK(!madvise(p + 7 * kPage, kPage, MADV_DONTNEED) && p[7 * kPage] == 'a' + 7);
     STEPLOG_CHECK(!madvise(p, kPage, MADV_DONTNEED) && p[0] == 'a');
     memset(p + 7 * kPage, 'A' + 7, kPage);
-    if (steplog_done % 5 == 4 && size < kPages) {  // through the descriptor
+    if (steplog_done % 5 == 4 && size < kPages) {  // written through the descriptor
       memset(page, 'a' + size, kPage);
       STEPLOG_CHECK(write(fd, page, kPage) == kPage);
       size++;

@@ -1,5 +1,5 @@
-// Regular files held open: one read at an offset, one appended to, one written at two descriptors that share
-// an offset (dup), one written by position, one opened and closed in each step.
+// Regular files held open: one read at an offset, one appended to, one written through two descriptors that
+// share an offset (dup), one written by position, one opened and closed in each step.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   STEPLOG_CHECK(file);
   for (long i = 0; i < steplog_steps; i++) fprintf(file, "%08ld\n", i * 37);
   fclose(file);
-  file = fopen(input, "r");  // buffered reading: the descriptor is ahead of the program
+  file = fopen(input, "r");  // buffered reading: the descriptor is ahead of the data that the program used
   int raw = open(input, O_RDONLY | O_CLOEXEC);
   int append = open(appended, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0640);
   int one = open(shared, O_RDWR | O_CREAT | O_TRUNC, 0600);

@@ -1,6 +1,5 @@
-// Makes thousands of mappings far from everything else (MAP_FIXED) and takes them away again, all or in part,
-// by munmap and by mremap; few are there at a time. What is kept, and what has been taken out of its middle,
-// stays so.
+// Makes thousands of mappings at far addresses (MAP_FIXED) and removes them, in whole or in part, by munmap
+// and mremap; few exist at a time. Kept mappings stay, and so do the holes in their middle.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>
@@ -17,7 +16,7 @@ static unsigned char* map(void* at, size_t pages, int flags) {
   STEPLOG_CHECK(p != MAP_FAILED);
   return p;
 }
-static unsigned char* map_far(void) {  // where nothing has been before
+static unsigned char* map_far(void) {  // at an address not used before
   void* at = (void*)(kFirst + taken++ * kApart);
   unsigned char* p = map(at, kPages, taken % 2 ? MAP_FIXED : MAP_FIXED_NOREPLACE);
   STEPLOG_CHECK(p == at);
@@ -28,24 +27,24 @@ static int is_mapped(const unsigned char* page) {
   return !mincore((void*)page, kPage, &there) || errno != ENOMEM;
 }
 
-// One way after the other.
+// Uses each way in turn.
 static void take_away(unsigned char* p) {
   *p = 7;
   switch (taken % 4) {
     case 0:
       STEPLOG_CHECK(!munmap(p, kPages * kPage));
       return;
-    case 1:  // in pieces, of which one is nothing any more
+    case 1:  // in pieces, one of which was unmapped before
       STEPLOG_CHECK(!munmap(p + kPage, 2 * kPage) && !munmap(p + 2 * kPage, 5 * kPage));
       STEPLOG_CHECK(!munmap(p, kPage) && !munmap(p + 7 * kPage, kPage));
       return;
-    case 2: {  // to a place of the program's choice
+    case 2: {  // to an address that the program chooses
       unsigned char* to = map(NULL, kPages, 0);
       STEPLOG_CHECK(mremap(p, kPages * kPage, kPages * kPage, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
       STEPLOG_CHECK(*to == 7 && !munmap(to, kPages * kPage));
       return;
     }
-    default: {  // it cannot grow where it is
+    default: {  // cannot grow in place
       STEPLOG_CHECK(mremap(p, kPages * kPage, kPage, 0) == p);
       map(p + kPage, 1, MAP_FIXED);
       unsigned char* to = mremap(p, kPage, 2 * kPage, MREMAP_MAYMOVE);
@@ -60,9 +59,8 @@ int main(int argc, char** argv) {
   static unsigned char *kept[kKept], *passing[kPassing];
   for (int i = 0; i < kKept; i++) {
     kept[i] = map_far();
-    STEPLOG_CHECK(!munmap(kept[i] + 2 * kPage, 2 * kPage));  // a hole
-    STEPLOG_CHECK(mremap(kept[i] + 4 * kPage, 4 * kPage, 3 * kPage, 0) ==
-                  kept[i] + 4 * kPage);  // a shorter end
+    STEPLOG_CHECK(!munmap(kept[i] + 2 * kPage, 2 * kPage));                                      // a hole
+    STEPLOG_CHECK(mremap(kept[i] + 4 * kPage, 4 * kPage, 3 * kPage, 0) == kept[i] + 4 * kPage);  // shortened
     for (int page = 0; page < 7; page++)
       if (page != 2 && page != 3) kept[i][page * kPage] = (unsigned char)(i + page);
   }

@@ -1,4 +1,4 @@
-// Memory that grows by one incompressible megabyte in each of the first hundred steps, and is checked.
+// Memory that grows by an incompressible megabyte in each of the first hundred steps, and is checked.
 #include "steplog.h"
 
 enum { kBlocks = 100, kWords = 1 << 17 };

@@ -1,5 +1,5 @@
-// Memory that grows down (MAP_GROWSDOWN) and the stack itself, whose limit is raised at run time as man 2
-// setrlimit allows: both grow when they are touched below, also in the run after.
+// Memory that grows down (MAP_GROWSDOWN), and the stack, whose limit the program raises (setrlimit(2)): both
+// grow when touched below, also after a restart.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   }
   const long most =
       (long)((limit.rlim_cur < (160ul << 20) ? limit.rlim_cur : 160ul << 20) * 3 / 4 / (kFrame + 256));
-  // In the middle of free addresses: the kernel puts such a mapping where it fits, with no room to grow.
+  // In the middle of free addresses: the kernel might otherwise place the mapping without room to grow.
   unsigned char* room = mmap(NULL, 8ul << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   STEPLOG_CHECK(room != MAP_FAILED && !munmap(room, 8ul << 20));
   unsigned char* const top = room + (6ul << 20);
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
                      0) == top - 2 * kPage);
   while (steplog_done < steplog_steps) {
     setrlimit(RLIMIT_STACK, &limit);
-    const long grown = 2 + steplog_done;  // pages
+    const long grown = 2 + steplog_done;  // in pages
     for (long page = 1; page <= grown; page++) {
       if (page < grown && page > 2) STEPLOG_CHECK(top[-page * kPage] == (unsigned char)page);
       top[-page * kPage] = (unsigned char)page;

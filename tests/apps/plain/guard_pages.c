@@ -1,6 +1,5 @@
-// Guard pages (MADV_GUARD_INSTALL): touching one raises SIGSEGV, its neighbours are as they were, and
-// removing the guard gives fresh memory. The kernel that has none (before Linux 6.13) refuses; then the
-// mapping has ordinary pages.
+// Guard pages (MADV_GUARD_INSTALL): touching one raises SIGSEGV, its neighbours are unchanged, and removing
+// it gives fresh memory. Kernels before Linux 6.13 have none and refuse; then the mapping has ordinary pages.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>
@@ -20,7 +19,7 @@ int main(int argc, char** argv) {
   for (int i = 3; i < kPages; i += 4)
     if (madvise(p + i * kPage, kPage, kInstall) != 0) guards = 0;
   STEPLOG_CHECK(guards || errno == EINVAL);
-  mprotect(p + 32 * kPage, 8 * kPage, PROT_NONE);  // guards below
+  mprotect(p + 32 * kPage, 8 * kPage, PROT_NONE);  // guard pages at its lower end
   if (!guards) steplog_at("no-guards");
   while (steplog_done < steplog_steps) {
     for (int i = 0; i < 32; i++) {

@@ -1,4 +1,4 @@
-// Spends most of its time inside a signal handler, on the alternate stack, so that cuts fall there.
+// Spends most of its time in a signal handler on the alternate stack, so that cuts come there.
 #define _GNU_SOURCE
 #include <signal.h>
 

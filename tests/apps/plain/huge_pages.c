@@ -1,5 +1,5 @@
-// What mmap says of huge pages of every size, asked for with lengths that are and are not theirs; given back
-// at once.
+// mmap's results for huge pages of every size, with lengths that are and are not multiples of it; unmapped at
+// once.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>

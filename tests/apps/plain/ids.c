@@ -1,4 +1,4 @@
-// Process and thread ids stay what they were, and calls that take them still reach this process.
+// Process and thread ids stay the same, and calls that take them reach this process.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// Lengths that no address space has, near 2^64 and 2^47: each call fails as natively, and what is mapped
-// afterwards is where it would have been.
+// Lengths beyond any address space, near 2^64 and 2^47: each call fails as natively, and later mappings get
+// the addresses that they would have got anyway.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
       STEPLOG_CHECK(sbrk((intptr_t)(length >> 1)) == (void*)-1);
       unsigned char* p = mmap(NULL, 8 * 4096, mine, private, -1, 0);
       STEPLOG_CHECK(p != MAP_FAILED);
-      // In the same part of the address space as before, and nobody else's: fresh.
+      // In the same part of the address space as before, and unused.
       const uintptr_t distance = p > first ? (uintptr_t)(p - first) : (uintptr_t)(first - p);
       STEPLOG_CHECK(distance < (uintptr_t)1 << 44);
       for (int k = 0; k < 8 * 4096; k++) STEPLOG_CHECK(p[k] == 0);

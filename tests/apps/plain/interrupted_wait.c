@@ -1,5 +1,6 @@
-// Waits for a semaphore that nobody posts, or (the first argument is "vector") by futex_waitv. Each SIGUSR2,
-// whose handler has no SA_RESTART, ends a wait with EINTR: a step. Its memory takes a while to be read.
+// Waits for a semaphore that is never posted, or (first argument "vector") in futex_waitv. Each SIGUSR2,
+// whose handler lacks SA_RESTART, ends a wait with EINTR: that is a step. Has enough memory that an image
+// takes a while.
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>

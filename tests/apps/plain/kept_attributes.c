@@ -1,5 +1,5 @@
-// Sets what a program may set of itself without privileges (and, as root, a little more), and finds all of it
-// as it was at every step.
+// Sets process attributes that need no privileges (and, as root, a few more), and checks all of them in every
+// step.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -76,7 +76,7 @@ static void look(char* to) {
   note("own-group", getpgrp() == getpid());
 }
 
-// Files only where no cut falls: descriptors of /proc are not saved.
+// Reads attribute files only where no cut can come: descriptors of /proc cannot be saved.
 static void look_at_files(char* to) {
   into = to, length = 0;
   note_file("oom", "/proc/self/oom_score_adj");
@@ -112,7 +112,8 @@ static void set(void) {
   STEPLOG_CHECK(!prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0));
   STEPLOG_CHECK(!prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
   STEPLOG_CHECK(!prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_EARLY, 0, 0));
-  prctl(PR_SET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, PR_SPEC_DISABLE, 0, 0);  // not on every processor
+  // not available on every processor
+  prctl(PR_SET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, PR_SPEC_DISABLE, 0, 0);
   STEPLOG_CHECK(personality(STICKY_TIMEOUTS) != -1);
   unsigned long node = 1;
   syscall(SYS_set_mempolicy, 1, &node, 64);  // MPOL_PREFERRED; some containers forbid it
@@ -126,7 +127,7 @@ static void set(void) {
   write_file("/proc/self/coredump_filter", "0x7b");
   if (getpgrp() != getpid() && getsid(0) != getpid()) STEPLOG_CHECK(!setpgid(0, 0));
   if (geteuid() == 0)
-    STEPLOG_CHECK(!prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));  // else the driver would not find it
+    STEPLOG_CHECK(!prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));  // otherwise it hides from the driver
 }
 
 int main(int argc, char** argv) {

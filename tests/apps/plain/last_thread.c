@@ -1,6 +1,5 @@
-// Main ends by pthread_exit before the program does: alone, or while another thread goes on (--thread 1),
-// which takes the last half of the steps. What was registered with atexit and what stdio holds is done at the
-// end.
+// Main ends by pthread_exit before the program does: alone, or while another thread makes the last half of
+// the steps (--thread 1). atexit functions and stdio's buffers are processed at the end.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
-// Leaves little room under its limit of addresses (RLIMIT_AS): for the stack of a thread, but not for what a
-// C library has in reserve (an arena of 64 MB). From when the file WORK/full is there, none, and has so many
-// mappings that describing them takes more than such a reserve. Its second thread ends when WORK/alone is
-// there, and the limit when WORK/more is. Arguments: --work WORK
+// Limits its address space (RLIMIT_AS) so that a thread's stack fits but not a C library's reserve (an arena
+// of 64 MB). When the file WORK/full appears, it uses up the rest, with so many mappings that describing them
+// takes more than such a reserve. Its second thread ends when WORK/alone appears, and the limit when
+// WORK/more appears. Arguments: --work WORK
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/mman.h>
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
     if (!p && is_there("full")) fill();
     if (limited && is_there("more")) limited = setrlimit(RLIMIT_AS, &as) != 0;
     steplog_step();
-    if (limited) steplog_steps = steplog_done + 100;  // of those without the limit
+    if (limited) steplog_steps = steplog_done + 100;  // counted from the end of the limit
   }
   STEPLOG_CHECK(!pthread_join(second, NULL));
   steplog_mix(p[0]);

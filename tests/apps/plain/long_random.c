@@ -1,5 +1,5 @@
-// Asks for so many random bytes at a time that a signal would end the call before all have come. It has no
-// handler, and so takes it for granted that they all do.
+// Requests so many random bytes that a signal would cut the call short. The program has no handlers, so it
+// relies on getting all of them.
 #include <string.h>
 #include <sys/random.h>
 #include <sys/types.h>

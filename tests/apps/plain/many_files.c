@@ -1,6 +1,5 @@
-// Holds --files N descriptors of a file, each read at an offset of its own, some of them copies, and, where
-// the limit allows it, two with high numbers. Checks all of them in each step, and that a child has these
-// alone.
+// Holds --files N descriptors of a file, each with its own read offset, some of them copies, and, if the
+// limit allows, two with high numbers. Checks all of them in each step, and that a child has exactly these.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +11,7 @@
 
 enum { kMost = 5000, kHigh1 = 15000, kHigh2 = 70000 };
 
-// In a child: how many descriptors it has between `first` and `end`, without those two.
+// In a child: the number of its descriptors between `first` and `end`, without the high ones.
 static int descriptors_between(int first, int end) {
   int found = 0;
   DIR* all = opendir("/proc/self/fd");
@@ -51,14 +50,14 @@ int main(int argc, char** argv) {
   fprintf(stderr, "high numbers: %d %d\n", high1 ? kHigh1 : 0, high2 ? kHigh2 : 0);
   while (steplog_done < steplog_steps) {
     for (long i = 0; i < files; i++) {
-      const long of = i % 7 == 5 && i + 1 < files ? i + 1 : i;  // a copy moved it
+      const long of = i % 7 == 5 && i + 1 < files ? i + 1 : i;  // its copy moved the offset
       STEPLOG_CHECK(lseek(fds[i], 0, SEEK_CUR) == of * 8);
       char word[8];
       STEPLOG_CHECK(pread(fds[i], word, 8, i * 8) == 8 && atol(word) == i);
     }
     if (high1) STEPLOG_CHECK(lseek(kHigh1, 0, SEEK_CUR) == lseek(fds[0], 0, SEEK_CUR));
     if (high2) STEPLOG_CHECK(lseek(kHigh2, 0, SEEK_CUR) == lseek(fds[0], 0, SEEK_CUR));
-    const int next = open("/dev/null", O_RDONLY);  // the lowest that is free, as natively
+    const int next = open("/dev/null", O_RDONLY);  // the lowest free number, as natively
     STEPLOG_CHECK(next == fds[files - 1] + 1);
     close(next);
     if (high1 && steplog_done > 10 && steplog_done % 10 == 9) {

@@ -1,5 +1,5 @@
-// One mapping for each thing that can be asked of a mapping; at every step /proc/self/smaps must tell of each
-// what it told in the beginning, and its bytes are there. `--future 1`: mlockall(MCL_FUTURE) as well.
+// One mapping for each possible flag. In every step, /proc/self/smaps must show the initial flags of each,
+// and its contents must be there. `--future 1`: mlockall(MCL_FUTURE) as well.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static struct {
 } all[kMost];
 static int count;
 
-// /proc/self/smaps at once: the file is open for as short as can be.
+// Reads /proc/self/smaps in one go: the file stays open as briefly as possible.
 static char smaps[1 << 20];
 static void read_smaps(void) {
   int fd = open("/proc/self/smaps", O_RDONLY);
@@ -31,7 +31,7 @@ static void read_smaps(void) {
   smaps[size] = 0;
 }
 
-// VmFlags of the mapping that contains `at`, without "sd" (soft-dirty), which the kernel sets when it likes.
+// VmFlags of the mapping that contains `at`, without "sd" (soft-dirty), which the kernel may set at any time.
 static void flags_of(const void* at, char* flags, size_t size) {
   int here = 0;
   flags[0] = 0;
@@ -53,7 +53,7 @@ static void flags_of(const void* at, char* flags, size_t size) {
 static void* add(const char* name, int flags, int fd) {
   unsigned char* p = mmap(NULL, kSize, fd >= 0 && flags & MAP_SHARED ? PROT_READ : PROT_READ | PROT_WRITE,
                           flags | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
-  if (p == MAP_FAILED) return NULL;  // this kernel has none
+  if (p == MAP_FAILED) return NULL;  // not supported by this kernel
   mmap(NULL, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   all[count].name = name, all[count].at = p, all[count].size = kSize, count++;
   if (fd < 0) memset(p, 0x30 + count, kSize / 2);
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
       if (!strncmp(now, "rd", 2) && !strstr(all[i].name, "file") && i != droppable)
         for (int k = 0; k < kSize; k += 512) STEPLOG_CHECK(all[i].at[k] == (k < kSize / 2 ? 0x31 + i : 0));
     }
-    if (steplog_done % 10 == 9) {  // what some of them are for
+    if (steplog_done % 10 == 9) {  // uses the purpose of some of them
       pid_t child = fork();
       if (child == 0) _exit(all[3].at[0] == 0 && all[8].at[0] == 0x31 + 8 ? 0 : 1);
       int status;

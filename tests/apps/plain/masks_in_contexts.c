@@ -1,6 +1,5 @@
-// Masks that come from contexts: a handler changes the one that holds when it has returned, getcontext and
-// sigsetjmp have kept one that blocks everything. The program goes on with it, and makes system calls of
-// every kind.
+// Signal masks from contexts: a handler changes the mask in its context; getcontext and sigsetjmp have saved
+// one that blocks everything. The program continues with that mask, and makes all kinds of system calls.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
@@ -81,7 +80,7 @@ int main(int argc, char** argv) {
     raise(SIGSYS);
     works();
     block(SIG_UNBLOCK, 0);
-    // A mask of everything that was kept, taken again.
+    // Restores a saved mask that blocks everything.
     sigjmp_buf place;
     block(SIG_BLOCK, 0);
     if (sigsetjmp(place, 1) == 0) {
@@ -101,7 +100,7 @@ int main(int argc, char** argv) {
     swapcontext(&first, &second);
     works();
     block(SIG_UNBLOCK, 0);
-    // The step goes on, and is checkpointed, with everything blocked by way of a handler.
+    // The step continues, and is checkpointed, with everything blocked by a handler.
     way = kBitsOfAll;
     raise(SIGUSR2);
     steplog_mix((uint64_t)calls);

@@ -1,6 +1,6 @@
-// Allocation patterns, each block filled with a pattern that is checked before it is changed or released:
-// malloc, realloc, mmap, munmap of the middle, mremap that may move, brk, protected pages, memory never
-// touched.
+// Allocation patterns: malloc, realloc, mmap, munmap in the middle, mremap that may move, brk, protected
+// pages, untouched memory. Each block has a pattern, which is checked before the block is changed or
+// released.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>

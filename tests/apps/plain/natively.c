@@ -1,6 +1,6 @@
-// What a program and its children see of themselves: all of the environment (LD_PRELOAD too), /proc/self/exe,
-// the command's name, argv[0], the file name in the auxiliary vector. All of it goes into the digest, which
-// is the undisturbed run's.
+// What a program and its children see of themselves: the whole environment (including LD_PRELOAD),
+// /proc/self/exe, the command's name, argv[0], the file name in the auxiliary vector. The digest contains all
+// of it, and must be the undisturbed run's.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/auxv.h>
@@ -14,7 +14,7 @@ extern char** environ;
 
 static int compare(const void* a, const void* b) { return strcmp(*(char* const*)a, *(char* const*)b); }
 
-// In any order; without the variables that the one who runs the test changes, and those of the shell.
+// Independent of the order; without the variables that the test's environment and shells change.
 static uint64_t environment_hash(char** variables, size_t count) {
   static const char* const others[] = {"CROPDL_TEST_MARK=", "TMPDIR=", "_=", "PWD=", "OLDPWD=", "SHLVL="};
   uint64_t before = steplog_digest, hash;
@@ -56,14 +56,14 @@ static void childs_link(char* to, size_t size) {
 
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
-  // Natively, and after a restart with the values of the first start, the same.
+  // The same natively and after a restart, which keeps the values of the first start.
   while (steplog_done < steplog_steps) {
     char exe[4096], name[16] = {0}, link[4096] = {0};
     memset(exe, 0, sizeof exe);
     ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
     STEPLOG_CHECK(length > 0);
     for (size_t i = (size_t)length; i < sizeof exe; i++)
-      STEPLOG_CHECK(exe[i] == 0);  // nothing behind its end is written
+      STEPLOG_CHECK(exe[i] == 0);  // nothing is written behind the string's end
     char cut[5] = {0};
     STEPLOG_CHECK(readlink("/proc/self/exe", cut, 4) == 4 && !memcmp(cut, exe, 4) && cut[4] == 0);
     const char* file_name = (const char*)getauxval(AT_EXECFN);

@@ -1,5 +1,5 @@
-// Takes nearly all addresses where a process's libraries are placed at random, by MAP_FIXED_NOREPLACE:
-// another process's libraries are almost always in the way of them.
+// Occupies nearly all addresses where the kernel places libraries at random (by MAP_FIXED_NOREPLACE), so that
+// another process's libraries are almost always in the way of a restart.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/personality.h>

@@ -1,6 +1,5 @@
-// Makes many children, so that one of them gets, after a restart in a young process namespace, the number
-// that the program believes to be its own (or its parent's). Nobody takes it for the program: not itself, and
-// not the child.
+// Makes many children. After a restart in a fresh pid namespace, one of them gets the pid that the program
+// believes to be its own (or its parent's). Neither the program nor the child may take it for the program.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>

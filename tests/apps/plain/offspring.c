@@ -1,6 +1,6 @@
-// Children of every make, all waited for: vfork, posix_spawn with attributes, system, popen both ways, exec
-// after fork, with every signal blocked; a child that maps, opens, dups and sets handlers of its own; a
-// grandchild. What children do to signals, descriptors and memory is not their parent's.
+// Children of every kind, all waited for: vfork, posix_spawn with attributes, system, popen in both
+// directions, exec after fork, with every signal blocked; a child that maps, opens, dups and sets handlers; a
+// grandchild. Changes that children make to signals, descriptors and memory do not affect the parent.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
     }
     here = 0;
     raise(SIGUSR2);
-    STEPLOG_CHECK(here == SIGUSR2);  // the children's handlers are not ours
+    STEPLOG_CHECK(here == SIGUSR2);  // the children's handlers did not change the parent's
     steplog_mix((uint64_t)steplog_done);
     steplog_step();
   }

@@ -1,5 +1,5 @@
-// The numbers by which a program knows itself (process, group, session, parent) stay what they were, and
-// every system call that takes its process id reaches the program itself, and neither a stranger nor nobody.
+// The ids of the program (process, group, session, parent) stay the same, and every system call with its
+// process id reaches the program itself, not a stranger.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -64,7 +64,7 @@ static void memory(void) {
   STEPLOG_CHECK(!syscall(SYS_capget, &header, own) && !memcmp(data, own, sizeof data));
 }
 
-// Something of ours that no other process has: the file behind a descriptor.
+// A file of ours that no other process has open, to be recognised through its descriptor.
 static void files(const char* log) {
   char path[64], link[4096];
   struct stat by_number, direct;
@@ -87,7 +87,7 @@ static void files(const char* log) {
   STEPLOG_CHECK(atoi(link) == pid);
 }
 
-// Opens files in /proc: in a child, because a cut may not fall between.
+// Opens files in /proc. Runs in a child, since no cut may come in between.
 static int opens_its_parent_s(void) {
   char path[64], name[32] = "";
   snprintf(path, sizeof path, "/proc/%d/task/%d/comm", pid, pid);
@@ -98,7 +98,7 @@ static int opens_its_parent_s(void) {
   return directory && readdir(directory) && !closedir(directory);
 }
 
-// A child has the same view, and its parent's number reaches the parent.
+// A child sees the same ids, and its parent's id reaches the parent.
 static void child(void) {
   pid_t one = fork();
   STEPLOG_CHECK(one >= 0);

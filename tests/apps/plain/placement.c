@@ -1,6 +1,6 @@
-// Memory at places of the program's choice, and a great many mappings: MAP_32BIT, MAP_FIXED far from
-// everything else, mremap to a fixed place, growth by mremap, and 20000 mappings of varied sizes, after
-// which the address space is no larger than before.
+// Memory at addresses that the program chooses, and very many mappings: MAP_32BIT, MAP_FIXED at far
+// addresses, mremap to a fixed address, growth by mremap, and 20000 mappings of varied sizes, which must not
+// enlarge the address space.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -58,7 +58,8 @@ static void map_and_unmap(uint64_t* random, long count) {
       STEPLOG_CHECK(*live[slot].at == slot);
       STEPLOG_CHECK(!munmap(live[slot].at, live[slot].size));
     }
-    live[slot].size = (1 + (r >> 16) % (r >> 10 & 15 ? 300 : 5000)) * kPage;  // mostly small, some 20 MB
+    // mostly small, some up to 20 MB
+    live[slot].size = (1 + (r >> 16) % (r >> 10 & 15 ? 300 : 5000)) * kPage;
     live[slot].at = map(NULL, live[slot].size, MAP_NORESERVE);
     STEPLOG_CHECK(*live[slot].at == 0);
     *live[slot].at = (unsigned char)slot;
@@ -74,7 +75,7 @@ int main(int argc, char** argv) {
   for (int k = 0; k < 1500; k++) map(NULL, kPage, MAP_32BIT);
   unsigned char* const far = (unsigned char*)0x123400000000;
   STEPLOG_CHECK(map(far, 32 * kPage, MAP_FIXED_NOREPLACE) == far);
-  STEPLOG_CHECK(map(far + 8 * kPage, 4 * kPage, MAP_FIXED) == far + 8 * kPage);  // replaces a part
+  STEPLOG_CHECK(map(far + 8 * kPage, 4 * kPage, MAP_FIXED) == far + 8 * kPage);  // replaces a part of it
   unsigned char* const moved = (unsigned char*)0x135600000000;
   unsigned char* source = map(NULL, 3 * kPage, 0);
   fill(source, 3 * kPage, 5);
@@ -85,7 +86,7 @@ int main(int argc, char** argv) {
   fill(grown, size, 9);
 
   uint64_t random = 11;
-  map_and_unmap(&random, 2000);  // what the C library and the kernel keep is there now
+  map_and_unmap(&random, 2000);  // the C library and the kernel have now allocated what they keep
   long lines = mappings(), space = status_kilobytes("VmSize"), tables = status_kilobytes("VmPTE");
   map_and_unmap(&random, kEach);
   STEPLOG_CHECK(mappings() <= lines + 4);

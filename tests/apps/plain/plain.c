@@ -1,4 +1,4 @@
-// The least program: steps, and a digest. Also built as a statically linked program, which must be refused.
+// The smallest program: steps and a digest. Also built statically linked, which must be refused.
 #include "steplog.h"
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
-// Reads a line of a file in each step, and says how many lines it read; the file must be there: FILE has
-// "line N\n" in each. --directory DIR: has read some of the 60 names in DIR, and reads the others in the end.
+// Reads a line of a file in each step, and prints how many lines it read; FILE must exist and have the lines
+// "line N\n". --directory DIR: has read some of the 60 names in DIR, and reads the others at the end.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "steplog.h"
 
-// Reads names into a small buffer, and returns how many.
+// Reads names into a small buffer; returns their number.
 static int some_names(int directory) {
   char buffer[256];
   const long size = syscall(SYS_getdents64, directory, buffer, sizeof buffer);
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     steplog_step();
   }
   for (int more = listed != NULL; more > 0; names += more) more = some_names(directory);
-  STEPLOG_CHECK(!listed || names == 62);  // with . and ..
+  STEPLOG_CHECK(!listed || names == 62);  // including . and ..
   steplog_ok();
   return 0;
 }

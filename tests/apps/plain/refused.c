@@ -1,5 +1,5 @@
-// Holds one thing that cannot be saved yet during its first half of steps, and lets it go for the second:
-//   refused child|pipe|socket|itimer|timer|timerfd|signalfd|eventfd|epoll|shared|sharedfile ...
+// Holds something that cannot be saved in the first half of the steps, and releases it for the second:
+// refused child|pipe|socket|itimer|timer|timerfd|signalfd|eventfd|epoll|shared|sharedfile ...
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Changes one thing of itself that cannot be put back, and goes on. The first argument says which.
+// Changes an attribute that cannot be restored, and continues. The first argument says which.
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/keyctl.h>
@@ -13,7 +13,7 @@
 
 #include "steplog.h"
 
-// A thread that reads no clock: the C library would read the counter for it.
+// A thread that reads no clock, since the C library would use the disabled counter for that.
 static void* without_counter(void* done) {
   STEPLOG_CHECK(!prctl(PR_SET_TSC, PR_TSC_SIGSEGV) && !sem_post(done));
   for (;;) pause();

@@ -1,7 +1,6 @@
-// Holds one descriptor, or one lock, that cannot be saved during its first half of steps, and lets it go for
-// the second:
-//   refused_files
-//   scm|ptmx|pts|peer|proc|queue|linked|directory|lock|record|ofd|lease|owner|signal|given|notify|shared|high
+// Holds a descriptor or a lock that cannot be saved in the first half of the steps, and releases it for the
+// second: refused_files
+// scm|ptmx|pts|peer|proc|queue|linked|directory|lock|record|ofd|lease|owner|signal|given|notify|shared|high
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mqueue.h>
@@ -29,7 +28,7 @@ static int file(void) {
   return fd;
 }
 
-// A descriptor that arrives with a message, through sockets that are closed afterwards.
+// A descriptor received in a message, over sockets that are closed afterwards.
 static int received(int sent) {
   int pair[2], got;
   STEPLOG_CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
@@ -72,7 +71,7 @@ static void take(const char* what) {
     fds[1] = !strcmp(what, "pts") ? open(ptsname(fds[0]), O_RDWR | O_NOCTTY)
                                   : ioctl(fds[0], TIOCGPTPEER, O_RDWR | O_NOCTTY);
     STEPLOG_CHECK(fds[1] >= 0);
-    fds[2] = fds[0];  // only the other end stays
+    fds[2] = fds[0];  // only the other end stays open
     close(fds[0]);
     fds[0] = fds[1];
   } else if (!strcmp(what, "proc")) {
@@ -104,19 +103,19 @@ static void take(const char* what) {
   } else if (!strcmp(what, "signal")) {
     STEPLOG_CHECK(!fcntl(1, F_SETSIG, SIGUSR2));
   } else if (!strcmp(what, "given")) {
-    fds[0] = 47;  // which no launcher gives
+    fds[0] = 47;  // a number that no launcher uses
     STEPLOG_CHECK(fcntl(47, F_GETFD) >= 0);
   } else if (!strcmp(what, "notify")) {
     signal(SIGIO, SIG_IGN);
     const int fd = open("/tmp", O_RDONLY);
     STEPLOG_CHECK(!fcntl(fd, F_NOTIFY, DN_DELETE));
     close(fd);
-  } else if (!strcmp(what, "shared")) {  // the same table, other memory
+  } else if (!strcmp(what, "shared")) {  // a child with shared descriptors but separate memory
     static char stack[65536];
     int status;
     const pid_t child = clone(open_another, stack + sizeof stack, CLONE_FILES | SIGCHLD, NULL);
     STEPLOG_CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
-  } else if (!strcmp(what, "sharedmemory")) {  // and the same memory: then it is seen
+  } else if (!strcmp(what, "sharedmemory")) {  // with shared memory, the core sees what it does
     static char stack[65536];
     int status;
     const pid_t child =

@@ -1,5 +1,5 @@
-// Holds one thing that the kernel keeps for a program, lets go of it in the middle of its steps, and ends
-// well. The first argument says which.
+// Holds a kernel object in the first half of the steps, then releases it and ends normally. The first
+// argument says which.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>

@@ -1,5 +1,4 @@
-// Thousands of separate touched pages in one mapping, so that a list of them never fits in one answer of the
-// kernel.
+// Thousands of separately touched pages in one mapping, too many for a single answer of the kernel.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 

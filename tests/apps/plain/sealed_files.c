@@ -1,5 +1,5 @@
-// Files that their modes forbid to write: one made so (open(2) with O_CREAT looks at the mode only later) and
-// written in place, one appended to whose mode is taken away afterwards. The program goes on writing.
+// Files whose modes forbid writing: one created like this (open(2) with O_CREAT applies the mode only later)
+// and written in place, one made read-only afterwards and appended to. The program keeps writing.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,12 +1,11 @@
-// Shared mappings that cannot be written to at the moment, held during the first half of the steps:
-//   shared_mappings HOW --work DIR
-//   read-write-descriptor  PROT_READ of a descriptor opened for writing: the descriptor's writes show,
-//   mprotect gives more none                   PROT_NONE, likewise anonymous              MAP_ANONYMOUS,
-//   PROT_READ memfd                  PROT_READ of a memfd read-only              of a descriptor opened for
-//   reading: can be saved
+// Shared mappings without write access, held in the first half of the steps: shared_mappings HOW --work DIR
+//   read-write-descriptor  PROT_READ, of a descriptor opened for writing: its writes are visible, mprotect
+//   can add access none                   PROT_NONE, of such a descriptor anonymous MAP_ANONYMOUS, PROT_READ
+//   memfd                  PROT_READ of a memfd
+//   read-only              of a descriptor opened for reading: can be saved
 //   data-set               a file of 40 MB, of a descriptor opened for reading: can be saved without its
-//   contents if an earlier run has made it, and is the file's memory, so that pages that are given up come
-//   back
+//   contents if an
+//                          earlier run made the file; its pages are the file's, so discarded pages come back
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-// Children that share memory and descriptors and run beside the program, not instead of it: clone(CLONE_VM |
-// CLONE_FILES), and one that shares memory alone. What they open and close is the
-// program's, or is not.
+// Children that share memory and descriptors and run concurrently with the program: clone(CLONE_VM |
+// CLONE_FILES), and one that shares memory only. Files that they open and close are the program's in the
+// first case, not in the second.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
     run(CLONE_VM | CLONE_FILES);
     STEPLOG_CHECK(opened >= 0 && is_open(opened));
     file = opened;
-    to_close = file;  // its own copy
+    to_close = file;  // its own copy of the descriptor
     run(CLONE_VM);
     STEPLOG_CHECK(is_open(file));
     char text[16] = "";

@@ -1,4 +1,4 @@
-// Corners of signals, one by name: each sets its state up, and verifies it in every step.
+// Corner cases of signals, chosen by name: each sets up its state and verifies it in every step.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +25,8 @@ static int ends_by(pid_t child) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
 }
 
-// The next alarm comes a little later than the last one: a fork that takes longer than that would be begun
-// anew for ever.
+// Each alarm comes a little later than the previous one: a fork that takes longer than the interval would be
+// restarted forever.
 static volatile sig_atomic_t alarms_wanted;
 
 static void set_alarm(long microseconds) {
@@ -36,7 +36,8 @@ static void set_alarm(long microseconds) {
   STEPLOG_CHECK(!setitimer(ITIMER_REAL, &once, NULL));
 }
 
-// A handler that forks, in a program that forks: the handler interrupts the way into and out of the calls.
+// A handler that forks, in a program that forks: the handler interrupts the entry to and exit from system
+// calls.
 static void fork_and_wait(int number) {
   (void)number;
   const int saved = errno;
@@ -74,7 +75,8 @@ static void refused_clone(void) {
   }
 }
 
-// A child, and what it executes, dies of SIGUSR1 as natively, also after the parent has said SIG_DFL.
+// A child, and a program that it executes, dies of SIGUSR1 as natively, also after the parent has set
+// SIG_DFL.
 static void children_and_the_trigger(void) {
   signal(SIGUSR1, SIG_DFL);
   pid_t child = fork();
@@ -93,7 +95,8 @@ static void children_and_the_trigger(void) {
   STEPLOG_CHECK(ends_by(child) == SIGUSR1);
 }
 
-// Two signals become free at once, both for the alternate stack; and sigaltstack reads before it writes.
+// Two signals are unblocked at once, both with handlers on the alternate stack; and sigaltstack reads its
+// argument before it writes.
 static volatile long taken[2];
 
 static void on_either(int number, siginfo_t* info, void* context) {
@@ -138,7 +141,7 @@ int main(int argc, char** argv) {
     steplog_step();
   }
   steplog_ok();
-  if (!strcmp(what, "timer_at_exit")) {  // handlers run until the very end
+  if (!strcmp(what, "timer_at_exit")) {  // handlers run until the process is gone
     struct sigaction action = {.sa_handler = on_alarm};
     sigaction(SIGALRM, &action, NULL);
     const struct itimerval often = {{0, 50}, {0, 50}};

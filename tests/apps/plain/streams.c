@@ -1,6 +1,6 @@
-// Writes a line to each of the standard streams in each step, and reads one from the standard input where
-// --input says how many there are to read (line K holds the number K).
-//   --second FILE: closes the standard error stream first, and opens FILE, which takes its number.
+// In each step, writes a line to standard output and standard error, and reads one from standard input while
+// --input N lines are left (line K contains the number K). --second FILE: first closes standard error and
+// opens FILE, which gets its number.
 #include <fcntl.h>
 #include <unistd.h>
 

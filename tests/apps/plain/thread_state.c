@@ -1,6 +1,5 @@
-// State of the thread that is not ordinary memory: thread-local variables, errno, rounding modes of the x87
-// and SSE units, values that live only in SSE and AVX registers over a long computation, a held recursive
-// mutex.
+// Thread state outside of ordinary memory: thread-local variables, errno, rounding modes of the x87 and SSE
+// units, values that stay in SSE and AVX registers over a long computation, a held recursive mutex.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fenv.h>
@@ -13,8 +12,8 @@ static _Thread_local long counter = 5;
 static _Thread_local char area[3000];
 
 __attribute__((target("avx"), noinline)) static long avx_over(long microseconds) {
-  // Eight registers loaded, a long loop without a call or a spill, and compared. The clock would be a call,
-  // so the loop's length is calibrated by its number of rounds.
+  // Loads eight registers, loops for long without calls or spills, and compares. Reading the clock would be a
+  // call, so the number of rounds sets the length.
   long rounds = microseconds * 200, equal;
   double base[4] = {1.25, 2.5, 3.75, 5.0}, out[4] = {0};
   __asm__ volatile(

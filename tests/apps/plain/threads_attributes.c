@@ -1,5 +1,5 @@
-// What a thread has of its own: name, scheduling class, nice value, processors, timer slack; and its times of
-// work, which never go back.
+// Attributes of a thread: name, scheduling class, nice value, processors, timer slack; and its processor
+// times, which never go back.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@ enum { kThreads = 4 };
 
 static const int kClasses[kThreads] = {SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_BATCH};
 static pthread_barrier_t barrier;
-static int processors[2];  // the first and the last that there are
+static int processors[2];  // the first and the last available one
 static clockid_t clocks[kThreads];
 
 static int64_t as_number(struct timespec t) { return t.tv_sec * 1000000000ll + t.tv_nsec; }

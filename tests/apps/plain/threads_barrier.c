@@ -1,5 +1,5 @@
-// Threads that meet at a barrier in every round: each sees what the others wrote before it, and one of them
-// is told that it was the last.
+// Threads that meet at a barrier in every round: each sees what the others wrote before, and exactly one gets
+// the serial-thread result.
 #include <pthread.h>
 
 #include "steplog.h"

@@ -1,5 +1,5 @@
-/* Where threads have their blocks, which pthread_self() points at: says how many of them lie below 4 GiB of
-   those that live together with --threads N. */
+/* Prints how many threads, of the --threads N that live at the same time, have their TLS block
+ * (pthread_self() points to it) below 4 GiB. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

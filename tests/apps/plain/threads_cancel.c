@@ -1,6 +1,6 @@
-// Threads that are cancelled: blocked in a condition wait, in nanosleep, in pause, in a semaphore; at a
-// cancellation point of their own; and asynchronously. Cleanup handlers run, with the mutex held again, and
-// the result says it.
+// Cancelled threads: blocked in a condition wait, in nanosleep, in pause, in a semaphore; at an explicit
+// cancellation point; and asynchronously. Cleanup handlers run, with the mutex locked again, and the result
+// shows it.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
@@ -32,7 +32,7 @@ static void* victim(void* argument) {
   pthread_cleanup_push(clean, argument);
   if (kind == 0) pthread_mutex_lock(&mutex);
   sem_post(&ready);
-  usleep(3000);  // not cancelled here
+  usleep(3000);  // cancellation is disabled here
   pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
   switch (kind) {
     case 0:

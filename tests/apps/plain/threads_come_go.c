@@ -1,4 +1,4 @@
-// Threads that are made and joined all the time, some with a stack of their own; threads that make threads.
+// Threads that are made and joined all the time, some with their own stacks; threads that make threads.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 
 enum { kAtOnce = 4, kStack = 128 << 10 };
 
-static _Thread_local uint64_t own = 77;  // each new thread has it anew
+static _Thread_local uint64_t own = 77;  // fresh in each new thread
 static char stack[kStack] __attribute__((aligned(4096)));
 
 static void* leaf(void* argument) {
@@ -25,7 +25,7 @@ static void* branch(void* argument) {
   return result;
 }
 
-static void* endless(void* argument) {  // does nothing else
+static void* endless(void* argument) {  // only spins
   for (volatile int* over = argument; !*over;) branch((void*)5);
   return NULL;
 }

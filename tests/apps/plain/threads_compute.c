@@ -1,5 +1,5 @@
-// Four threads compute, each on its own and under a mutex in turn, while the main thread waits for them and
-// steps.
+// Four threads compute independently, and under a mutex in turn, while the main thread waits for them and
+// makes the steps.
 #include <pthread.h>
 
 #include "steplog.h"
@@ -8,8 +8,8 @@ enum { kThreads = 4 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static long turn;            // whose it is: rounds are in order
-static uint64_t shared = 1;  // depends on the order
+static long turn;            // the thread whose turn it is
+static uint64_t shared = 1;  // the result depends on the order
 static _Thread_local uint64_t own;
 
 static void* work(void* argument) {

@@ -1,5 +1,5 @@
-// Recursion down to the last pages of small stacks, one of them the program's own memory, under the guard of
-// what each level keeps.
+// Recursion down to the last pages of small stacks, one of them in the program's own memory; each level
+// checks its local values.
 #include <pthread.h>
 
 #include "steplog.h"

@@ -1,4 +1,4 @@
-// Detached threads come and go; each makes its successor before it ends, and nobody waits for one but by a
+// Detached threads come and go. Each makes its successor before it ends; the program waits for them only by a
 // semaphore.
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,5 +1,5 @@
-// Thread ids: each thread's is what it was, and means it in tgkill, pthread_kill and the sched_ calls;
-// threads made later have others. Counting handlers see who sent the signal.
+// Thread ids: each thread's stays the same and works in tgkill, pthread_kill and the sched_ calls; new
+// threads have others. Handlers count signals and check their sender.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@ static void* work(void* argument) {
       STEPLOG_CHECK(got == round * 2 * kEach + 2 * i + 1);
       STEPLOG_CHECK(pthread_kill(pthread_self(), SIGUSR1) == 0);
       STEPLOG_CHECK(got == round * 2 * kEach + 2 * i + 2);
-      pthread_kill(threads[next], SIGUSR2);  // as many as arrive
+      pthread_kill(threads[next], SIGUSR2);  // pending ones are merged, so not all arrive
       STEPLOG_CHECK(sched_getscheduler(ids[next]) == (next % 2 ? SCHED_BATCH : SCHED_OTHER));
       STEPLOG_CHECK(syscall(SYS_tgkill, process, ids[next], 0) == 0);
     }

@@ -1,5 +1,5 @@
-// Mutexes with priority inheritance: held over the cut while others wait for them, by lock, timedlock and
-// trylock, one of them robust, and one with a condition variable. What they guard is counted by all.
+// Mutexes with priority inheritance, held over the cut while other threads wait for them by lock, timedlock
+// and trylock; one is robust, one has a condition variable. All threads count what they guard.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   while (steplog_done < steplog_steps) {
     STEPLOG_CHECK(pthread_mutex_lock(&with_condition) == 0);
     while (turn != steplog_done * (kThreads + 1) + kThreads) pthread_cond_wait(&changed, &with_condition);
-    steplog_step();  // held meanwhile
+    steplog_step();  // the mutexes are held here
     turn++;
     pthread_cond_broadcast(&changed);
     STEPLOG_CHECK(pthread_mutex_unlock(&with_condition) == 0);

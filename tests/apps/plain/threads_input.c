@@ -1,5 +1,4 @@
-// Threads that are blocked in read() and in poll() of a standard input on which nobody writes, while main
-// goes on.
+// Threads that block in read() and poll() on an empty standard input while main continues.
 #include <poll.h>
 #include <pthread.h>
 #include <sys/select.h>

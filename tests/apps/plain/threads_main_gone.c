@@ -1,5 +1,5 @@
-// The main thread ends by pthread_exit, others go on; the last of them ends the process: --end return, exit
-// or group (exit() while one still waits).
+// The main thread ends by pthread_exit while others continue. The last one ends the process: --end return,
+// exit or group (exit() while another thread still waits).
 #include <pthread.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ static void* work(void* argument) {
   steplog_mix_bytes(sums, sizeof sums);
   told = 1;
   if (strcmp(how, "return")) exit(0);
-  return NULL;  // the C library calls exit(0) for the last thread
+  return NULL;  // for the last thread the C library calls exit(0)
 }
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// Many threads (--threads N) that sleep in a futex until it is their turn; in each step some are woken.
+// Many threads (--threads N) that wait in a futex for their turn; each step wakes some of them.
 #include <pthread.h>
 
 #include "steplog.h"

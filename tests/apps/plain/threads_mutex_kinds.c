@@ -1,5 +1,5 @@
-// Recursive and error-checking mutexes that threads hold all the time: locked again and again, refused to
-// others.
+// Recursive and error-checking mutexes that threads hold all the time: locked repeatedly by their owner,
+// refused to others.
 #include <errno.h>
 #include <pthread.h>
 
@@ -7,7 +7,7 @@
 
 enum { kThreads = 3, kDeep = 5 };
 
-static pthread_mutex_t recursive[kThreads], checking[kThreads];  // each is its thread's
+static pthread_mutex_t recursive[kThreads], checking[kThreads];  // one per thread
 static pthread_barrier_t barrier;
 
 static void* work(void* argument) {

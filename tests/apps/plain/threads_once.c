@@ -1,5 +1,5 @@
-// pthread_once under way, often over a cut, while others wait for it; and a function that is begun anew
-// because the first thread was cancelled inside.
+// pthread_once in progress, often during a cut, while other threads wait for it; and a function that starts
+// again since the first thread was cancelled in it.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Threads that change what belongs to the whole process: directory (--work DIR), mask of file modes, limits,
-// descriptors, and ids of users, which the C library sets in every thread.
+// Threads that change process-wide state: working directory (--work DIR), umask, limits, descriptors, and
+// user ids, which the C library sets in every thread.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -32,9 +32,10 @@ static void* change(void* argument) {
     setrlimit(RLIMIT_CORE, &limit);
     descriptor = open(round % 2 ? "/dev/null" : "/dev/zero", O_RDWR | O_CLOEXEC);
     if (descriptor < 0) steplog_fail("open");
-    STEPLOG_CHECK(setresuid(user, user, (uid_t)-1) == 0 && setgid(getgid()) == 0);  // a signal to each thread
+    // sends a signal to each thread
+    STEPLOG_CHECK(setresuid(user, user, (uid_t)-1) == 0 && setgid(getgid()) == 0);
     pthread_barrier_wait(&barrier);
-    pthread_barrier_wait(&barrier);  // looked at
+    pthread_barrier_wait(&barrier);  // the main thread checks in between
     close(descriptor);
   }
   return NULL;

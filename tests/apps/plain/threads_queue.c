@@ -1,5 +1,5 @@
-// Producers and consumers at a bounded queue, with condition variables: nothing is lost, doubled or out of a
-// producer's order.
+// Producers and consumers at a bounded queue with condition variables: no item is lost, duplicated, or out of
+// its producer's order.
 #include <pthread.h>
 
 #include "steplog.h"
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     steplog_step();
   }
   for (int i = 0; i < kProducers; i++) STEPLOG_CHECK(pthread_join(producers[i], NULL) == 0);
-  for (int i = 0; i < kConsumers; i++) {  // one end for each
+  for (int i = 0; i < kConsumers; i++) {  // one end mark per consumer
     pthread_mutex_lock(&mutex);
     while (filled == kRoom) pthread_cond_wait(&not_full, &mutex);
     ring[(begin + filled++) % kRoom] = -1;

@@ -1,5 +1,5 @@
-// Robust mutexes held over a cut, with and without priority inheritance: the owner unlocks, or ends while it
-// holds them (EOWNERDEAD for who waits, and for who comes later), or leaves one that nobody may have again.
+// Robust mutexes held over a cut, with and without priority inheritance: the owner unlocks them, or ends
+// while it holds them (EOWNERDEAD for threads that wait and for later ones), or leaves one unrecoverable.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 #include "steplog.h"
 
-enum { kMutexes = 4 };  // the odd ones inherit priorities
+enum { kMutexes = 4 };  // every second one inherits priorities
 
 static pthread_mutex_t mutexes[kMutexes];
 static pthread_barrier_t barrier;
@@ -15,17 +15,17 @@ static pthread_barrier_t barrier;
 static void hold(long how) {
   for (int i = 0; i < kMutexes; i++) STEPLOG_CHECK(pthread_mutex_lock(&mutexes[i]) == 0);
   pthread_barrier_wait(&barrier);
-  usleep(20000);  // a cut may fall here
+  usleep(20000);  // cuts come here
   if (how == 0)
     for (int i = 0; i < kMutexes; i++) STEPLOG_CHECK(pthread_mutex_unlock(&mutexes[i]) == 0);
 }
 
-static void* owner(void* how) {  // lives one round
+static void* owner(void* how) {  // lives for one round
   hold((long)how);
   return NULL;
 }
 
-static void* owner_after(void* how) {  // began long ago when it holds them
+static void* owner_after(void* how) {  // started long before it locks them
   usleep(30000);
   return owner(how);
 }
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
                   0);
     STEPLOG_CHECK(pthread_create(&threads[1], NULL, waiter, (void*)dies) == 0);
     for (int i = 0; i < 2; i++) STEPLOG_CHECK(pthread_join(threads[i], NULL) == 0);
-    for (int i = 2; i < kMutexes; i++) {  // nobody waited for these
+    for (int i = 2; i < kMutexes; i++) {  // no thread waited for these
       expect_error(i, pthread_mutex_trylock(&mutexes[i]), dies ? EOWNERDEAD : 0);
       if (dies && !ruined) STEPLOG_CHECK(pthread_mutex_consistent(&mutexes[i]) == 0);
       STEPLOG_CHECK(pthread_mutex_unlock(&mutexes[i]) == 0);

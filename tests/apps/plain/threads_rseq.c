@@ -1,5 +1,5 @@
-// The number of the processor that the kernel keeps in each thread's own memory (rseq) is the one that it
-// runs on.
+// The processor number that the kernel keeps in each thread's memory (rseq) is the processor on which the
+// thread runs.
 #define _GNU_SOURCE
 #include <linux/rseq.h>
 #include <pthread.h>
@@ -36,7 +36,7 @@ static void look(long me) {
 static void* work(void* argument) {
   while (!over) {
     look((long)argument);
-    usleep(500);  // the driver wants to run, too
+    usleep(500);  // leaves the driver some processor time
   }
   return argument;
 }

@@ -1,5 +1,4 @@
-// Readers and writers at a rwlock of either preference, and two threads that hand a token back and forth by
-// semaphores.
+// Readers and writers at rwlocks of either preference, and two threads that pass a token by semaphores.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,6 +1,6 @@
-// Another thread sends two signals a moment apart, again and again: the second one's handler, which takes its
-// time, often interrupts the first one's on its way in. Each sees who sent its signal, and so does a thread
-// that waits for a third one.
+// Another thread sends two signals in quick succession, repeatedly: the second one's handler, which takes
+// long, often interrupts the entry of the first one's. Each handler sees the right sender, and so does a
+// thread that waits for a third signal.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -12,9 +12,9 @@ static pthread_t first, waiting;
 static pid_t process;
 static volatile long handled, wrong, bad_pid, bad_code, bad_sig;
 static volatile int over;
-static long all = -1;  // signals that are sent to the thread that waits; -1: not known yet
+static long all = -1;  // number of signals sent to the waiting thread; -1: not known yet
 
-// The C library tells who waits SI_USER.
+// The C library reports SI_USER to a waiting thread.
 static void look(int sig, const siginfo_t* info) {
   if (info->si_pid != process || (info->si_code != SI_TKILL && info->si_code != SI_USER))
     wrong++, bad_pid = info->si_pid, bad_code = info->si_code, bad_sig = sig;

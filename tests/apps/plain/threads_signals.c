@@ -1,5 +1,5 @@
-// Signals of threads: each has a mask of its own, pending signals that were sent to it while they were
-// blocked (with values, in their order), and an alternate stack, on which a handler stays over a cut.
+// Signals of threads: each has its own mask, pending blocked signals (with values, in order), and an
+// alternate stack on which a handler runs during a cut.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
@@ -49,7 +49,7 @@ static void* work(void* argument) {
     for (int i = 0; i < kQueued; i++)
       STEPLOG_CHECK(pthread_sigqueue(threads[(me + 1) % kThreads], SIGRTMIN + 1,
                                      (union sigval){.sival_int = (int)(round * 10 + i)}) == 0);
-    pthread_kill(pthread_self(), SIGALRM + (int)me);  // once for ever
+    pthread_kill(pthread_self(), SIGALRM + (int)me);  // sent once, stays pending
     pthread_barrier_wait(&barrier);
     pthread_kill(pthread_self(), SIGUSR2);
     pthread_sigmask(SIG_SETMASK, NULL, &now);

@@ -1,5 +1,5 @@
-// Threads that sleep: by nanosleep, and by clock_nanosleep for a while and until a time, of several clocks.
-// None wakes early, by the clock that it slept by, and one long sleep lasts as long as it should.
+// Threads that sleep: by nanosleep, and by clock_nanosleep, relative and absolute, on several clocks. None
+// wakes up early by its own clock, and one long sleep has its full length.
 #include <pthread.h>
 #include <unistd.h>
 

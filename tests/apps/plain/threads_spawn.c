@@ -1,5 +1,5 @@
-// Threads that start children and wait for them, two at the same time: posix_spawn, fork and system. (While a
-// child lives a checkpoint is refused.)
+// Threads that start children and wait for them, two at a time: posix_spawn, fork and system. (While a child
+// lives, checkpoints are refused.)
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <spawn.h>

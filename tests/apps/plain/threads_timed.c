@@ -1,5 +1,5 @@
-// Waits with a time limit for what never comes: condition variables by two clocks, semaphores, mutexes,
-// rwlocks. Each ends with ETIMEDOUT and never early; a mutex' also where a handler came meanwhile (POSIX).
+// Timed waits for events that never come: condition variables on two clocks, semaphores, mutexes, rwlocks.
+// Each ends with ETIMEDOUT and never early; a mutex wait also if a handler ran meanwhile (POSIX).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ static int wait_until(int kind, clockid_t clock, const struct timespec* t) {
       do {
         error = kind == 2 ? pthread_cond_clockwait(&never[kind], &own[kind], clock, t)
                           : pthread_cond_timedwait(&never[kind], &own[kind], t);
-      } while (error == 0);  // it may wake for nothing
+      } while (error == 0);  // spurious wake-ups are allowed
       pthread_mutex_unlock(&own[kind]);
       return error;
     case 3:

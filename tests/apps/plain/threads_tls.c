@@ -1,5 +1,5 @@
-// Thread-local storage: the program's own, of a library that is loaded and unloaded while threads run, and by
-// keys whose destructors run at a thread's end.
+// Thread-local storage: the program's, that of a library which is loaded and unloaded while threads run, and
+// keys with destructors that run at a thread's end.
 #include <dlfcn.h>
 #include <libgen.h>
 #include <pthread.h>
@@ -34,9 +34,9 @@ static void* work(void* argument) {
   pthread_t thread;
   pthread_setspecific(keys[0], (void*)(me + 100));
   for (long round = 0; round < steplog_steps; round++) {
-    pthread_barrier_wait(&barrier);  // the library is there
+    pthread_barrier_wait(&barrier);  // the library is loaded
     own = own * 7 + (uint64_t)me;
-    STEPLOG_CHECK(count(0) == 1001);  // new with every load
+    STEPLOG_CHECK(count(0) == 1001);  // fresh after each load
     for (int i = 1; i < 300; i++) STEPLOG_CHECK(count(i) == 1001);
     STEPLOG_CHECK(pthread_getspecific(keys[0]) == (void*)(me + 100));
     STEPLOG_CHECK(pthread_create(&thread, NULL, short_lived, (void*)round) == 0);

@@ -1,6 +1,5 @@
-// Calls with a time limit that the kernel does not make again after a signal (man 7 signal): a socket's
-// SO_RCVTIMEO and SO_SNDTIMEO, and io_uring_enter. Nobody sends this program a signal, so each ends when its
-// time is over.
+// Timed calls that the kernel does not restart after a signal (signal(7)): a socket's SO_RCVTIMEO and
+// SO_SNDTIMEO, and io_uring_enter. The program gets no signals, so each call must last its full time.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -32,7 +31,7 @@ int main(int argc, char** argv) {
   close(ends[0]), close(ends[1]);
   struct io_uring_params parameters;
   memset(&parameters, 0, sizeof parameters);
-  const int ring = (int)syscall(SYS_io_uring_setup, 4, &parameters);  // may be forbidden
+  const int ring = (int)syscall(SYS_io_uring_setup, 4, &parameters);  // may be forbidden here
   if (ring >= 0) {
     const struct timespec time = {0, 150000000};
     const struct io_uring_getevents_arg argument = {.ts = (uint64_t)(uintptr_t)&time};

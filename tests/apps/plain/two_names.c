@@ -1,5 +1,5 @@
-// A file that it has open by two names of its own (hard links), one that is only read by the second name, and
-// one opened by way of two symbolic links: what is written by one name is read by the other.
+// One file open by two hard links, one open only by its second name, and one opened through two symbolic
+// links: data written by one name are read by the other.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

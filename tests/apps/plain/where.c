@@ -1,5 +1,5 @@
-// Says where its parts are, at the start and at the end, and checks at each step that they still are there
-// and that the break never lies below where it began. "at NAME=ADDRESS" lines.
+// Prints the addresses of its parts as "at NAME=ADDRESS" lines, at the start and the end. Checks in each step
+// that they are unchanged and that the break never falls below its start.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/auxv.h>
@@ -27,7 +27,7 @@ static void* local(void* to) {
 }
 
 int main(int argc, char** argv) {
-  first[4] = (uintptr_t)sbrk(0);  // before the program has allocated
+  first[4] = (uintptr_t)sbrk(0);  // before the program allocates
   steplog_open(argc, argv, -1);
   void* const mapped = mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   STEPLOG_CHECK(mapped != MAP_FAILED);
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
     STEPLOG_CHECK(first[0] == (uintptr_t)&main && first[2] == (uintptr_t)stderr);
     STEPLOG_CHECK(first[3] == (uintptr_t)__builtin_frame_address(0));
     STEPLOG_CHECK(*(unsigned char*)mapped == 7);
-    STEPLOG_CHECK(syscall(SYS_brk, first[4] - kBelow) == syscall(SYS_brk, 0));  // refused
+    STEPLOG_CHECK(syscall(SYS_brk, first[4] - kBelow) == syscall(SYS_brk, 0));  // must be refused
     unsigned char* const more = sbrk(kPage);
     STEPLOG_CHECK((uintptr_t)more >= top && (uintptr_t)more - top < 1 << 20 && *more == 0);
     *more = 1;

@@ -1,5 +1,5 @@
-// Maps and unmaps more addresses than any window has, then fills what it is given with mappings that it
-// keeps; the stack must still grow as far as its limit says.
+// Maps and unmaps more addresses than any window has, then fills the given addresses with permanent mappings;
+// the stack must still be able to grow to its limit.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -12,14 +12,13 @@ __attribute__((noinline)) static unsigned deep(long bytes) {
   volatile unsigned char frame[kFrame];
   frame[0] = (unsigned char)bytes;
   const unsigned below = bytes <= 0 ? 0 : deep(bytes - kFrame);
-  return below + frame[0];  // read afterwards: the frame stays
+  return below + frame[0];  // read afterwards, so that the frame is kept
 }
 
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
   const size_t step = 4096, large = 1ul << 35, kept = 1ul << 30;
-  // Until one is below the stack, or all have been given; each of another size, so that no address is used
-  // again.
+  // Until a mapping lies below the stack, or all were given out; sizes vary, so that no address is reused.
   char *p = (char*)-1, here;
   for (size_t i = 0; i < 1200 && p > &here; i++) {
     p = mmap(NULL, large + i * step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -35,7 +34,7 @@ int main(int argc, char** argv) {
   STEPLOG_CHECK(!setrlimit(RLIMIT_STACK, &limit));
   const long enough = (long)limit.rlim_cur - (1 << 20);
   while (steplog_done < steplog_steps) {
-    steplog_mix(deep(enough / steplog_steps * steplog_done));  // a little deeper each time
+    steplog_mix(deep(enough / steplog_steps * steplog_done));  // a little deeper in each step
     steplog_step();
   }
   steplog_ok();

@@ -1,5 +1,5 @@
-"""Main loops as people write them with numpy and mpi4py: --shape WORD. Arguments and log are those of ../steplog.h. A step is an
-iteration of the loop as its author would count it. Each step's result depends on all before it."""
+"""Main loops as users write them with numpy and mpi4py: --shape WORD. Arguments and log: see ../steplog.h. One step is one iteration as the
+loop's author would count it. Each step's result depends on all earlier ones."""
 
 import argparse
 import hashlib
@@ -37,7 +37,7 @@ def averaged(values):
 
 
 class Perceptron:
-    """Two layers, and a step of gradient descent on data of this rank's."""
+    """Two layers; a step is one gradient descent on this rank's data."""
 
     def __init__(self, inputs, hidden, outputs):
         self.layers = [shared.normal(size=(inputs, hidden)) * 0.1, shared.normal(size=(hidden, outputs)) * 0.1]
@@ -63,14 +63,14 @@ def tell(value):
 
 
 def gradients(step):
-    """An array for each layer; the loss as an object."""
+    """One array per layer; the loss is sent as an object."""
     found, loss = batch(first)
     first.descend([averaged(one) for one in found])
     tell(comm.allreduce(loss))
 
 
 def flat_gradients(step):
-    """All in one buffer, and a loss that is looked at only now and then."""
+    """All gradients in one buffer; the loss is reduced only at some steps."""
     found, loss = batch(first)
     flat = averaged(numpy.concatenate([one.ravel() for one in found]))
     middle = first.layers[0].size
@@ -81,7 +81,7 @@ def flat_gradients(step):
 
 
 def objects(step):
-    """Nothing but objects, of sizes that vary: parameters out, results back."""
+    """Only objects, of varying size: parameters out, results back."""
     parameters = comm.bcast({"step": step, "names": ["x" * int(n) for n in shared.integers(1, 90, 3)]} if rank == 0 else None)
     found, loss = batch(first)
     everything = comm.allgather((rank, found[0][0, :int(1 + step % 7)]))
@@ -100,7 +100,7 @@ def accumulation(step):
 
 
 def evaluation(step):
-    """By rank 0, while all wait, every sixth step."""
+    """Rank 0 evaluates every sixth step; the others wait."""
     gradients(step)
     if step % 6 == 5:
         if rank == 0:
@@ -110,7 +110,7 @@ def evaluation(step):
 
 
 def last_batch(step):
-    """An epoch has eight batches, the last one is small."""
+    """An epoch has eight batches; the last one is smaller."""
     size = 5 if step % 8 == 7 else 16
     sums = numpy.zeros(size)
     comm.Allreduce(numpy.full(size, float(step)), sums)
@@ -120,7 +120,7 @@ def last_batch(step):
 
 
 def overlapped(step):
-    """Buckets in another order each time, waited for together."""
+    """Buckets become ready in a different order each time; one wait for all."""
     found, loss = batch(first)
     parts = [numpy.ascontiguousarray(one) for one in (found[0][:3], found[0][3:8], found[0][8:], found[1])]
     sums, requests = [numpy.empty_like(one) for one in parts], []
@@ -132,7 +132,7 @@ def overlapped(step):
 
 
 def alternating(step):
-    """Two models in turn, as a generator and its critic."""
+    """Two models in turn, like a generator and its critic."""
     for model in (first, second):
         found, loss = batch(model)
         model.descend([averaged(one) for one in found])
@@ -151,7 +151,7 @@ def lengths(step):
 
 
 def pipeline(step):
-    """Stages that hand activations on as objects; the loss for all at the end."""
+    """Stages pass activations on as objects; the loss goes to all at the end."""
     for part in range(4):
         passing = comm.recv(source=rank - 1, tag=part) if rank else first.layers[0][part]
         passing = passing * 0.25 + rank
@@ -162,7 +162,7 @@ def pipeline(step):
 
 
 def phases(step):
-    """Warms up with frozen layers, then trains all of them."""
+    """Trains with frozen layers first, then with all."""
     found, loss = batch(first)
     if step < 12:
         first.descend([0, averaged(found[1])])
@@ -174,7 +174,7 @@ def phases(step):
 
 first, second = Perceptron(12, 9, 4), Perceptron(7, 5, 3)
 step_of = globals()[options.shape]
-# Warming up.
+# Warm-up.
 first.layers = comm.bcast(first.layers)
 comm.Barrier()
 tell(len(comm.allgather(os.path.basename(__file__))))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What the coverage table of a library says: every function that the real library exports has one line, with a reason where
-it is not generated; the shim, where there is one (else "none"), exports each of them in the real library's version.
+"""A library's coverage table: every function that the real library exports has one line, with a reason if it is not generated; the shim, if
+there is one (else "none"), exports each of them in the real library's version.
 
     coverage_promises.py REAL_LIBRARY=COVERAGE=UPPER_HALF=EXPECTED
 
-EXPECTED: a sample that a person looked at, one function and its way a line. What types and names suggest is wrong for most."""
+EXPECTED: a hand-checked sample, one function and its treatment per line; for most of them, types and names suggest a wrong one."""
 import collections
 import sys
 import unittest
@@ -33,7 +33,7 @@ class Coverage(unittest.TestCase):
                 self.assertNotEqual(why, "", f"{name} has no reason")
             if ours is not None and where != "none":
                 self.assertIn(name, ours)
-                # A stub lacks some of what the library has, which is refused.
+                # A stub library lacks some functions, which are refused.
                 if name in THEIRS or way != "refused at once":
                     self.assertEqual(ours[name].version, THEIRS[name].version, name)
         counts = collections.Counter(r[1] for r in ROWS)

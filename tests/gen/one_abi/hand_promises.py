@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Every function of NVIDIA's libraries that a table says is by hand has been written: no generated entry that only says
-that it has not is left in the lower half.
+"""Every function of NVIDIA's libraries that a table marks as hand-written exists: none of the generated placeholder entries is left in the
+lower half.
 
-    hand_promises.py LIST_OF_GENERATED_OBJECTS LIST_OF_OBJECTS_BY_HAND      one file name a line"""
+    hand_promises.py LIST_OF_GENERATED_OBJECTS LIST_OF_OBJECTS_BY_HAND      one file name per line"""
 import subprocess
 import sys
 import unittest

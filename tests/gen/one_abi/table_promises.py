@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the generator promises about tables in which every function was looked at: a mistake, or a library's function that
-nobody has looked at, stops the build by name.
+"""Complete tables in the generator: an error in a table, or a library function that it does not list, stops the build with a message that
+names it.
 
     table_promises.py FILE_WITH_THE_GENERATOR'S_COMMAND REAL_LIBRARY UPPER_HALF"""
 import sys
@@ -37,7 +37,7 @@ def exported(library):
 
 class Tables(unittest.TestCase):
     def model(self, annotations=ANNOTATIONS, functions=FUNCTIONS, headers=HEADERS):
-        """As generate.py makes it."""
+        """The model, as generate.py makes it."""
         with tempfile.TemporaryDirectory() as folder:
             files = {name: Path(COMMAND[1]).parent / "one_abi" / f"{name}.toml" for name in ("roles", "facts")}
             for name, text in {"annotations": annotations, "functions": functions, "predefined": "", "frozen": ""}.items():
@@ -54,7 +54,7 @@ class Tables(unittest.TestCase):
             self.assertIn(word, str(raised.exception))
 
     def with_class(self, match, body, add=""):
-        """The table with another body for the class that matches so."""
+        """The table with another body for the class with this `match`."""
         before, found, after = ANNOTATIONS.partition(f"match = '{match}'\n")
         self.assertTrue(found)
         return before + found + body + add + "[[class]]" + after.partition("[[class]]")[2]

@@ -1,7 +1,7 @@
-// Calls the toy through the generated wrappers of both halves, above the runtime of the lower half
-// (interpose/one_abi): `toy_host UPPER.so TOY.so`. One process without a split: the window's control page, a
-// thread record and the persistent heap are made here, so that the gate works. A restart is another copy of
-// the toy, which knows nothing.
+// Calls the toy through the generated wrappers of both halves, on the lower half's runtime
+// (interpose/one_abi): `toy_host UPPER.so TOY.so`. One process, not split: it makes the window's control
+// page, a thread record and the persistent heap itself, so that the gate works. A restart is simulated by a
+// fresh copy of the toy, which knows nothing.
 #include <dlfcn.h>
 #include <sys/mman.h>
 
@@ -59,7 +59,7 @@ void prepare() {
   seam::control()->libraries[kLibraryCudart].table = const_cast<void**>(cropdl_toy_lower_table);
 }
 
-// A linker namespace of its own: no symbol of another copy is found.
+// In a linker namespace of its own, so that no symbols of other copies are found.
 void* load(const char* file) {
   void* found = dlmopen(LM_ID_NEWLM, file, RTLD_NOW);
   if (!found) {
@@ -85,7 +85,7 @@ const rt::RealLibrary* const* libraries() {
   return all;
 }
 
-// The program goes on over another copy of the library.
+// Continues the program on another copy of the library.
 cropdl::Status restart(const char* file) {
   real_toy = load(file);
   for (uint32_t i = 0; i < kToy.count; ++i) kToy.functions[i] = nullptr;
@@ -108,7 +108,7 @@ void* rt::find_function(const RealLibrary& library, uint32_t number) {
   return library.functions[number] = dlsym(real_toy, library.names[number]);
 }
 
-// By hand: takes the place of the generated entry.
+// Hand-written: replaces the generated entry.
 extern "C" toyResult lower_toyConfigure(const toyConfig* config) {
   rt::Call call;
   toyConfig real = *config;
@@ -145,7 +145,7 @@ int tag_of(void* upper, toy_t thing, int key) {
 }
 
 void calls_cross(void* upper) {
-  // Handles: an out-parameter is virtual, goes in as such, alone and in arrays, and ends.
+  // Handles: an out-parameter is virtual, is accepted as an argument, alone and in arrays, and ends.
   toy_t thing = nullptr, second = nullptr, parent = nullptr;
   expect(TOY(toyMake, "TOY_1")(&thing, 41) == TOY_OK, "toyMake succeeds");
   expect(rt::is_virtual(rt::word_of(thing)), "the program holds a virtual handle");
@@ -167,7 +167,7 @@ void calls_cross(void* upper) {
   size_t count = 8;
   expect(TOY(toyAll)(all, &count) == TOY_OK && count == 2 && all[0] == thing && all[1] == second,
          "an array of known handles comes back");
-  // While the library ends one, with its child, another thread makes one that has its real handle.
+  // While the library destroys one with its child, another thread makes one that gets its real handle.
   toy_t child = nullptr;
   expect(TOY(toyChild)(second, &child) == TOY_OK, "a child is made");
   uint64_t real[] = {rt::real_word(rt::word_of(second)), rt::real_word(rt::word_of(child))};
@@ -200,7 +200,7 @@ void calls_cross(void* upper) {
   expect(TOY(toyMalloc)(&memory, 8) == TOY_OK && memory, "an out-parameter that is no handle");
   expect(TOY(toyName)(TOY_NO_THING) == std::string("no such thing"), "a text comes back");
 
-  // Pointers that a call reads through, and texts of the library's, which go elsewhere with it.
+  // Pointers that a call reads, and the library's texts, which a restart may move.
   const int value = 5, values[] = {1, 2, 3};
   expect(TOY(toyPut)(thing, 2, &value) == TOY_OK && TOY(toyGet)(thing, &n) == TOY_OK && n == 7,
          "a value behind a pointer");
@@ -218,7 +218,7 @@ void calls_cross(void* upper) {
   expect(TOY(toyGetLabel)(thing, &again) == TOY_OK && again == label,
          "... also one that is written to a pointer");
 
-  // By hand, refused, not written.
+  // Hand-written, refused, and not implemented functions.
   const toyConfig config{11, thing};
   expect(TOY(toyConfigure)(&config) == TOY_OK && value_of(upper, thing) == 11, "a function by hand");
   expect(TOY(toyCall)(nullptr, nullptr) == TOY_NOT_OFFERED, "one by hand that nobody has written says so");
@@ -246,7 +246,7 @@ void refuse_checkpoints(void* upper) {
   TOY(toyFree)(thing);
 }
 
-// Everything that a recipe may be made of; all of it is compared after a restart.
+// Everything that a recipe can contain; all of it is compared after a restart.
 void all_is_made_again(void* upper, const char* file) {
   const uint32_t before = rt::recipe_count();
   toy_t a = nullptr, b = nullptr, gone = nullptr, from = nullptr, child = nullptr, found = nullptr,
@@ -257,7 +257,7 @@ void all_is_made_again(void* upper, const char* file) {
   TOY(toyMake)(&gone, 3);
   TOY(toyMakeFrom)(&from, TOY(toyFill)(7), toyPair{5, 1});
   TOY(toyChild)(a, &child);
-  // A child is a recipe, and so is that it ends with its parent.
+  // A child has a recipe, and it ends with its parent.
   expect(rt::recipe_count() == before + 6, "so are a structure's and a child's");
 
   TOY(toySet)(a, 10);

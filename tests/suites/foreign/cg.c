@@ -1,7 +1,7 @@
-/* What HPCG does, in small: conjugate gradients with a Gauss-Seidel preconditioner in eight colours on a
-   27-point stencil, a slab of the grid per rank, OpenMP in the rank. Sums are made plane by plane and rank by
-   rank, so that they do not depend on who did what. Ends with the norm of the residual and a digest of the
-   solution. */
+/* A small HPCG: conjugate gradients with a Gauss-Seidel preconditioner in eight colours on a 27-point
+ * stencil; a slab of the grid per rank, OpenMP within the rank. Sums are made by plane and by rank, so
+ * they do not depend on which thread did what. Prints the norm of the residual and a digest of the
+ * solution. */
 #include <math.h>
 #include <mpi.h>
 #include <omp.h>

@@ -1,5 +1,5 @@
-"""Data-parallel training as people write it: PyTorch with two intra-op threads, gradients averaged over the ranks by mpi4py. Ends with
-a digest of the weights."""
+"""Data-parallel training as users write it: PyTorch with two intra-op threads, gradients averaged over the ranks by mpi4py. Prints a digest
+of the weights."""
 
 import hashlib
 import os

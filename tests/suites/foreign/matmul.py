@@ -1,4 +1,4 @@
-"""Big products, a factorization and a solution by numpy's threaded OpenBLAS. Ends with a digest."""
+"""Large products, a factorization and a solution by numpy's threaded OpenBLAS. Prints a digest."""
 
 import ctypes
 import hashlib
@@ -11,7 +11,7 @@ SIZE, STEPS = 1200, 40
 nonce = os.urandom(8).hex()
 with open("nonce", "w") as f:
     f.write(nonce)
-ctypes.CDLL("libopenblas.so.0").openblas_set_num_threads(4)  # also on a machine with fewer processors
+ctypes.CDLL("libopenblas.so.0").openblas_set_num_threads(4)  # also on machines with fewer processors
 generator = numpy.random.default_rng(1)
 a = generator.standard_normal((SIZE, SIZE))
 b = generator.standard_normal((SIZE, SIZE))

@@ -1,5 +1,5 @@
 // Threading Building Blocks: parallel_for, parallel_deterministic_reduce, parallel_sort, parallel_invoke, a
-// flow graph, concurrent containers and an arena of its own. Ends with a digest that does not depend on who
+// flow graph, concurrent containers and a task arena. Prints a digest that does not depend on which thread
 // did what.
 #include <tbb/blocked_range.h>
 #include <tbb/concurrent_hash_map.h>

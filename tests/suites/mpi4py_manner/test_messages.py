@@ -164,7 +164,7 @@ class Messages(unittest.TestCase):
 
 
 def LEFT_OF(something):
-    """What the left neighbour sent when this rank sent `something`."""
+    """The message of the left neighbour when this rank sent `something`."""
     return (LEFT, 1.5) if isinstance(something, tuple) else something
 
 

@@ -1,4 +1,4 @@
-// What is read in device code: where it ends, its variables, and whether its kernels call malloc.
+// Facts read from device code: its end, its variables, and whether its kernels call malloc.
 #include "interpose/cuda/lower/code_image.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ const std::set<std::string> kVariables = {"plain", "managed", "constant", "pairs
 
 void append(std::string* to, const void* bytes, size_t n) { to->append(static_cast<const char*>(bytes), n); }
 
-// An entry as nvcc 13.0 writes one, of PTX.
+// A PTX entry as nvcc 13.0 writes it.
 std::string entry(uint32_t architecture, const std::string& text, bool compressed) {
   std::string payload = text;
   uint64_t flags = 0;
@@ -175,7 +175,7 @@ TEST(CodeImage, AWrapperIsWhatItPointsAt) {
   wrapper.data = one.data();
   EXPECT_EQ(code_at(&wrapper).size(), one.size());
   EXPECT_EQ(facts_at(&wrapper, 90, true).variables, kVariables);
-  // Separate compilation: no copy can be made of several parts, but each is read.
+  // Separate compilation: several parts cannot be copied as one, but each is read.
   const void* const parts[] = {other.data(), nullptr};
   wrapper.version = 2;
   wrapper.parts = parts;

@@ -1,5 +1,5 @@
-// Point-to-point communication, requests, the drain and the hold of the lower half's MPI runtime, in one
-// process per rank. Run as `mpirun -n 2 lower_communication_<mpi>`.
+// Point-to-point communication, requests, message drain and hold of the lower half's MPI runtime, one process
+// per rank. Run as `mpirun -n 2 lower_communication_<mpi>`.
 #include "tests/unit/mpi/rig.h"
 
 #include "interpose/mpi/lower/counting.h"
@@ -14,8 +14,7 @@
 
 using namespace rig;
 
-// --- An MPI underneath that fails where a test wants it: in the n-th call from now on, or in the one for
-// this buffer.
+// --- An MPI that fails on demand: in the n-th call from now on, or in the call with this buffer.
 namespace {
 int failing_cancel, failing_wait, failing_start;
 const void* failing_receive;
@@ -65,7 +64,7 @@ cropdl::coord::RankStatus standing_once_held() {
   return s;
 }
 
-// Once the barriers of the freed ones are over.
+// After the barriers of the freed communicators have completed.
 void expect_counts_of(size_t communicators) {
   cropdl::coord::RankStatus s;
   for (int i = 0; i < 2000; ++i) {
@@ -111,7 +110,7 @@ TEST_F(Communication, ProcNullNeitherBlocksNorCounts) {
 
 TEST_F(Communication, AnErrorOfTheMpiBecomesItsClass) {
   EXPECT_EQ(send(1, 77, 0), kErrRank);
-  cut();  // and nothing is expected from it
+  cut();  // and no message is expected from it
 }
 
 TEST_F(Communication, ABlockedReceiveLeavesAndGoesOn) {
@@ -187,7 +186,7 @@ TEST_F(Communication, LargeSendsCompleteBecauseTheReceiverDrains) {
   }
   cut();
   if (rank == 0) {
-    memset(data, 0, kCount * sizeof(int));  // done: the buffer is the program's again
+    memset(data, 0, kCount * sizeof(int));  // complete: the buffer belongs to the program again
     Status s{};
     EXPECT_EQ(lower_MPI_Wait(&request, &s), kSuccess);
     EXPECT_EQ(request, make_vid(Kind::kRequest, 0));
@@ -211,7 +210,7 @@ TEST_F(Communication, ARankBlockedInANativeSendIsFreedByTheDrain) {
     MPI_Ibarrier(aside, &done);
     MPI_Wait(&done, MPI_STATUS_IGNORE);
   } else {
-    // Rank 0 can not tell its count as `cut` does; what its agent would tell is more than what has arrived.
+    // Rank 0 cannot report its count as in `cut`; its agent would report more than has arrived.
     const std::vector<cropdl::coord::PeerCount> expected{{0, UINT64_MAX}};
     int flag = 0;
     while (!flag) EXPECT_EQ(lower_MPI_Iprobe(0, 1, kWorld, &flag, nullptr), kSuccess);
@@ -284,7 +283,7 @@ TEST_F(Communication, AReceiveThatCannotBePostedAgainCompletesWithTheError) {
     EXPECT_EQ(values[0], 10);
     EXPECT_EQ(values[1], -1);
     EXPECT_EQ(values[2], 11);
-    ASSERT_EQ(lower_MPI_Start(&requests[3]), kSuccess);  // it is inactive, and as good as before
+    ASSERT_EQ(lower_MPI_Start(&requests[3]), kSuccess);  // inactive and usable again
     EXPECT_EQ(lower_MPI_Wait(&requests[3], nullptr), kSuccess);
     EXPECT_EQ(values[3], 12);
     EXPECT_EQ(lower_MPI_Request_free(&requests[3]), kSuccess);
@@ -303,7 +302,7 @@ TEST_F(Communication, AFreedReceiveThatCannotBePostedAgainIsGone) {
     cut();
     failing_receive = nullptr;
     ASSERT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 2, kWorld, &request), kSuccess);
-    EXPECT_EQ(request, was);  // its number is free
+    EXPECT_EQ(request, was);  // its number is free again
   } else {
     cut();
     send(13, 1, 2);
@@ -384,7 +383,7 @@ TEST_F(Communication, AReceivePostedBeforeTheCutTakesTheMessageItWasPostedFor) {
   }
   cut();
   if (rank == 1) {
-    EXPECT_EQ(receive(0, 1), 2);  // the first is the request's
+    EXPECT_EQ(receive(0, 1), 2);  // the first message is the request's
     Status s{};
     EXPECT_EQ(lower_MPI_Wait(&request, &s), kSuccess);
     EXPECT_EQ(value, 1);
@@ -410,11 +409,12 @@ TEST_F(Communication, ADrainedMessageKeepsMpisRulesForTypes) {
     EXPECT_EQ(matrix[12], 13);
     EXPECT_EQ(matrix[1], -1);
     int more[6] = {-1, -1, -1, -1, -1, -1};
-    EXPECT_EQ(lower_MPI_Recv(more, 6, kInt, 0, 1, kWorld, &s), kSuccess);  // shorter than the buffer
+    // the message is shorter than the buffer
+    EXPECT_EQ(lower_MPI_Recv(more, 6, kInt, 0, 1, kWorld, &s), kSuccess);
     EXPECT_EQ(s.bytes, 16);
     EXPECT_EQ(more[3], 13);
     EXPECT_EQ(more[4], -1);
-    EXPECT_EQ(lower_MPI_Recv(more, 2, kInt, 0, 2, kWorld, &s), kErrTruncate);  // longer
+    EXPECT_EQ(lower_MPI_Recv(more, 2, kInt, 0, 2, kWorld, &s), kErrTruncate);  // the message is longer
   }
   EXPECT_EQ(lower_MPI_Type_free(&column), kSuccess);
 }
@@ -484,7 +484,7 @@ TEST_F(Communication, AMatchedMessageOutlivesItsCommunicatorAndIsCounted) {
       EXPECT_EQ(lower_MPI_Mprobe(0, 1, other, &message, nullptr), kSuccess);
     }
     EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
-    // Takes the number; its rank 0 is another process.
+    // The number is reused; its rank 0 is another process.
     EXPECT_EQ(lower_MPI_Comm_split(kWorld, 0, -rank, &next), kSuccess);
     const uint64_t before = from_0();
     if (in_a_cut) cut();
@@ -494,7 +494,7 @@ TEST_F(Communication, AMatchedMessageOutlivesItsCommunicatorAndIsCounted) {
       EXPECT_EQ(from_0(), before + 1);
     }
     EXPECT_EQ(lower_MPI_Comm_free(&next), kSuccess);
-    cut();  // would wait for a message that is not counted
+    cut();  // would wait for an uncounted message
   }
 }
 
@@ -504,7 +504,7 @@ TEST_F(Communication, ExchangesLeaveAndGoOn) {
   want(true);
   int r = lower_MPI_Sendrecv(&out, 1, kInt, peer, 1, &in, 1, kInt, peer, rank == 0 ? 2 : 1, kWorld, &s);
   want(false);
-  if (rank == 0) {  // waits for tag 2, which nobody has sent: it must have left
+  if (rank == 0) {  // waits for tag 2, which nobody sent: the wait must have been interrupted
     EXPECT_EQ(r, kAgain);
   }
   cut();
@@ -521,7 +521,7 @@ TEST_F(Communication, ExchangesLeaveAndGoOn) {
     EXPECT_EQ(in, 99);
     EXPECT_EQ(s.tag, 2);
     send(5, 1, 5);
-    EXPECT_EQ(receive(1, 1), 11);  // what rank 1's exchange sent
+    EXPECT_EQ(receive(1, 1), 11);  // sent by rank 1's exchange
   }
 }
 
@@ -675,7 +675,7 @@ TEST_F(Communication, AGivenUpDrainLosesNothing) {
     int flag = 0;
     while (!flag) EXPECT_EQ(lower_MPI_Iprobe(0, 1, kWorld, &flag, nullptr), kSuccess);
     runtime->begin_drain({});
-    runtime->drain_step();  // has begun to take it, no more
+    runtime->drain_step();  // has only started to receive it
     cropdl::counting::release();
     everyone();
     EXPECT_EQ(lower_MPI_Recv(data, kCount, kByte, 0, 1, kWorld, nullptr), kSuccess);
@@ -705,13 +705,13 @@ TEST_F(Communication, PersistentRequestsGoOnAfterACutInactiveOrStarted) {
   if (rank == 0) {
     EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
   }
-  cut();  // complete, not asked for
+  cut();  // complete but not yet asked for
   EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
   EXPECT_EQ(value, 6);
   if (rank == 1) {
     EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
   }
-  cut();  // a receive that is pending
+  cut();  // a pending receive
   if (rank == 0) {
     value = 7;
     EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
@@ -722,7 +722,7 @@ TEST_F(Communication, PersistentRequestsGoOnAfterACutInactiveOrStarted) {
     value = 8;
     EXPECT_EQ(lower_MPI_Start(&request), kSuccess);
   }
-  cut();  // drained before the receive is started
+  cut();  // drained before the receive starts
   EXPECT_EQ(rank == 0 ? kSuccess : lower_MPI_Start(&request), kSuccess);
   EXPECT_EQ(lower_MPI_Wait(&request, nullptr), kSuccess);
   EXPECT_EQ(value, 8);
@@ -773,7 +773,7 @@ TEST_F(Communication, PersistentRequestsOfAFreedCommunicatorTakeNoMessageOfTheNe
   EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &next), kSuccess);
   EXPECT_NE(next, number);
   if (rank == 0) send(31, 1, 4, next);
-  // A cut that is given up for the sake of the requests: the message of `next` is in the heap.
+  // A cut aborted because of the requests: the message for `next` is in the heap.
   runtime->begin_drain(exchange_counts());
   while (!runtime->drain_step()) {
   }
@@ -795,7 +795,7 @@ TEST_F(Communication, PersistentRequestsOfAFreedCommunicatorTakeNoMessageOfTheNe
   EXPECT_EQ(lower_MPI_Comm_free(&next), kSuccess);
   EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &other), kSuccess);
   EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &next), kSuccess);
-  EXPECT_TRUE(other == number || next == number);  // nobody holds it any more
+  EXPECT_TRUE(other == number || next == number);  // no object uses it any more
   EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
   EXPECT_EQ(lower_MPI_Comm_free(&next), kSuccess);
   cut();
@@ -835,7 +835,7 @@ TEST_F(Communication, AMessageThatOnlyAPersistentReceiveCouldTakeIsDroppedWhenTh
   }
   EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
   everyone();
-  // A cut that is given up for the sake of the request, and does not take its message.
+  // A cut aborted because of the request, which leaves its message in place.
   runtime->begin_drain(exchange_counts());
   for (int i = 0; i < 100; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -876,7 +876,7 @@ TEST_F(Communication, AMessageOnItsWayToAFreedCommunicatorIsNotLostByADrainAgain
 }
 
 TEST_F(Communication, ANonblockingCollectiveCompletesInTheDrain) {
-  constexpr int kCount = 100'000;  // not all of it is on its way at once
+  constexpr int kCount = 100'000;  // too large to be sent at once
   Vid requests[2] = {};
   auto* out = program<int>(0);
   auto* in = program<int>(kCount * sizeof(int));
@@ -919,7 +919,7 @@ TEST_F(Communication, CommunicatorsMadeAndFreedWithoutEndLeaveNoCounts) {
   }
   libraries.fill_status(after);
   EXPECT_LE(after.counts.size(),
-            before.counts.size() + 8);  // the last ones: the other may not have come that far
+            before.counts.size() + 8);  // the last ones: the other rank may be behind
   cut();
   expect_counts_of(before.counts.size());
 }
@@ -931,18 +931,18 @@ TEST_F(Communication, AFreedCommunicatorIsCountedUntilAllMembersHaveFreedIt) {
   libraries.fill_status(before);
   EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &late), kSuccess);
   if (rank == 0) {
-    EXPECT_EQ(lower_MPI_Comm_free(&late), kSuccess);  // does not wait for the other
+    EXPECT_EQ(lower_MPI_Comm_free(&late), kSuccess);  // does not wait for the other rank
   }
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &other), kSuccess);
     EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
   }
   everyone();
-  for (int cuts = 0; cuts < 2; ++cuts) {  // which do not wait for it
+  for (int cuts = 0; cuts < 2; ++cuts) {  // cuts that do not wait for it
     between = {};
     libraries.fill_status(between);
     EXPECT_GT(between.counts.size(),
-              before.counts.size());  // without `late`, nobody would know that rank 1 is short
+              before.counts.size());  // without `late`, no rank would know that rank 1 is behind
     cut();
   }
   everyone();
@@ -962,7 +962,7 @@ TEST_F(Communication, APendingReceiveOutlivesItsFreedCommunicatorsRecord) {
   }
   Vid keeps = c;
   EXPECT_EQ(lower_MPI_Comm_free(&keeps), kSuccess);
-  for (int i = 0; i < 300; ++i) {  // more than are looked for at once
+  for (int i = 0; i < 300; ++i) {  // more than are examined at a time
     const Vid self = kVid_MPI_COMM_SELF;
     EXPECT_EQ(lower_MPI_Comm_dup(self, &other), kSuccess);
     EXPECT_EQ(lower_MPI_Comm_free(&other), kSuccess);
@@ -1034,7 +1034,7 @@ TEST_F(Communication, AnOperationIsGivenItsTypeThoughTheProgramHasFreedIt) {
   EXPECT_EQ(lower_MPI_Type_contiguous(1, kInt, &type), kSuccess);
   EXPECT_EQ(lower_MPI_Type_commit(&type), kSuccess);
   const Vid number = type;
-  if (rank == 1) everyone();  // so that rank 0 has freed it before there is anything to add
+  if (rank == 1) everyone();  // so that rank 0 has freed it before it can be counted
   EXPECT_EQ(lower_MPI_Iallreduce(&mine, &all, 1, type, op, kWorld, &request), kSuccess);
   EXPECT_EQ(lower_MPI_Type_free(&type), kSuccess);
   EXPECT_EQ(lower_MPI_Type_contiguous(2, kInt, &next), kSuccess);
@@ -1048,7 +1048,7 @@ TEST_F(Communication, AnOperationIsGivenItsTypeThoughTheProgramHasFreedIt) {
   EXPECT_EQ(lower_MPI_Type_free(&next), kSuccess);
   EXPECT_EQ(lower_MPI_Type_contiguous(2, kInt, &next), kSuccess);
   EXPECT_EQ(lower_MPI_Type_contiguous(2, kInt, &type), kSuccess);
-  EXPECT_TRUE(next == number || type == number);  // nobody needs it any more
+  EXPECT_TRUE(next == number || type == number);  // its number is free again
   EXPECT_EQ(lower_MPI_Type_free(&next), kSuccess);
   EXPECT_EQ(lower_MPI_Type_free(&type), kSuccess);
   EXPECT_EQ(lower_MPI_Op_free(&op), kSuccess);
@@ -1073,10 +1073,10 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
     want(false);
     cropdl::coord::RankStatus s;
     libraries.fill_status(s);
-    EXPECT_TRUE(s.held.empty());  // outside the LH
+    EXPECT_TRUE(s.held.empty());  // outside the lower half
     EXPECT_TRUE(s.inside.empty());
     std::vector<cropdl::coord::CollectiveCount> target;
-    std::thread agent([&] {  // another is inside: the coordinator lets the held one through
+    std::thread agent([&] {  // another rank is inside: the coordinator lets the held one through
       const cropdl::coord::RankStatus now = standing_once_held();
       ASSERT_EQ(now.held.size(), 1u);
       EXPECT_TRUE(now.inside.empty());
@@ -1085,7 +1085,8 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
     });
     EXPECT_EQ(lower_MPI_Comm_create_group(kWorld, pair, 4, &made), kSuccess);
     agent.join();
-    // Once: who comes again is held, at the target, which is not told anew by another's raise.
+    // Only once: a thread that comes again is held at the target, which another thread's raise does not
+    // change.
     std::thread later([&] {
       const cropdl::coord::RankStatus now = standing_once_held();
       ASSERT_EQ(now.held.size(), 1u);
@@ -1133,7 +1134,7 @@ TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
   EXPECT_EQ(lower_MPI_Barrier(kWorld), kSuccess);
   passed = true;
   agent.join();
-  // The next one is beyond the target, and the thread is wanted: it leaves without having begun.
+  // The next call is beyond the target, and the thread must stop: it leaves without entering the call.
   want(true);
   EXPECT_EQ(lower_MPI_Barrier(kWorld), kAgain);
   want(false);
@@ -1193,7 +1194,7 @@ TEST_F(Communication, ProgressChangesWithEveryMessage) {
   EXPECT_NE(a.progress, b.progress);
 }
 
-// As long as it lives, as many requests are alive as can be, and `but` fewer.
+// During its lifetime, all but `but` of the possible requests are in use.
 class AllRequestsTaken {
  public:
   explicit AllRequestsTaken(uint32_t but = 0) : top_(state()->request_top), free_(state()->request_free) {
@@ -1256,7 +1257,7 @@ TEST_F(Communication, WithoutAPlaceForItsRequestNothingBegins) {
     const AllRequestsTaken taken(1);  // MPI_Ibsend needs two
     Vid r = 1;
     EXPECT_EQ(lower_MPI_Ibsend(&value, 1, kInt, peer, 1, kWorld, &r), kErrIntern);
-    EXPECT_EQ(lower_MPI_Isend(&value, 1, kInt, 77, 1, kWorld, &r), kErrRank);  // gives its place back
+    EXPECT_EQ(lower_MPI_Isend(&value, 1, kInt, 77, 1, kWorld, &r), kErrRank);  // releases its slot
     EXPECT_EQ(lower_MPI_Isend(&value, 1, kInt, kProcNull, 1, kWorld, &r), kSuccess);
     EXPECT_EQ(lower_MPI_Wait(&r, nullptr), kSuccess);
   }
@@ -1287,7 +1288,7 @@ TEST_F(Communication, WithoutAPlaceForItsRequestNoMessageIsLost) {
       Vid r = 1;
       EXPECT_EQ(lower_MPI_Mprobe(0, 1, kWorld, &message, nullptr), kSuccess);
       const AllRequestsTaken taken;
-      EXPECT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 1, kWorld, &r), kErrIntern);  // a drained one
+      EXPECT_EQ(lower_MPI_Irecv(&value, 1, kInt, 0, 1, kWorld, &r), kErrIntern);  // drained already
       EXPECT_EQ(lower_MPI_Imrecv(&value, 1, kInt, &message, &r), kErrIntern);
       Vid none = kVid_MPI_MESSAGE_NO_PROC;
       EXPECT_EQ(lower_MPI_Imrecv(&value, 1, kInt, &none, &r), kErrIntern);

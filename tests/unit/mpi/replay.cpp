@@ -1,8 +1,8 @@
-// Saving and making again what the lower half's MPI holds, across processes and across MPIs:
+// Saves the objects of the lower half's MPI and makes them again, across processes and MPIs:
 //   mpirun -n 3 lower_replay_openmpi save FILE      makes objects, leaves operations pending, saves heap and
-//   memory mpirun -n 3 lower_replay_mpich resume FILE      loads them into new processes and goes on
-// `resume` saves again when it is given a second file, so that restarts can be chained. TAGS=N in its
-// environment: as if the program had been told N as MPI_TAG_UB.
+//   memory mpirun -n 3 lower_replay_mpich resume FILE      loads them into new processes and continues
+// With a second file, `resume` saves again, so that restarts can be chained. TAGS=N in the environment: as if
+// the program had been given N as MPI_TAG_UB.
 #include "tests/unit/mpi/rig.h"
 
 #include "interpose/handles/heap.h"
@@ -22,12 +22,12 @@ struct Program {
   double wtime;
   uint64_t generation;
 };
-// Seconds by which each rank is saved later than the one before, as its clock has it.
+// Each rank is saved this many seconds after the previous one, by its clock.
 constexpr double kApart = 10;
 Program& program_memory() { return *program<Program>(0); }
 
-// A user's operation, called through the shim's function: addresses of this program, which is not relocated
-// between save and resume only in the real thing; the test takes both from fixed places.
+// A user-defined operation, called through the shim's function. Both are addresses of the program; since this
+// test program is relocated, they are put at fixed addresses.
 using Call = void (*)(void*, void*, void*, int, Vid);
 void add_twice(void* in, void* inout, int n, Vid type) {
   EXPECT_EQ(type, kInt);
@@ -90,8 +90,8 @@ void make() {
   EXPECT_EQ(lower_MPI_Op_create(reinterpret_cast<void*>(0x1234), 1, &p.sum, fixed_code()), kSuccess);
 }
 
-// What is under way at the cut: a message not received, a matched one, two pending receives, a send that has
-// completed, a blocking receive that was left.
+// State at the cut: an unreceived message, a matched one, two pending receives, a completed send, a blocking
+// receive that was interrupted.
 void begin() {
   Program& p = program_memory();
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
@@ -116,7 +116,7 @@ void finish() {
   EXPECT_EQ(lower_MPI_Send(&c, 1, kInt, next, 30, kWorld), kSuccess);
   EXPECT_EQ(lower_MPI_Send(&a, 1, kInt, next, 20, p.dup), kSuccess);
   EXPECT_EQ(lower_MPI_Send(b, 4, kInt, next, 21, kWorld), kSuccess);
-  // The receive that was left is called again before any other, as the shim does.
+  // The interrupted receive is called again before any other, as the shim does.
   EXPECT_EQ(lower_MPI_Recv(&p.values[5], 1, kInt, previous, 30, kWorld, nullptr), kSuccess);
   EXPECT_EQ(p.values[5], 5000 + previous);
   Status s{};
@@ -165,8 +165,8 @@ void use() {
   EXPECT_EQ(bytes, 20);
   int value = 1, result = -1;
   EXPECT_EQ(lower_MPI_Allreduce(&value, &result, 1, kInt, p.sum, kWorld), kSuccess);
-  EXPECT_GT(result, size);  // 1 + 2 + 2 ..., however the MPI nests it
-  // A new communicator gets an identity that none of the old ones has.
+  EXPECT_GT(result, size);  // 1 + 2 + 2 ..., however the MPI associates it
+  // A new communicator gets an identity that no old one has.
   Vid fresh = 0;
   EXPECT_EQ(lower_MPI_Comm_dup(p.dup, &fresh), kSuccess);
   EXPECT_EQ(sum_on(fresh, 1), size);
@@ -207,7 +207,7 @@ TEST_F(Replay, Whole) {
     use();
   } else {
     EXPECT_EQ(p.generation, static_cast<uint64_t>(atoi(getenv("GENERATION"))));
-    if (p.generation % 2) use();  // before or after what was under way
+    if (p.generation % 2) use();  // before or after the operations pending at the cut
     finish();
     use();
     if (to.empty()) return;
@@ -223,7 +223,7 @@ TEST_F(Replay, Whole) {
   everyone();
   save(to);
   everyone();
-  runtime->resume();  // this process goes on as well
+  runtime->resume();  // this process continues as well
   finish();
   use();
 }

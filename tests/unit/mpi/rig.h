@@ -1,7 +1,7 @@
-// What the MPI runtime finds in a lower half, without one: the heap, the control page, a thread's record, and
-// memory of "the program" at a fixed address that can be saved and loaded again. Both halves' FS base is the
-// process's own. Ranks run the same tests in the same order; `cut` does what the agreement would, with native
-// calls between ranks.
+// The environment of the MPI runtime without a lower half: the heap, the control page, a thread record, and
+// "program" memory at a fixed address that can be saved and loaded. Both halves use the process's FS base.
+// All ranks run the same tests in the same order; `cut` does the agreement's work by native calls between
+// ranks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ inline void know_world() {
   MPI_Comm_size(aside, &size);
 }
 
-// Memory of the program: addresses that survive a restart.
+// Program memory: its addresses survive a restart.
 template <class T>
 T* program(size_t offset) {
   return reinterpret_cast<T*>(kMapBegin + offset);
@@ -87,7 +87,7 @@ inline void drain() {
   everyone();
 }
 
-// A whole cut after which this process goes on.
+// A whole cut, after which this process continues.
 inline void cut() {
   drain();
   ASSERT_EQ(runtime->refusal(), "");
@@ -99,7 +99,7 @@ inline void cut() {
 
 inline void want(bool on) { control()->attention = on ? kAttentionStop : 0; }
 
-// --- Saving and loading: pages that are not zero, with the thread's pending calls before them.
+// --- Saving and loading: nonzero pages, preceded by the thread's pending calls.
 inline void save_range(FILE* f, uintptr_t begin, size_t bytes) {
   std::vector<unsigned char> resident(bytes / 4096);
   if (mincore(reinterpret_cast<void*>(begin), bytes, resident.data()) != 0) _exit(2);
@@ -115,8 +115,7 @@ inline void save(const std::string& path) {
   FILE* f = fopen((path + "." + std::to_string(rank)).c_str(), "wb");
   ASSERT_NE(f, nullptr);
   fwrite(thread_record.pending, sizeof thread_record.pending, 1, f);
-  save_range(f, kHeapBegin,
-             size_t{8} << 30);  // tables reserve addresses; more than this is never touched here
+  save_range(f, kHeapBegin, size_t{8} << 30);  // tables reserve addresses; no test touches more than this
   save_range(f, kMapBegin, kProgramSize);
   ASSERT_EQ(fclose(f), 0);
 }
@@ -134,7 +133,7 @@ inline void load(const std::string& path, int of_rank) {
   fclose(f);
 }
 
-// main() of a test program for exactly `ranks` processes.
+// main() of a test program that needs exactly `ranks` processes.
 inline int run(int argc, char** argv, int ranks) {
   testing::InitGoogleTest(&argc, argv);
   start();

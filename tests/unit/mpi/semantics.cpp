@@ -1,6 +1,6 @@
-// Corners of MPI's rules in the lower half's runtime, before and after a cut: null and inactive requests,
-// MPI_PROC_NULL, empty and truncated messages, freed requests, types and communicators. Run as `mpirun -n 2
-// lower_semantics_<mpi>`.
+// Corner cases of MPI's rules in the lower half's runtime, before and after a cut: null and inactive
+// requests, MPI_PROC_NULL, empty and truncated messages, freed requests, types and communicators. Run as
+// `mpirun -n 2 lower_semantics_<mpi>`.
 #include "interpose/seam/generalized.h"
 #include "tests/unit/mpi/rig.h"
 
@@ -188,7 +188,7 @@ TEST_F(Semantics, AStartedReceiveThatIsFreedStillTakesItsMessageAndHindersNoCut)
     EXPECT_EQ(request, kNoRequest);
   }
   EXPECT_EQ(runtime->refusal(), "");
-  cut();  // posts it again
+  cut();  // posts the receive again
   if (rank == 0) send(17, 1, 1);
   cut();
   if (rank == 1) {
@@ -257,7 +257,7 @@ TEST_F(Semantics, AGeneralizedRequestThatIsFreedEarlyIsEndedByItsCompletion) {
   EXPECT_EQ(lower_MPI_Grequest_complete(kept), kSuccess);
   EXPECT_EQ(generalized_freed, 1);
   EXPECT_EQ(lower_MPI_Test(&next, &flag, nullptr), kSuccess);
-  EXPECT_EQ(flag, 0);  // it is another one
+  EXPECT_EQ(flag, 0);  // a different message
   EXPECT_EQ(lower_MPI_Grequest_complete(next), kSuccess);
   EXPECT_EQ(lower_MPI_Request_free(&next), kSuccess);
   EXPECT_EQ(generalized_freed, 2);
@@ -265,7 +265,7 @@ TEST_F(Semantics, AGeneralizedRequestThatIsFreedEarlyIsEndedByItsCompletion) {
   cut();
 }
 
-// A rank may go on, and send, before another one has posted again what the cut took back.
+// A rank may continue and send before another has reposted the receives that the cut took back.
 TEST_F(Semantics, AReadySendFindsItsReceiveAfterACutToo) {
   int value = -1;
   Vid request = 0;

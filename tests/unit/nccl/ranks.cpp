@@ -1,7 +1,6 @@
-// NCCL's part of the lower half over the software device, without a split process: two ranks, each a process,
-// call the table's functions as a shim would. Then, in new processes, the persistent heap alone is there
-// again, and what the ranks have told one another. The program's memory is no part of this.
-//   ranks FOLDER_OF_THE_SHIMS
+// The lower half's NCCL code on the software GPU, without a split process. Two ranks, one process each, call
+// the table's functions as a shim would. Then new processes have only the persistent heap and what the ranks
+// exchanged; the program's memory is not part of the test. ranks FOLDER_OF_THE_SHIMS
 #include <cuda_runtime_api.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -50,7 +49,7 @@ ncclResult_t lower_ncclCommDeregister(ncclComm_t, void*);
 ncclResult_t lower_ncclCommWindowRegister(ncclComm_t, void*, size_t, ncclWindow_t*, int);
 }
 
-// There is no program of another half.
+// No program exists in another half.
 uint64_t cropdl::host::program_symbol(const char*) { return 0; }
 
 namespace {
@@ -70,7 +69,7 @@ int rank;
   } while (0)
 #define FINE(call) EXPECT((call) == ncclSuccess)
 
-// What the ranks share: the test's own means to agree.
+// Shared by the ranks: the test's own synchronisation.
 struct Shared {
   std::atomic<int> came[2], turn;
   ncclUniqueId ids[8];
@@ -97,7 +96,7 @@ void map(uintptr_t at, size_t bytes) {
     _exit(2);
 }
 
-// What the program keeps of it, in memory that is saved.
+// The program's data, in memory that is saved.
 struct Kept {
   ncclComm_t world, turned, finalized;
   ncclRedOp_t twice;
@@ -108,7 +107,8 @@ struct Kept {
 };
 constexpr uintptr_t kProgram = seam::kMapBegin;
 Kept& kept() { return *reinterpret_cast<Kept*>(kProgram); }
-constexpr size_t kSaved = size_t{2} << 30;  // of the heap: tables reserve addresses, and touch less
+// of the heap; tables reserve more addresses but do not touch them
+constexpr size_t kSaved = size_t{2} << 30;
 
 std::string folder;
 
@@ -158,7 +158,7 @@ void load() {
   fclose(f);
 }
 
-// --- Device memory: not the lower half's here.
+// --- Device memory: not from the lower half in this test.
 float* memory(int n) {
   void* p = nullptr;
   EXPECT((one_abi::function_of<cudaError_t(void**, size_t)>(cuda::kCudart, seam::cudart::kFn_cudaMalloc))(
@@ -186,7 +186,7 @@ coord::RankStatus status() {
   return s;
 }
 
-// Whether both ranks say the same of the same communicators.
+// Whether both ranks have the same counts for the same communicators.
 bool counts_are_equal() {
   const auto mine = status().counts;
   shared->words[rank][0] = mine.size();
@@ -217,7 +217,7 @@ int rank_in(ncclComm_t comm) {
 
 void want(bool on) { seam::control()->attention = on ? seam::kAttentionStop : 0; }
 
-// To the next and from the one before, and a sum, all together.
+// One group: send to the next rank, receive from the previous one, and a sum.
 ncclResult_t exchange_in_a_group(ncclComm_t comm) {
   float* const v = kept().values;
   FINE(lower_ncclGroupStart());
@@ -250,7 +250,7 @@ void a_held_call_leaves_and_comes_again(ncclComm_t comm) {
   EXPECT(get(kept().values + 1) == 10 && get(kept().values + 2) == 5);
 }
 
-// What NCCL refuses it refuses: nothing is made, nothing is counted, and nobody is waited for.
+// Calls that NCCL refuses make nothing, count nothing, and wait for no rank.
 void what_is_wrong_is_refused() {
   const auto before = status().counts;
   ncclUniqueId id{};
@@ -265,20 +265,20 @@ void what_is_wrong_is_refused() {
   EXPECT(status().counts == before && status().inside.empty());
 }
 
-// In a group the handle is there after the call; the communicator comes with the group's end.
+// In a group, the handle exists after the call; the communicator exists at the group's end.
 ncclComm_t in_a_group(int number) {
   if (rank == 0) FINE(lower_ncclGetUniqueId(&shared->ids[number]));
   everyone();
   FINE(lower_ncclGroupStart());
   {
-    ncclComm_t mine = nullptr;  // gone before the end
+    ncclComm_t mine = nullptr;  // destroyed before the group's end
     FINE(lower_ncclCommInitRank(&mine, kRanks, shared->ids[number], rank));
     EXPECT(mine != nullptr && status().inside.empty());
     return mine;
   }
 }
 
-// Destroying finalizes what was not finalized: who has done either has ended it.
+// Destroying also finalizes; either counts as the end, once.
 void ends_are_counted_once() {
   const ncclComm_t comm = communicator(5);
   everyone();
@@ -329,7 +329,7 @@ void first_run() {
   EXPECT(reduced(kept().world, 4, kept().twice) == 16);
   FINE(lower_ncclCommRegister(kept().world, kept().values, 64, &kept().registered));
 
-  // An error of the call's own: nobody has to begin it.
+  // An error of this call only: the other rank need not make it.
   EXPECT(lower_ncclAllReduce(kept().values, kept().values, 1, ncclNumTypes, ncclSum, kept().world, nullptr) ==
          ncclInvalidArgument);
   FINE(lower_ncclGroupStart());
@@ -338,7 +338,7 @@ void first_run() {
   EXPECT(lower_ncclGroupEnd() == ncclInvalidArgument);
   EXPECT(counts_are_equal());
 
-  // Ended by one: the other is short of it, until it has ended its own.
+  // One rank ended it: the other counts as missing until it ends its own.
   const ncclComm_t short_lived = communicator(1);
   everyone();
   if (rank == 0) FINE(lower_ncclCommDestroy(short_lived));
@@ -346,7 +346,7 @@ void first_run() {
   EXPECT(!counts_are_equal());
   if (rank == 1) FINE(lower_ncclCommDestroy(short_lived));
   EXPECT(counts_are_equal());
-  // Of an aborted one no number of calls is enough, and whoever has ended it is short of nothing.
+  // For an aborted communicator no count suffices, and a rank that has ended it is not missing.
   const ncclComm_t aborted = communicator(2);
   const auto listed = status().counts.size();
   everyone();
@@ -368,7 +368,7 @@ void first_run() {
   const auto begin = [&] {
     return lower_ncclCommInitRankConfig(&kept().finalized, kRanks, shared->ids[3], rank, &config);
   };
-  if (rank == 0) {  // alone, so that it cannot be made yet
+  if (rank == 0) {  // only this rank, so that it cannot be completed yet
     EXPECT(begin() == ncclInProgress);
     EXPECT(status().inside.size() == 1);
   }
@@ -377,7 +377,7 @@ void first_run() {
   ncclResult_t now = ncclInProgress;
   while (now == ncclInProgress) FINE(lower_ncclCommGetAsyncError(kept().finalized, &now));
   EXPECT(status().inside.empty());
-  // A split of it is in progress from the first, whether or not NCCL has a handle.
+  // A split in progress counts from the start, whether or not NCCL has returned a handle.
   ncclComm_t half = nullptr;
   EXPECT(cuda::nccl::went_on(lower_ncclCommSplit(kept().finalized, 0, rank, &half, nullptr)) && half);
   for (now = ncclInProgress; now == ncclInProgress;) FINE(lower_ncclCommGetAsyncError(half, &now));
@@ -388,7 +388,7 @@ void first_run() {
   everyone();
   EXPECT(cuda::nccl::went_on(lower_ncclCommFinalize(kept().finalized)));
 
-  // The cut: within a group, and with an id that nobody has used.
+  // The cut: inside a group, with an unused id.
   if (rank == 0) FINE(lower_ncclGetUniqueId(&shared->ids[4]));
   everyone();
   kept().later = shared->ids[4];
@@ -397,7 +397,7 @@ void first_run() {
   FINE(
       lower_ncclAllReduce(kept().values, kept().values + 1, 1, ncclFloat32, ncclSum, kept().turned, nullptr));
   everyone();
-  want(true);  // devices are awaited by a stop alone
+  want(true);  // only a stop waits for devices
   library().begin_drain({});
   while (!library().drain_step()) {
   }
@@ -405,7 +405,8 @@ void first_run() {
   EXPECT(library().drain_trouble().empty());
   EXPECT(library().refusal().empty());
   EXPECT(library().quiesce());
-  EXPECT(counts_are_equal() && status().counts.size() == 5);  // two, a pair's two ways, the finalized one
+  // two communicators, the two directions of a pair, and the finalized one
+  EXPECT(counts_are_equal() && status().counts.size() == 5);
   save();
 }
 
@@ -424,15 +425,15 @@ void second_run() {
   EXPECT(counts_are_equal() && status().counts.size() == 5);
 
   {
-    one_abi::Call begins;  // as the thread does with its first call: its device is current again
+    one_abi::Call begins;  // as the thread does in its first call: makes its device current again
   }
   kept().values = memory(16);
-  // The group that was open is there; its buffers are where they were, which here they are not.
+  // The open group is restored. Its buffers would be at their addresses, but not in this test.
   EXPECT(seam::state()->threads[0].nccl_group != 0);
   seam::state()->threads[0].nccl_group = 0;
 
   EXPECT(lower_ncclAllReduce(kept().values, kept().values, 1, ncclFloat32, ncclSum, kept().planned,
-                             nullptr) == ncclInvalidArgument);  // it was to be made
+                             nullptr) == ncclInvalidArgument);  // it was about to be made
   EXPECT(rank_in(kept().world) == rank && rank_in(kept().turned) == 1 - rank);
   EXPECT(reduced(kept().world, static_cast<float>(rank + 1)) == 3);
   EXPECT(reduced(kept().world, 4, kept().twice) == 16);
@@ -446,7 +447,7 @@ void second_run() {
   FINE(lower_ncclCommInitRank(&later, kRanks, kept().later, rank));
   EXPECT(reduced(later, 3) == 6);
   EXPECT(counts_are_equal());
-  // Collective, so with what else is in its group: a window of the software device's is none.
+  // A collective call, and so are the other calls of its group: the software GPU returns no window.
   ncclWindow_t window = reinterpret_cast<ncclWindow_t>(1);
   FINE(lower_ncclGroupStart());
   FINE(lower_ncclCommWindowRegister(later, kept().values, 64, &window, 0));
@@ -484,7 +485,7 @@ bool run(const char* shims, void (*what)()) {
   bool good = true;
   for (pid_t child : children) {
     int status = 0;
-    if (!good) kill(child, SIGKILL);  // it waits for the other
+    if (!good) kill(child, SIGKILL);  // it waits for the other rank
     waitpid(child, &status, 0);
     good = good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }

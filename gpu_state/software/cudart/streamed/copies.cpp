@@ -34,7 +34,7 @@ CUresult copy_later(void* destination, const void* source, size_t count, cudaMem
   }
 }
 
-// The driver has no call of one row for two sides that are both said to be the host's.
+// The driver has no one-row copy in which both sides are stated to be the host's.
 cudaError_t between_hosts(void* destination, const void* source, size_t count, CUDA_MEMCPY2D* copy) {
   return as_copy(destination, count, source, count, count, 1, cudaMemcpyHostToHost, copy);
 }

@@ -1,5 +1,5 @@
-// The driver's functions by name, as the runtime hands them out: by default those of the default stream that
-// the program was compiled for. Compiled twice (launches.cpp).
+// The driver's functions by name, as the runtime returns them: by default, those for the default stream for
+// which the program was compiled. Compiled twice (launches.cpp).
 #include "gpu_state/software/cudart/runtime.h"
 
 using namespace cropdl::cudart;

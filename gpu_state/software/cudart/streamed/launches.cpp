@@ -1,6 +1,6 @@
 // Launches. Like every file in this folder it is compiled twice: as it is, and with
-// CUDA_API_PER_THREAD_DEFAULT_STREAM, when the toolkit's headers name our functions and the driver's …_ptsz
-// and …_ptds, for which stream 0 is the calling thread's own.
+// CUDA_API_PER_THREAD_DEFAULT_STREAM, which makes the toolkit's headers rename our functions and the driver's
+// to …_ptsz and …_ptds; in these, stream 0 is the calling thread's own.
 #include "gpu_state/software/cudart/launches.h"
 
 #include "gpu_state/software/cudart/runtime.h"

@@ -1,4 +1,4 @@
-// Where managed memory should be, in stream order. Compiled twice (launches.cpp).
+// Prefetches of managed memory, in stream order. Compiled twice (launches.cpp).
 #include "gpu_state/software/cudart/runtime.h"
 
 using namespace cropdl::cudart;

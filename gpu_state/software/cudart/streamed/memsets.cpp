@@ -7,7 +7,7 @@ namespace {
 
 unsigned char byte_of(int value) { return static_cast<unsigned char>(value); }
 
-// Planes follow each other when they are whole: then they are rows of one plane.
+// Complete planes follow each other in memory, so they are filled as rows of one plane.
 template <class Fill>
 CUresult fill_planes(const cudaPitchedPtr& where, const cudaExtent& extent, Fill&& fill) {
   size_t rows = 0, bytes = 0, end = 0;

@@ -8,7 +8,7 @@ using namespace cropdl::cudart;
 
 namespace {
 
-// Describes the copy, then makes it: now, or in the stream.
+// Describes the copy, then makes it, immediately or in the stream.
 template <class Describe>
 cudaError_t copy_rows(Describe&& describe) {
   return run([&] {
@@ -27,8 +27,9 @@ cudaError_t copy_rows_in(cudaStream_t stream, Describe&& describe) {
   });
 }
 
-// Bytes that go on in the next row when a row of the array is full: a piece of the first row, whole rows, a
-// piece of the last. Each piece is described by `describe(byte in the other memory, place, width, height)`.
+// Splits bytes that continue in the next row when a row of the array is full: part of the first row, whole
+// rows, part of the last row. `describe(byte in the other memory, place, width, height)` describes each
+// piece.
 template <class Copy>
 cudaError_t copy_through_rows(ArrayPlace place, size_t count, Copy&& copy) {
   CUDA_ARRAY3D_DESCRIPTOR array = {};

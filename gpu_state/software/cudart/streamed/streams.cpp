@@ -1,4 +1,4 @@
-// What is done in a stream and asked of it. Compiled twice (launches.cpp).
+// Work in streams, and queries of them. Compiled twice (launches.cpp).
 #include "gpu_state/software/cudart/runtime.h"
 
 using namespace cropdl::cudart;

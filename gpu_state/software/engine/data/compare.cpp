@@ -11,7 +11,7 @@ template <class T>
   return a;
 }
 
-// `name`: lt; `ftz`: ".ftz" or ""; `types`: the types for which the bits compare the same.
+// `name`: lt; `ftz`: ".ftz" or ""; `types`: the types that compare the same bits.
 #define ALL(comparison, name, T, view, ftz, types)                                                    \
   CROPDL_EACH_COMBINE(CROPDL_SETP, T, view, comparison, name, ftz, types),                            \
       CROPDL_EACH_COMBINE(CROPDL_SETP_BOTH, T, view, comparison, name, ftz, types),                   \

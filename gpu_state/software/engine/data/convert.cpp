@@ -1,5 +1,5 @@
-// Rows of cvt among integers, f32 and f64 to nearest; formats of 16 bits and less, and directed rounding, are
-// in narrow.cpp. PTX ISA 9.0, "cvt"; "Operand size exceeding instruction-type size" for wider registers.
+// Rows of cvt among integers, f32 and f64, rounding to nearest; narrow.cpp has 16-bit and smaller formats and
+// directed rounding. PTX ISA 9.0, "cvt"; "Operand size exceeding instruction-type size" for wider registers.
 #include "gpu_state/software/arithmetic/convert.h"
 
 #include "gpu_state/software/engine/data/tables.h"
@@ -7,7 +7,7 @@
 namespace cropdl::engine {
 namespace {
 
-// From a register of type RS, of which the low bits are an S, to a register of type RD.
+// From a register of type RS, whose low bits are an S, to a register of type RD.
 template <class RD, class D, class RS, class S, bool saturate>
 constexpr Unsigned<RD> between(Unsigned<RS> a) {
   return Unsigned<RD>(RD(convert_integer<D, S, saturate>(S(a))));
@@ -21,7 +21,7 @@ constexpr F float_of(Unsigned<RS> a) {
   return from_integer<F, S, saturate>(S(a));
 }
 
-// RD and RS as signed or unsigned as D and S, so that a plain conversion extends.
+// RD and RS have the signedness of D and S, so that a plain conversion extends correctly.
 #define PAIR(RD, D, RS, S, d, s) \
   row<between<RD, D, RS, S, false>>("cvt." d "." s), row<between<RD, D, RS, S, true>>("cvt.sat." d "." s)
 #define FROM_EACH(RD, D, d)                                                                              \

@@ -6,7 +6,7 @@ InstructionSet instruction_set() {
 #ifdef __SANITIZE_ADDRESS__
   return InstructionSet::kBaseline;
 #else
-  // All that GCC may use of a level, as far as it can be asked for.
+  // All features that GCC may use at this level, as far as they can be queried.
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") ||
       !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("f16c") ||
       !__builtin_cpu_supports("lzcnt") || !__builtin_cpu_supports("movbe"))

@@ -78,7 +78,8 @@ template <class T>
 constexpr Both<T, Carry> subtract_in_out(T a, T b, Carry carry) {
   return subtract_carry(a, b, carry.is_set);
 }
-// mad.cc and madc: a half of the product, then the sum with the carry. High halves depend on the sign.
+// mad.cc and madc: the low or high half of the product, then the sum with carry. The high half depends on the
+// sign.
 template <class T, bool high>
 constexpr Unsigned<T> half_product(T a, T b) {
   return Unsigned<T>(high ? multiply_high(a, b) : multiply_low(a, b));
@@ -96,7 +97,7 @@ constexpr Both<Unsigned<T>, Carry> multiply_add_in_out(T a, T b, Unsigned<T> c, 
   return add_carry(half_product<T, high>(a, b), c, carry.is_set);
 }
 
-// Both signednesses where the bits are the same.
+// Both signednesses, if their bits are the same.
 #define SAME(U, both)                                                                                  \
   row<add<U>>("add.$", both), row<subtract<U>>("sub.$", both), row<multiply_low<U>>("mul.lo.$", both), \
       row<multiply_add_low<U>>("mad.lo.$", both)

@@ -1,8 +1,8 @@
-// Rows of mma.sync (wmma is the engine's, with its loads). PTX ISA 9.0, "Warp Level Matrix
-// Multiply-Accumulate Instructions". All lanes that live take part; the lowering brings them together.
-// Products are exact; sums of floats are made in f64 in the order of K, C first, and rounded once to D's type
-// (the document asks for at least D's precision and leaves the order open), those of f64 with fma. Operands:
-// D, A, B, C, register by register.
+// Rows of mma.sync (wmma, which includes loads, is in the engine). PTX ISA 9.0, "Warp Level Matrix
+// Multiply-Accumulate Instructions". All lanes that have not exited take part; the lowering makes them meet.
+// Products are exact. Sums of floats are computed in f64 in the order of K, C first, and rounded once to D's
+// type (PTX requires at least D's precision and leaves the order open); sums of f64 use fma. Operands: D, A,
+// B, C, register by register.
 #include <memory>
 
 #include "gpu_state/software/arithmetic/fragment.h"
@@ -54,7 +54,7 @@ struct OfBit {
   static s64 get(u64 bits, int j) { return s64(bits >> j) & 1; }
 };
 
-// C and D: `packed` elements a register.
+// C and D: `packed` elements per register.
 struct SumF32 {
   using Value = double;
   static constexpr int packed = 1;

@@ -1,4 +1,4 @@
-// Rows of cvt with formats of 16 bits and less and with directed rounding. PTX ISA 9.0, "cvt", "cvt.pack".
+// Rows of cvt with formats of 16 bits and less, and in directed rounding. PTX ISA 9.0, "cvt", "cvt.pack".
 #include "gpu_state/software/arithmetic/narrow.h"
 
 #include "gpu_state/software/engine/data/tables.h"

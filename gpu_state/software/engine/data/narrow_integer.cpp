@@ -1,5 +1,5 @@
-// Rows of cvt between integers and formats of 16 bits, and from integers in directed rounding. PTX ISA 9.0,
-// "cvt". Many and seldom used: compiled once, lane by lane.
+// Rows of cvt between integers and 16-bit formats, and from integers in directed rounding. PTX ISA 9.0,
+// "cvt". Many rows, rarely used: compiled once, lane by lane.
 #include "gpu_state/software/arithmetic/narrow.h"
 #include "gpu_state/software/engine/data/tables.h"
 
@@ -29,7 +29,7 @@ inline Unsigned<RD> integer_of(u16 a) {
 #define DIRECTED(MACRO, ...)                                                            \
   MACRO(Rounding::kZero, "rz", __VA_ARGS__), MACRO(Rounding::kDown, "rm", __VA_ARGS__), \
       MACRO(Rounding::kUp, "rp", __VA_ARGS__)
-// Registers of every width that an integer type may lie in.
+// Registers of every width that can hold an integer type.
 #define EACH_INTEGER(MACRO)                                                                           \
   MACRO(u16, u8, "u8"), MACRO(u32, u8, "u8"), MACRO(u64, u8, "u8"), MACRO(s16, s8, "s8"),             \
       MACRO(s32, s8, "s8"), MACRO(s64, s8, "s8"), MACRO(u16, u16, "u16"), MACRO(u32, u16, "u16"),     \

@@ -1,4 +1,4 @@
-// Builds the table of data-processing rows from the entries of the instruction set that this processor has.
+// Builds the table of data-processing rows from the entries for this processor's instruction set.
 #include <deque>
 #include <initializer_list>
 #include <set>
@@ -24,7 +24,7 @@ std::string substituted(const Entry& entry) {
   return result;
 }
 
-// Calls `each` with every expansion of {a|b}; alternatives hold no braces.
+// Calls `each` with every expansion of {a|b}; alternatives contain no braces.
 template <class Each>
 void expand(const std::string& pattern, const Each& each) {
   const size_t open = pattern.find('{');
@@ -44,7 +44,7 @@ std::vector<Kind> counted(const Kind* kinds, size_t limit) {
 }
 
 struct Table {
-  std::deque<std::string> opcodes;  // what the rows' views look at
+  std::deque<std::string> opcodes;  // the storage behind the rows' views
   std::vector<Row> rows;
 
   void add(const MatrixEntry& entry) {
@@ -101,7 +101,7 @@ std::string canonical(std::string_view opcode) {
   std::set<std::string_view> moved;
   while (!opcode.empty()) {
     const size_t length = opcode.find('.', 1);
-    const std::string_view word = opcode.substr(0, length);  // with its dot, but for the first
+    const std::string_view word = opcode.substr(0, length);  // with its dot, except for the first
     if (word[0] == '.' && kMovable.count(word.substr(1)))
       moved.insert(word);
     else

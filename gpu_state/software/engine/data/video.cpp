@@ -1,5 +1,5 @@
-// Rows of the video instructions, without selectors of bytes and halves (%r1.b0): an operand is its whole
-// register. PTX ISA 9.0, "Video Instructions". Seldom used but for vabsdiff4: compiled once, lane by lane.
+// Rows of the video instructions without byte and half selectors (%r1.b0): an operand is a whole register.
+// PTX ISA 9.0, "Video Instructions". All except vabsdiff4 are rare: compiled once, lane by lane.
 #include "gpu_state/software/arithmetic/video.h"
 
 #include "gpu_state/software/engine/data/tables.h"
@@ -7,7 +7,7 @@
 namespace cropdl::engine {
 namespace {
 
-// Bits of `types`: the destination's, a's, b's signs.
+// The bits of `types` are the signs of destination, a and b.
 #define SIGNS(MACRO, ...)                                    \
   MACRO(false, false, false, "u32.u32.u32", __VA_ARGS__),    \
       MACRO(false, false, true, "u32.u32.s32", __VA_ARGS__), \

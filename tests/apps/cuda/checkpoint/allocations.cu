@@ -1,7 +1,7 @@
 // nvcc: -std=c++17
 // run: ways=static
-// 100 000 allocations, of a byte to 4 MB, of which two thousand live at a time in random order; what was
-// written to each is there when it is freed. Streams and events come and go too.
+// 100 000 allocations of one byte to 4 MB, of which two thousand live at a time in random order; each still
+// has its contents when it is freed. Streams and events are made and destroyed too.
 #include "saved.h"
 
 __global__ void stamp(unsigned char* first, size_t size, unsigned char with) {

@@ -1,9 +1,8 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// Communicators that end by force: on one, the first rank alone launches, and for two steps its stream waits
-// for ranks that never come, while all go on with another communicator and with MPI; then all abort it. One
-// is aborted before it was used, or revoked and destroyed (--revoke). --at-once: aborted in the step that
-// launches.
+// Aborted communicators. On one, only the first rank launches, and its stream waits for ranks that never
+// come, for two steps; meanwhile all ranks use another communicator and MPI; then all abort the first. Others
+// are aborted before use, or revoked and destroyed (--revoke). --at-once: aborts in the step of the launch.
 #include "nccl_calls.h"
 
 constexpr int kValues = 200, kCycle = 8;
@@ -59,7 +58,7 @@ int main(int argc, char** argv) {
         if (revoked) NCCL(ncclCommDestroy(doomed));
         if (!revoked) NCCL(ncclCommAbort(doomed));
         doomed = nullptr;
-        change<<<1, 64, 0, alone>>>(after, step);  // the stream goes on
+        change<<<1, 64, 0, alone>>>(after, step);  // after the abort the stream runs on
         CALL(cudaStreamSynchronize(alone));
         afterwards = changed(afterwards, step);
       }

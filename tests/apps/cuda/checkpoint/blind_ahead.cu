@@ -1,9 +1,8 @@
 // nvcc: -std=c++17
 // run: build=long ways=static
-// Far ahead of the device: thousands of launches, copies, sets and events over eight streams are queued in a
-// step, which ends with most of them under way; the host waits for what it queued three steps before. Each
-// stream's order shows in its numbers, and so does each event's. With --spin the device has long kernels,
-// too.
+// Runs far ahead of the device: each step queues thousands of launches, copies, memsets and events on eight
+// streams and ends while most of them are pending; the host waits for work of three steps before. The numbers
+// show the order of each stream and event. With --spin, the device also runs long kernels.
 #include "saved.h"
 
 constexpr int kStreams = 8, kEach = 150, kLanes = 32;
@@ -39,8 +38,8 @@ int main(int argc, char** argv) {
   while (steplog_done < steplog_steps) {
     const long step = steplog_done;
     const int slot = static_cast<int>(step % 4);
-    // Even streams work by themselves, then odd ones read what their left neighbour left; the next round
-    // waits for those.
+    // Even streams work independently; odd ones then read their left neighbour's result; the next round waits
+    // for the odd ones.
     for (int i = 0; i < kStreams; i++) {
       uint32_t* mine = memory + i * kLanes;
       const uint32_t* left = memory + (i + kStreams - 1) % kStreams * kLanes;
@@ -63,7 +62,7 @@ int main(int argc, char** argv) {
           memset(&model[0][i][5], k, 8);
         }
         if (k % 50 == 33) {
-          const uint32_t word = with * 3;  // pageable: is read at the call
+          const uint32_t word = with * 3;  // pageable memory: copied during the call
           CALL(cudaMemcpyAsync(mine + 9, &word, 4, cudaMemcpyHostToDevice, s[i]));
           model[0][i][9] = word;
         }

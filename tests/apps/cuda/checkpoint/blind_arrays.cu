@@ -1,7 +1,7 @@
 // nvcc: -std=c++17
 // run: ways=static,shared
-// Arrays, filled and read by copies: in the first half of the steps (after --from, to --to) one or several
-// are alive, of two and three dimensions; before and after there is ordinary memory alone.
+// CUDA arrays of two and three dimensions, filled and read by copies. Some are alive in the first half of the
+// steps (from --from to --to); before and after, the program has ordinary memory only.
 #include "saved.h"
 
 int main(int argc, char** argv) {

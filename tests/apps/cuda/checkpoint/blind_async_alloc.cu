@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -pthread -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// Memory in stream order directly behind collectives that are under way: allocated, sent, freed and had again
-// from the pool, at whatever address; chains of events over three streams; host functions between
-// collectives, which write what the next one sends; counters of __device__ and __managed__ variables.
+// Stream-ordered memory right after running collectives: allocated, sent, freed and allocated again from the
+// pool, at any address; event chains over three streams; host functions between collectives, which write the
+// next one's input; counters in __device__ and __managed__ variables.
 #include <atomic>
 
 #include "nccl_calls.h"
@@ -29,7 +29,7 @@ __global__ void fold(uint32_t* into, const uint32_t* sum, const uint32_t* host_m
   if (threadIdx.x == 0) atomicAdd(&launches, 1ull), stamps[slot]++;
 }
 
-struct Said {  // to the host function, and what it writes
+struct Said {  // the host function's argument and result
   const uint32_t* reads;
   uint32_t* writes;
   uint32_t calls;
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
         CALL(cudaStreamWaitEvent(s[1], chain[0], 0));
         CALL(cudaMallocAsync(&sum, kValues * 4, s[1]));
         NCCL(ncclAllReduce(passing, sum, kValues, ncclUint32, ncclSum, comm, s[1]));
-        CALL(cudaFreeAsync(passing, s[1]));  // behind it, while it is under way
+        CALL(cudaFreeAsync(passing, s[1]));  // freed behind the collective, while it runs
         CALL(cudaMemcpyAsync(pinned, sum, 256, cudaMemcpyDeviceToHost, s[1]));
         CALL(cudaLaunchHostFunc(s[1], host, &said));
         uint32_t* host_made;
@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
         EXPECT(host_calls == said_model && said.calls == said_model);
         EXPECT(!memcmp(pinned + 128, sent_model, 256));
         EXPECT(!memcmp(stamps, stamp_model, sizeof stamp_model));
-        stamps[step % 64] += 7, stamp_model[step % 64] += 7;  // by the host
+        stamps[step % 64] += 7, stamp_model[step % 64] += 7;  // written by the host
         for (int k = 0; k < kSlots; k++) {
           Values got(kValues);
           if (!slots[k]) continue;
@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
         CALL(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &now));
         EXPECT(now >= kSlots * kValues * 4);
       }
-      if (step % 9 == 8) {  // all of a pool's free memory goes, and comes again
+      if (step % 9 == 8) {  // the pool releases all free memory, and allocates it again
         for (auto one : s) CALL(cudaStreamSynchronize(one));
         CALL(cudaMemPoolTrimTo(pool, 0));
       }

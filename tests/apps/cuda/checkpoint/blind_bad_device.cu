@@ -1,7 +1,7 @@
 // nvcc: -std=c++17 -Xcompiler -pthread
 // run: ways=static
-// Two threads on the second device. The first call of each step is one that fails: a device that is not
-// there, in the second thread behind a wait for a stream. It leaves the current one as it was.
+// Two threads on the second device. The first call of each step fails, since it names a missing device; in
+// the second thread it follows a wait for a stream. The failed call does not change the current device.
 #include <thread>
 
 #include "saved.h"

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lcublas -lcublasLt -lcurand
 // run: build=long ways=static
-// cuBLAS with scalars on the device, workspaces of the program's own and settings that are read back; handles
-// whose stream changes in every step; products by descriptors of cuBLASLt that stay; generators with offsets
-// that draw odd numbers of all kinds, in turns, some of them onto the host's pinned memory's copy.
+// cuBLAS with device scalars, the program's own workspaces, and settings that are read back; handles that
+// change streams in every step; products by long-lived cuBLASLt descriptors; generators with offsets that
+// draw odd amounts of all kinds in turn, some copied to pinned host memory.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <curand.h>
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
     CALL(cudaMemcpyAsync(a, d, kN * kN * 4, cudaMemcpyDeviceToDevice, s));
     soften<<<1, 128, 0, s>>>(a, kN * kN, 0.9f);
     CALL(cudaStreamSynchronize(s));
-    // Odd numbers, of another kind in each step.
+    // Odd amounts, of a different kind in each step.
     for (int g = 0; g < 3; g++) {
       RAND(curandSetStream(generators[g], streams[(step + g) % 3]));
       const size_t n = 1 + static_cast<size_t>(step * 37 + g * 101) % 1200;
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
       RAND(curandSetPseudoRandomGeneratorSeed(generators[1], 99 + step));
       RAND(curandSetGeneratorOffset(generators[1], step));
     }
-    if (step % 9 == 4) {  // a handle that comes and goes
+    if (step % 9 == 4) {  // a temporary handle
       BLAS(cublasDestroy(other));
       BLAS(cublasCreate(&other));
       BLAS(cublasSetMathMode(other, CUBLAS_TF32_TENSOR_OP_MATH));

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// An all-reduce between kernels that a graph has captured over two streams: instantiated, launched several
-// times, updated with another capture, destroyed. For half of the steps there is no graph, and the same is
-// done eagerly by the same communicator.
+// An all-reduce between kernels, captured over two streams into a graph: instantiated, launched several
+// times, updated by another capture, destroyed. In half of the steps no graph exists, and the same work is
+// launched eagerly on the same communicator.
 #include "nccl_calls.h"
 
 constexpr int kValues = 256, kCycle = 12, kMade = 6, kUpdated = 8, kGone = 10;
@@ -11,7 +11,7 @@ __host__ __device__ uint32_t changed(uint32_t v, uint32_t by) {
   v = (v ^ by) * 2654435761u;
   return v ^ v >> 15;
 }
-// What a graph's kernels are to do next lies on the device, and is counted there.
+// The kernels' next work is described and counted on the device.
 __global__ void change(uint32_t* v, uint32_t* count) {
   v[threadIdx.x] = changed(v[threadIdx.x], *count);
   __syncthreads();
@@ -90,14 +90,14 @@ int main(int argc, char** argv) {
       if (place == kUpdated) {
         cudaGraph_t graph = w.capture(captured = step + 1000);
         cudaGraphExecUpdateResultInfo info;
-        if (cudaGraphExecUpdate(exec, graph, &info) != cudaSuccess) {  // then it is to be made anew
+        if (cudaGraphExecUpdate(exec, graph, &info) != cudaSuccess) {  // then instantiate again
           cudaGetLastError();
           CALL(cudaGraphExecDestroy(exec));
           CALL(cudaGraphInstantiate(&exec, graph, 0));
         }
         CALL(cudaGraphDestroy(graph));
       }
-      w.enqueue(step + 5);  // eagerly, mixed with a graph's
+      w.enqueue(step + 5);  // eager work, mixed with a graph's
       model(step + 5);
       for (int i = 0; exec && i < 3; i++) {
         CALL(cudaGraphLaunch(exec, w.s));

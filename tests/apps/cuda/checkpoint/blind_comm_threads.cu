@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -pthread -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// Two threads a rank, each with a communicator, a stream and an order of its own, and with MPI's collectives
-// on an own communicator under MPI_THREAD_MULTIPLE; one runs up to three steps ahead of the other. Each has
-// an error of CUDA's that nobody has read yet. After half of the steps the second thread ends, and a new one
-// takes over what it had.
+// Two threads per rank, each with its own communicator, stream and order of calls, and with MPI collectives
+// on its own MPI communicator (MPI_THREAD_MULTIPLE); one thread runs up to three steps ahead of the other.
+// Each has an unread CUDA error. After half of the steps the second thread ends, and a new one takes over its
+// objects.
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -26,7 +26,7 @@ __global__ void change(uint32_t* v, int n, uint32_t by) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) v[i] = changed(v[i], by);
 }
 
-struct Line {  // what one thread has, and hands over
+struct Line {  // the objects of one thread, which it hands over
   int id, rank, ranks, device;
   MPI_Comm mpi;
   ncclComm_t comm;
@@ -93,7 +93,7 @@ static void work(Line* line, long from, long until) {
       if (got != l.all[l.rank]) steplog_fail("thread %d: differs", l.id);
       for (auto x : got) digests[l.id] = digests[l.id] * 31 + x;
     }
-    // An error that the next step finds.
+    // An error for the next step to read.
     if (l.id == 0) mine = cudaSetDevice(1000 + static_cast<int>(step));
     if (l.id == 1) {
       change<<<1, 4096, 0, l.stream>>>(l.v, n, 0);
@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
         second.join();
         third = std::thread(work, &lines[1], half, steplog_steps);
       }
-      EXPECT(cudaPeekAtLastError() == cudaSuccess);  // of this thread
+      EXPECT(cudaPeekAtLastError() == cudaSuccess);  // the error of this thread
       steplog_step();
     }
     first.join();

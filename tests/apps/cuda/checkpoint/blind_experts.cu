@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// Experts: tokens go all to all by grouped sends and receives of uneven, also empty, counts, to oneself too;
-// communicators by ncclCommSplit with colours and keys of many kinds, of which one rank may be in none;
-// operations with scalars of the host and of the device; two communicators on two streams, in another order
-// in every second step; communicators that come and go, and MPI's collectives between.
+// Mixture of experts: tokens are exchanged by grouped sends and receives of uneven, also empty, sizes, also
+// to the rank itself; communicators by ncclCommSplit with various colours and keys (a rank may be in none);
+// operations with scalars in host and device memory; two communicators on two streams, in a different order
+// in every second step; temporary communicators, and MPI collectives in between.
 #include "nccl_calls.h"
 
 constexpr int kMost = 300;
@@ -31,7 +31,7 @@ __global__ void whole(uint64_t* v, int n, uint64_t base) {
 }
 __global__ void set_scalar(uint64_t* s, uint64_t to) { *s = to; }
 
-struct Part {  // a communicator and what its ranks are in the world
+struct Part {  // a communicator, and its ranks' numbers in the world
   ncclComm_t comm = nullptr;
   std::vector<int> members;
   int me = -1;
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
       part(
           world, rank, ranks, [](int r, int) { return r; }, [](int, int) { return 0; }),
   };
-  {  // a split of a split, and its parent ended before it
+  {  // a split of a split, whose parent is destroyed first
     Part between = part(
         world, rank, ranks, [](int, int) { return 2; }, [](int r, int n) { return n - r; });
     NCCL(ncclCommDestroy(parts[2].comm));
@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
     ncclRedOp_t by_host, by_device;
     NCCL(ncclRedOpCreatePreMulSum(&by_host, &host_scalar, ncclUint64, ncclScalarHostImmediate, world));
     NCCL(ncclRedOpCreatePreMulSum(&by_device, scalar.data, ncclUint64, ncclScalarDevice, world));
-    host_scalar = 99;  // was read
+    host_scalar = 99;  // the scalar was read already
     unsigned long long expected = 0;
     ncclComm_t passing = nullptr;
     while (steplog_done < steplog_steps) {
@@ -136,7 +136,8 @@ int main(int argc, char** argv) {
         take<<<1, 64, 0, one>>>(in + in_at[r], count_of(r, rank, step), r, rank, step, wrong, sum);
         for (int i = 0; i < count_of(r, rank, step); i++) expected += token(r, rank, i, step);
       }
-      // Two communicators on two streams, whose host order differs from step to step, the same on all ranks.
+      // Two communicators on two streams. The host calls them in an order that varies per step and is the
+      // same on all ranks.
       set_scalar<<<1, 1, 0, two>>>(scalar, step + 2 + rank);
       whole<<<1, 64, 0, two>>>(sums, 256, step);
       whole<<<1, 64, 0, one>>>(row, 256, 1000 * (rank + 1) + step);

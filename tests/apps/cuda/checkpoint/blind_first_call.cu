@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lnccl -lcuda -Xcompiler -pthread -Xcompiler -Wno-cast-function-type
 // run: build=long ways=static
-// Many threads on the second device, which sleep between steps; each wakes up with a call of another kind, to
-// which the thread's device matters and which is its first for long: memory, pools, streams, events, launches
-// on default streams, symbols, NCCL, the driver's own calls, modes and errors of threads.
+// Many threads on the second device, which sleep between steps. Each wakes up with a different kind of call,
+// whose result depends on the thread's device: memory, pools, streams, events, launches on default streams,
+// symbols, NCCL, the driver's own calls, modes and errors of threads.
 #include <cuda.h>
 #include <nccl.h>
 
@@ -30,7 +30,7 @@ static int device_of(const void* memory) {
 
 constexpr int kKinds = 25;
 static uint32_t* memory[kKinds];  // on the second device
-static cudaStream_t own[kKinds];  // there, too
+static cudaStream_t own[kKinds];  // on the second device too
 static bool kind_step(int kind, uint32_t step) {
   int device = -1;
   void* made = nullptr;
@@ -53,7 +53,7 @@ static bool kind_step(int kind, uint32_t step) {
       CALL(cudaStreamDestroy(stream));
       return device == 1;
     }
-    case 3: {  // an event of another device could not be recorded here
+    case 3: {  // an event of another device could not be recorded on this stream
       cudaEvent_t event;
       CALL(cudaEventCreate(&event));
       CALL(cudaEventRecord(event, own[kind]));
@@ -110,7 +110,7 @@ static bool kind_step(int kind, uint32_t step) {
       DRIVER(cuMemFree(at));
       return device == 1;
     }
-    case 13: {  // what a thread has exchanged is its own
+    case 13: {  // the exchanged capture mode is per thread
       cudaStreamCaptureMode mode = step % 2 ? cudaStreamCaptureModeGlobal : cudaStreamCaptureModeRelaxed;
       CALL(cudaThreadExchangeStreamCaptureMode(&mode));
       CALL(cudaGetDevice(&device));
@@ -121,7 +121,7 @@ static bool kind_step(int kind, uint32_t step) {
       cudaGetLastError();
       CALL(cudaGetDevice(&device));
       return device == 1;
-    case 15:  // there and back
+    case 15:  // to the device and back
       CALL(cudaSetDevice(0));
       CALL(cudaSetDevice(1));
       CALL(cudaMalloc(&made, 100));
@@ -129,7 +129,7 @@ static bool kind_step(int kind, uint32_t step) {
       CALL(cudaFree(made));
       return device == 1;
     case 16: {
-      CUcontext context = nullptr;  // the device's, and back to the same
+      CUcontext context = nullptr;  // the device's own, then the same again
       DRIVER(cuCtxPopCurrent(&context));
       DRIVER(cuCtxPushCurrent(context));
       DRIVER(cuCtxGetDevice(&device));
@@ -140,7 +140,7 @@ static bool kind_step(int kind, uint32_t step) {
       CALL(cudaFuncGetAttributes(&attributes, touch));
       size_t limit = 0;
       CALL(cudaDeviceGetLimit(&limit, cudaLimitStackSize));
-      return limit == 3072;  // of the second device alone
+      return limit == 3072;  // set on the second device only
     }
     case 18:
       CALL(cudaMallocManaged(&made, 100));
@@ -159,7 +159,7 @@ static bool kind_step(int kind, uint32_t step) {
       unsigned flags = 0;
       CALL(cudaGetDeviceFlags(&flags));
       return (flags & cudaDeviceScheduleMask) ==
-             cudaDeviceScheduleBlockingSync;  // of the second device alone
+             cudaDeviceScheduleBlockingSync;  // set on the second device only
     }
     case 21: {
       uint32_t now = 0;
@@ -180,7 +180,7 @@ static bool kind_step(int kind, uint32_t step) {
       return popped == other && device == 1;
     }
     case 23:
-      CALL(cudaInitDevice(0, 0, 0));  // makes none current
+      CALL(cudaInitDevice(0, 0, 0));  // makes no device current
       CALL(cudaGetDevice(&device));
       return device == 1;
     case 24: {
@@ -223,7 +223,7 @@ int main(int argc, char** argv) {
   CALL(cudaSetDevice(0));
   DeviceNonce nonce;
   std::vector<std::thread> threads;
-  int only = -1;  // --kind K: that alone
+  int only = -1;  // --kind K: only this kind
   for (int i = 1; i + 1 < argc; i++)
     if (!strcmp(argv[i], "--kind")) only = atoi(argv[i + 1]);
   for (int kind = 0; kind < kKinds; kind++)
@@ -235,7 +235,7 @@ int main(int argc, char** argv) {
       turn.notify_all();
       turn.wait(lock, [&] { return finished == allowed * static_cast<long>(threads.size()); });
     }
-    std::thread([] {  // a new one is on the first
+    std::thread([] {  // a new thread is on the first device
       int device = -1;
       CALL(cudaGetDevice(&device));
       EXPECT(device == 0);

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17
 // run: build=long ways=static
-// Graphs between steps: captured over two streams, made by hand, instantiated, launched several times,
-// updated, cloned and destroyed, so that between two of them a checkpoint may be taken; events that graphs
-// record, memory that their nodes copy, and what is launched eagerly before and after.
+// Graphs that exist only within steps: captured over two streams or built by hand, instantiated, launched
+// several times, updated, cloned and destroyed, so that a checkpoint may come between two of them; events
+// recorded by graphs, memory copied by graph nodes, and eager work before and after.
 #include "saved.h"
 
 __global__ void add(uint32_t* v, uint32_t what) { v[threadIdx.x] = v[threadIdx.x] * 5 + what; }
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
     EXPECT(got[0] == ma && got[1] == mb);
     EXPECT(host_calls == expected_calls);
     if (step % 2) EXPECT(pinned[5] == ma);
-    if (step % 2) {  // all of b again as the model has it
+    if (step % 2) {  // computes all of b again from the model
       CALL(cudaMemcpy(b, std::vector<uint32_t>(64, mb).data(), 256, cudaMemcpyHostToDevice));
       CALL(cudaDeviceSynchronize());
     }

@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// A grid of ranks: its communicators are split from a split whose parent is gone, with keys that reverse the
-// ranks; some ranks are in none. Sums go along rows, maxima along columns. One unique id is drawn at the
-// start and used after half of the steps, one in every sixth step for a later one, one never; what the
-// communicators say of themselves is asked for in every step.
+// A grid of ranks. Its communicators are split from a split whose parent is destroyed, with keys that reverse
+// the ranks; some ranks are in no communicator. Sums go along rows, maxima along columns. One unique id is
+// drawn at the start and used after half of the steps, one is drawn in every sixth step and used in a later
+// one, one is never used. Every step queries the communicators' properties.
 #include "nccl_calls.h"
 
 constexpr int kValues = 300;
@@ -51,11 +51,11 @@ int main(int argc, char** argv) {
              brief = nullptr, of_brief = nullptr;
   NCCL(ncclCommSplit(world, 7, -rank, &reversed, nullptr));
   NCCL(ncclCommDestroy(world));
-  // Two rows; in `reversed` rank r is ranks - 1 - r.
+  // Two rows; in `reversed`, rank r is ranks - 1 - r.
   const int my_row = rank % 2, my_column = rank / 2, columns = ranks / 2;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.splitShare = 1;
-  NCCL(ncclCommSplit(reversed, my_row, 0, &row, nullptr));  // equal keys: in the parent's order
+  NCCL(ncclCommSplit(reversed, my_row, 0, &row, nullptr));  // equal keys keep the parent's order
   NCCL(ncclCommSplit(reversed, my_column, rank, &column, &config));
   NCCL(ncclCommSplit(reversed, rank == 0 ? NCCL_SPLIT_NOCOLOR : 0, 100 - rank, &some, nullptr));
   EXPECT((some == nullptr) == (rank == 0));
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
           }
           all[r][i] = sum ^ most >> 3;
         }
-      if (step == 8) {  // the grandparent goes, its children stay
+      if (step == 8) {  // the grandparent is destroyed, its descendants stay
         NCCL(ncclCommDestroy(reversed));
         reversed = nullptr;
       }
@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
       }
       if (late) {
         check(late, ranks, ranks - 1 - rank, device);
-        NCCL(ncclBroadcast(extra, extra, 1, ncclUint64, 0, late, s));  // of the last rank
+        NCCL(ncclBroadcast(extra, extra, 1, ncclUint64, 0, late, s));  // the last rank's value
       }
       if (step % 6 == 1) coming = drawn_by_first(rank);
       if (step % 6 == 3) {
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
       if (of_brief) check(of_brief, ranks / 2, ranks / 2 - 1 - rank / 2, device);
       if (step % 6 == 5 && brief) {
         if (of_brief) NCCL(ncclAllReduce(extra, extra, 7, ncclUint64, ncclSum, of_brief, s));
-        NCCL(ncclCommDestroy(brief));  // before its child
+        NCCL(ncclCommDestroy(brief));  // the parent is destroyed before its child
         if (of_brief) NCCL(ncclCommDestroy(of_brief));
         brief = of_brief = nullptr;
       }

@@ -1,11 +1,11 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// A stencil whose halos go by grouped sends and receives on a stream of their own while the inside is
-// computed on another; events order the two. Several time steps are launched ahead of the host, and one rank
-// is late by turns.
+// A stencil. Its halos travel by grouped sends and receives on their own stream while another stream computes
+// the inner rows; events order the two. Several time steps are launched ahead of the host, and the ranks take
+// turns at being late.
 #include "nccl_calls.h"
 
-constexpr int kWidth = 96, kRows = 24, kAhead = 6;  // rows of a rank, without its two halos
+constexpr int kWidth = 96, kRows = 24, kAhead = 6;  // rows per rank, without its two halos
 
 __global__ void rows(const uint32_t* from, uint32_t* to, int first, int last, int stride, uint32_t step) {
   for (int r = first + static_cast<int>(blockIdx.x) * stride; r <= last;
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   {
     DeviceNonce nonce;
     const int total = ranks * kRows;
-    std::vector<uint32_t> all(total * kWidth);  // what every rank must have
+    std::vector<uint32_t> all(total * kWidth);  // the expected values of all ranks
     uint64_t state = 11;
     for (auto& v : all) v = static_cast<uint32_t>(steplog_random(&state));
     std::vector<uint32_t> mine((kRows + 2) * kWidth);
@@ -65,11 +65,11 @@ int main(int argc, char** argv) {
       for (int i = 0; i < kAhead; i++, time++) {
         CALL(cudaStreamWaitEvent(border, computed, 0));
         CALL(cudaStreamWaitEvent(inside, exchanged, 0));
-        rows<<<2, 64, 0, border>>>(now, next, 1, kRows, kRows - 1, time);  // the first and the last
+        rows<<<2, 64, 0, border>>>(now, next, 1, kRows, kRows - 1, time);  // the first row and the last
         rows<<<3, 32, 0, inside>>>(now, next, 2, kRows - 1, 1, time);
         CALL(cudaEventRecord(computed, inside));
         NCCL(ncclGroupStart());
-        // Both ways to one neighbour where there are two ranks: in the order in which the other one receives.
+        // With two ranks, both messages go to the same neighbour: send in the order in which it receives.
         NCCL(ncclSend(next + kWidth, kWidth, ncclUint32, up, comm, border));
         NCCL(ncclRecv(next + (kRows + 1) * kWidth, kWidth, ncclUint32, down, comm, border));
         NCCL(ncclSend(next + kRows * kWidth, kWidth, ncclUint32, down, comm, border));

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lcuda -lnccl -Xcompiler -Wno-cast-function-type
 // run: ways=static
-// What a program asks once and keeps: ids of streams, contexts and memory, kernels and functions, entries of
-// the driver and of NCCL by their addresses, names of the device. Each step they are what they were, and
-// what they stand for still works; an error within a group of NCCL's is told at the group's end.
+// Values that programs query once and keep: ids of streams, contexts and memory, kernels and functions, entry
+// points of the driver and of NCCL, names of the device. In each step they are unchanged and still work; an
+// error inside an NCCL group is reported at the group's end.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <nccl.h>
@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   ncclComm_t comm;
   NCCL(ncclGetUniqueId(&id));
   NCCL(ncclCommInitRank(&comm, 1, id, 0));
-  const bool without = steplog_has(argc, argv, "--without-threads");  // the streams that threads have
+  const bool without = steplog_has(argc, argv, "--without-threads");  // threads' own streams
   const Told was = ask(streams, memory);
   uint32_t* value = static_cast<uint32_t*>(memory[0]);
   uint32_t expected = 0;
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
     expected += 2 * step;
     CALL(cudaMemcpy(&got, value, 4, cudaMemcpyDeviceToHost));
     EXPECT(got == expected);
-    // Ids are given once in the program's life.
+    // No id is ever used twice.
     unsigned long long fresh[2];
     cudaStream_t brief;
     void* block;
@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
     NCCL(ncclGroupStart());
     const ncclResult_t wrong = ncclBroadcast(value, value, 1, ncclUint32, 9, comm, streams[3]);
     EXPECT(wrong == ncclInvalidArgument);
-    steplog_step();  // within the group
+    steplog_step();  // inside a group
     const ncclResult_t end = ncclGroupEnd();
     if (end != wrong) steplog_fail("the group's end tells %d, not %d", end, wrong);
     NCCL(ncclAllReduce(value, value, 1, ncclUint32, ncclSum, comm, streams[3]));

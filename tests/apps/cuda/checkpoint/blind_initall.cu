@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ways=static,shared
-// One process, two devices, no MPI: ncclCommInitAll, groups of one thread over both devices; kernels that
-// follow pointers into the other device's memory; copies between peers; events of one device that streams of
-// the other wait for; a device's default stream beside others. A communicator of the second device, made
-// while the first one is current, outlives a reset of that.
+// One process, two devices, no MPI: ncclCommInitAll, groups of one thread over both devices, kernels that
+// follow pointers into the other device's memory, peer copies, events of one device that streams of the other
+// wait for, a device's default stream together with others. A communicator of the second device, made while
+// the first is current, survives a reset of the first.
 #include <nccl.h>
 
 #include "saved.h"
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
       CALL(cudaEventRecord(events[d], streams[d]));
       CALL(cudaStreamWaitEvent(streams[1 - d], events[d], 0));
     }
-    for (int d = 0; d < 2; d++) {  // one after the other on the host's model too
+    for (int d = 0; d < 2; d++) {  // the host model runs the devices one after the other
       CALL(cudaSetDevice(d));
       stir<<<1, 128, 0, streams[d]>>>(values[d], step);
       for (int i = 0; i < kValues; i++) model[d][i] = (model[d][i] + step) * 2654435761u ^ i;
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
     memcpy(model[1] + 500, both.data(), 400);
     CALL(cudaMemcpyPeerAsync(values[1] + 200, 1, values[0] + 300, 0, 100 * 4, streams[0]));
     memcpy(model[1] + 200, model[0] + 300, 400);
-    CALL(cudaSetDevice(static_cast<int>(step % 2)));  // a step ends on either
+    CALL(cudaSetDevice(static_cast<int>(step % 2)));  // either device may be current at the end of a step
     for (int d = 1; d >= 0; d--) CALL(cudaStreamSynchronize(streams[d]));
     for (int d = 0; d < 2; d++) {
       int at, there;
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
       CALL(cudaPointerGetAttributes(&of, links[d] + 3));
       EXPECT(of.type == cudaMemoryTypeDevice && of.device == d);
     }
-    // Both chains went through both devices' links at once; the sum of what was added is known.
+    // Both chains used both devices' links; the sum of all added numbers is known.
     uint64_t all = 0;
     for (int d = 0; d < 2; d++) {
       std::vector<Link> l(64);

@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// MPI's and NCCL's collectives by turns, both under way at once: MPI's reductions that do not block lie over
-// NCCL's; one rank is late for long while the others wait for the collective in cudaStreamSynchronize, in an
-// event or by asking again and again; two communicators on two streams; nested groups; registered and NCCL's
-// own memory; communicators that are finalized and made again.
+// Alternating MPI and NCCL collectives that overlap: nonblocking MPI reductions run during NCCL's. One rank
+// is very late while the others wait for the collective in cudaStreamSynchronize, in an event, or by polling.
+// Two communicators on two streams, nested groups, registered memory and NCCL's own, communicators that are
+// finalized and made again.
 #include "nccl_calls.h"
 
 constexpr int kValues = 600;
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
           CALL(cudaStreamQuery(s));
           break;
         case 3:
-          while (*word != step + 1) {  // by what the device writes
+          while (*word != step + 1) {  // polls a word that the device writes
           }
           CALL(cudaStreamSynchronize(s));
       }

@@ -1,9 +1,8 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -pthread -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// Ranks that come late to what all do together: a thread is within ncclCommInitRank, ncclCommSplit or
-// ncclCommDestroy for steps, while the main thread goes on with another communicator; the last rank's thread
-// comes steps later. A host function in a stream waits for the main thread, two steps long, behind a
-// collective and before another.
+// Ranks that join collective calls late: a thread stays in ncclCommInitRank, ncclCommSplit or ncclCommDestroy
+// for several steps while the main thread uses another communicator; the last rank's thread joins steps
+// later. A host function in a stream, between two collectives, waits for the main thread for two steps.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -65,7 +64,7 @@ int main(int argc, char** argv) {
         MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
         maker = std::thread([&, step] {
           CALL(cudaSetDevice(device));
-          const long late = rank == ranks - 1 ? 2 : 0;  // steps
+          const long late = rank == ranks - 1 ? 2 : 0;  // in steps
           ncclComm_t made, child;
           wait_for(step + late);
           NCCL(ncclCommInitRank(&made, ranks, id, rank));

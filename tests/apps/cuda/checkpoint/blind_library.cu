@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lcuda
 // run: build=long ways=static,shared
-// Libraries of kernels by the runtime's own functions (cudaLibraryLoadData): two that stay, one that comes
-// and goes; their kernels' attributes, global and managed variables and functions' addresses; kernels that
-// are set of one device; driver's handles of the same.
+// Kernel libraries by the runtime's functions (cudaLibraryLoadData): two permanent ones and a temporary one;
+// attributes of their kernels, global and managed variables, function addresses; attributes set for one
+// device; driver handles of the same objects.
 #include <cuda.h>
 
 #include "saved.h"
@@ -134,12 +134,12 @@ int main(int argc, char** argv) {
       CALL(cudaLibraryUnload(all[2].library));
       all[2].library = nullptr;
     }
-    if (step % 20 == 19) {  // the first comes anew, behind the others
+    if (step % 20 == 19) {  // the first library is loaded again, after the others
       CALL(cudaLibraryUnload(all[0].library));
       all[0] = loaded(61000);
       std::swap(all[0], all[1]);
     }
-    for (auto& l : all)  // they differ, and so does their order
+    for (auto& l : all)  // in different ways and order
       if (l.library) model += 0;
     steplog_mix(got);
     steplog_step();

@@ -1,13 +1,13 @@
 // nvcc: -std=c++17
 // run: build=long ways=static
-// A tree in managed memory with pointers to all kinds of memory, advised, prefetched and attached; a block
-// large enough to be a mapping of its own; managed variables that point to one another; blocks that come and
-// go. What was told of a range, and what a pointer is, is asked for in every step.
+// A tree in managed memory with pointers to all kinds of memory: advised, prefetched and attached; a block
+// large enough for a mapping of its own; managed variables that point to one another; temporary blocks. Every
+// step queries range and pointer attributes.
 #include "saved.h"
 
 struct Node {
   Node *left, *right;
-  uint32_t* payload;  // device, managed or pinned memory
+  uint32_t* payload;  // in device, managed or pinned memory
   uint32_t value;
 };
 __managed__ Node* root;

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// Collectives that read and write managed memory, pinned memory of the host and registered memory of the
-// program's own, and NCCL's own, which is registered with the communicator by turns; advice about the managed
-// memory, which every step reads back; the host writes between.
+// Collectives on managed memory, pinned host memory, the program's registered memory, and NCCL's own memory
+// (which is at times registered with the communicator). Every step reads back the advice for managed memory;
+// the host writes in between.
 #include <sys/mman.h>
 
 #include "nccl_calls.h"
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
     at[kRegistered] = static_cast<uint32_t*>(block) + 1024;
     CALL(cudaHostRegister(at[kRegistered], kBytes, cudaHostRegisterMapped));
     NCCL(ncclMemAlloc(reinterpret_cast<void**>(&at[kNcclOwn]), kBytes));
-    // all[r][k]: what rank r must have in its memory of kind k.
+    // all[r][k]: the expected values of rank r in memory of kind k.
     std::vector<std::vector<Values>> all(ranks, std::vector<Values>(kKinds, Values(kValues)));
     for (int r = 0; r < ranks; r++)
       for (int k = 0; k < kKinds; k++)
@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
         change<<<1, 64, 0, s>>>(at[k], step + k);
         for (auto& of : all)
           for (auto& v : of[k]) v = changed(v, step + k);
-        // From one kind of memory to the next, and in place.
+        // From one kind of memory to the next, or in place.
         if ((step + k) % 3 == 0) {
           NCCL(ncclAllReduce(at[from], at[k], kValues, ncclUint32, ncclSum, comm, s));
           Values total(kValues, 0);
@@ -135,13 +135,13 @@ int main(int argc, char** argv) {
             for (int i = 0; i < kValues / 2; i++)
               all[r][k][kValues / 2 + i] = before[(r + ranks - 1) % ranks][from][i];
         }
-        // Ranks that have the same would stay the same.
+        // Makes the ranks' values different: equal ones would stay equal.
         change<<<1, 64, 0, s>>>(at[k], static_cast<uint32_t>(rank));
         for (int r = 0; r < ranks; r++)
           for (auto& v : all[r][k]) v = changed(v, static_cast<uint32_t>(r));
       }
       LAUNCHED();
-      if (step % 5 != 3) {  // else the host runs ahead, and the managed memory is the device's
+      if (step % 5 != 3) {  // at other steps the host runs ahead, and managed memory belongs to the device
         CALL(cudaStreamSynchronize(s));
         for (int k = 0; k < kKinds; k++) {
           Values got(kValues);
@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
           if (got != all[rank][k]) steplog_fail("memory of kind %d differs", k);
           mix(got);
           if (k == kNcclOwn) continue;
-          at[k][step % kValues] ^= 0x10001;  // by the host
+          at[k][step % kValues] ^= 0x10001;  // written by the host
           for (auto& of : all) of[k][step % kValues] ^= 0x10001;
         }
       }

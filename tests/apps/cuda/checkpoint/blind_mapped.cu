@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lcuda
 // run: build=long ways=static
-// Memory that the program maps itself: one piece of physical memory at two places, which must stay one;
-// pieces that change their places, handles that are gone while they are mapped, places that may be read only,
-// and holes; addresses that stay reserved.
+// Memory that the program maps by itself: one piece of physical memory at two addresses, which must stay one
+// piece; pieces that move; handles that are released while mapped; read-only mappings, holes, and reserved
+// addresses.
 #include <cuda.h>
 
 #include "saved.h"
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   CU(cuMemSetAccess(base, 2 * unit, &both, 1));
   CU(cuMemSetAccess(base + 3 * unit, 2 * unit, &both, 1));
   CU(cuMemSetAccess(second + unit, unit, &read, 1));
-  CU(cuMemRelease(h[0]));  // stays, for it is mapped
+  CU(cuMemRelease(h[0]));  // its memory stays, since it is mapped
   auto at = [&](CUdeviceptr p) { return reinterpret_cast<uint32_t*>(p); };
   cudaStream_t s;
   CALL(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   CALL(cudaDeviceSynchronize());
   uint32_t model[3] = {}, *out;
   CALL(cudaMalloc(&out, 128));
-  int where = 4;  // of h2
+  int where = 4;  // the position of h2
   while (steplog_done < steplog_steps) {
     const uint32_t step = static_cast<uint32_t>(steplog_done);
     stir<<<1, 32, 0, s>>>(at(base + (step % 2 ? 3 : 0) * unit), step);
@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
     CU(cuMemRetainAllocationHandle(&again, at(base + 3 * unit)));
     CU(cuMemGetAllocationPropertiesFromHandle(&told, again));
     EXPECT(told.location.id == 0 && told.type == CU_MEM_ALLOCATION_TYPE_PINNED);
-    if (step % 5 == 1) {  // mapped at a third place by this handle, for a while
+    if (step % 5 == 1) {  // mapped at a third address by this handle, temporarily
       CU(cuMemMap(base + 2 * unit, unit, 0, again, 0));
       CU(cuMemSetAccess(base + 2 * unit, unit, &both, 1));
     }
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
       CU(cuMemMap(base + where * unit, unit, 0, h[2], 0));
       CU(cuMemSetAccess(base + where * unit, unit, &both, 1));
     }
-    if (step % 6 == 4) {  // of new physical memory, to which the old contents go
+    if (step % 6 == 4) {  // new physical memory, into which the old contents are copied
       CUmemGenericAllocationHandle fresh;
       CU(cuMemCreate(&fresh, unit, &what, 0));
       CU(cuMemMap(second, unit, 0, fresh, 0));

@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// A pipeline that never runs dry: each rank is a stage, at each tick it takes a microbatch from the stage
-// before and a gradient from the one behind, by groups of sends and receives over two streams, and stashes
-// activations in a ring until their gradient comes back. An event of the first step is waited for, asked for
-// and measured against in every later one.
+// A pipeline that is never empty: each rank is a stage; at each tick it receives a microbatch from the
+// previous stage and a gradient from the next one, by groups of sends and receives over two streams, and
+// keeps activations in a ring until their gradient arrives. Later steps wait for, query and measure against
+// an event of the first step.
 #include "nccl_calls.h"
 
 constexpr int kValues = 200, kTicks = 5, kMostRanks = 4, kRing = 2 * kMostRanks;
@@ -31,7 +31,7 @@ __global__ void update(uint32_t* w, uint32_t* sum) {
   for (int i = threadIdx.x; i < kValues; i += blockDim.x) w[i] ^= sum[i] >> 3, sum[i] = 0;
 }
 
-struct Stage {  // on the host, as each one must be
+struct Stage {  // the expected values, computed on the host
   Values w, sum, act, grad, stash[kRing], act_before, grad_before;
 };
 
@@ -74,10 +74,10 @@ int main(int argc, char** argv) {
         CALL(cudaEventElapsedTime(&between, first, second));
       }
       for (int k = 0; k < kTicks; k++, tick++) {
-        const int mine = static_cast<int>(tick) - rank;                        // the microbatch that goes on
-        const int returned = static_cast<int>(tick) - (2 * ranks - 1 - rank);  // and that which comes back
+        const int mine = static_cast<int>(tick) - rank;                        // goes forward
+        const int returned = static_cast<int>(tick) - (2 * ranks - 1 - rank);  // its gradient comes back
         CALL(cudaStreamWaitEvent(b, first, 0));
-        CALL(cudaStreamWaitEvent(f, b_done, 0));  // one tick's gradient reads what the next one overwrites
+        CALL(cudaStreamWaitEvent(f, b_done, 0));  // it reads what the next tick overwrites
         CALL(cudaStreamWaitEvent(b, f_done, 0));
         ncclComm_t of_f = tick % 2 ? other : comm;
         NCCL(ncclGroupStart());
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
         if (rank == 0) draw<<<1, 64, 0, f>>>(act_in, static_cast<uint32_t>(mine));
         if (rank == ranks - 1)
           CALL(
-              cudaMemcpyAsync(grad_in, act, kValues * 4, cudaMemcpyDeviceToDevice, b));  // of the tick before
+              cudaMemcpyAsync(grad_in, act, kValues * 4, cudaMemcpyDeviceToDevice, b));  // last tick's
         CALL(cudaEventRecord(b_done, b));
         CALL(cudaStreamWaitEvent(f, b_done, 0));
         if (mine >= 0) forward<<<1, 64, 0, f>>>(act_in, ring + mine % kRing * kValues, act, w);
@@ -124,8 +124,8 @@ int main(int argc, char** argv) {
       float again = -2, later = -2;
       CALL(cudaEventQuery(first));
       CALL(cudaEventElapsedTime(&again, first, second));
-      EXPECT(again == between);     // neither was recorded anew
-      if (steplog_done % 3 == 2) {  // else the host runs ahead
+      EXPECT(again == between);     // neither was recorded again
+      if (steplog_done % 3 == 2) {  // at other steps the host runs ahead
         CALL(cudaEventRecord(now, b));
         CALL(cudaEventSynchronize(now));
         CALL(cudaEventElapsedTime(&later, first, now));

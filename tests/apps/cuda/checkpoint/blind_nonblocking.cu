@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// Communicators that do not block: the ranks begin to make them in different steps, so that steps end while
-// some are in the midst of it; collectives are asked for until they are launched; they are finalized in one
-// step and destroyed in a later one, or aborted. An error is provoked at the start, and what NCCL said of it,
-// by texts and by addresses of texts, is the same in every step.
+// Nonblocking communicators. The ranks start to make them in different steps, so that steps end in the
+// middle; collectives are polled until they are launched; communicators are finalized in one step and
+// destroyed in a later one, or aborted. An error is provoked at the start; NCCL's messages about it, as texts
+// and as addresses, stay the same in every step.
 #include <functional>
 #include <string>
 
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   config.commName = "blind";
-  auto begin = [&](ncclComm_t* comm) {  // collective of MPI's; the ranks' own part is returned
+  auto begin = [&](ncclComm_t* comm) {  // MPI distributes the id
     static ncclUniqueId id;
     if (rank == 0) NCCL(ncclGetUniqueId(&id));
     MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
@@ -93,10 +93,10 @@ int main(int argc, char** argv) {
         for (auto& of : all) total += of[i];
         for (auto& of : all) of[i] = total;
       }
-      // Made: rank 0 in the first step of a cycle, the last in the fourth.
+      // Creation: rank 0 in the first step of a cycle, the last rank in the fourth.
       if (place == 0 && step > 0) make = begin(&passing);
       if (place == (rank < 3 ? rank : 3)) make(), begun = true;
-      if (begun && place < 4) under_way(passing);  // asked for once a step, whatever the answer
+      if (begun && place < 4) under_way(passing);  // polled once per step, whatever the answer
       if (place == 4) {
         while (under_way(passing)) {
         }
@@ -105,19 +105,19 @@ int main(int argc, char** argv) {
         NCCL(ncclCommUserRank(passing, &r));
         EXPECT(n == ranks && r == rank);
         ncclComm_t made = nullptr;
-        ncclResult_t given = ncclCommSplit(passing, 0, -rank, &made, nullptr);  // inherits: does not block
+        ncclResult_t given = ncclCommSplit(passing, 0, -rank, &made, nullptr);  // inherits nonblocking
         until_done(given, passing);
         child = made;
         until_done(ncclInProgress, child);
         NCCL(ncclCommUserRank(child, &r));
         EXPECT(r == ranks - 1 - rank);
       }
-      if (place == 4 || place == 5) {  // two of them in a group, asked for as a whole
+      if (place == 4 || place == 5) {  // two calls in a group, polled as a whole
         ncclResult_t given = ncclGroupStart();
         EXPECT(given == ncclSuccess);
         given = ncclBroadcast(v, sum, kValues, ncclUint32, ranks - 1, passing, s);
         EXPECT(given == ncclSuccess || given == ncclInProgress);
-        given = ncclBroadcast(v, lost, kValues, ncclUint32, ranks - 1, child, s);  // this one's is rank 0
+        given = ncclBroadcast(v, lost, kValues, ncclUint32, ranks - 1, child, s);  // root: the world's rank 0
         EXPECT(given == ncclSuccess || given == ncclInProgress);
         given = ncclGroupEnd();
         until_done(given, passing);
@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
         EXPECT(given == ncclSuccess || given == ncclInProgress);
         child = nullptr;
       }
-      // Finalized: by rank 0 in the sixth step, by the others in the seventh; a step lies behind each.
+      // Finalized by rank 0 in the sixth step, by the others in the seventh; destroyed one step later.
       if (place == (rank == 0 ? 6 : 7)) {
         ncclResult_t given = ncclCommFinalize(passing);
         EXPECT(given == ncclSuccess || given == ncclInProgress);
@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
       if (place == 9) {
         NCCL(ncclCommDestroy(passing));
         passing = nullptr, begun = false;
-        // One that is aborted while ranks wait for it: rank 0 alone launches.
+        // Aborted while ranks wait: only rank 0 launches.
         auto once = begin(&aborted);
         once();
         until_done(ncclInProgress, aborted);
@@ -168,7 +168,7 @@ int main(int argc, char** argv) {
         mix(v.host());
       }
       LAUNCHED();
-      last_was = ncclGetLastError(blocking);  // NCCL may have said something since
+      last_was = ncclGetLastError(blocking);  // NCCL may have set another message meanwhile
       steplog_step();
     }
     CALL(cudaDeviceSynchronize());

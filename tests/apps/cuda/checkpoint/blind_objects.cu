@@ -1,9 +1,8 @@
 // nvcc: -std=c++17 -lcuda
 // run: ways=static,shared
-// Objects that kernels build by placement new: tables of virtual functions, pointers to functions, to
-// variables of the device, to managed ones and to each other. Kernels that take addresses of functions are
-// first used in an order of their own, some of them late; a module, which comes and goes by turns, has
-// pointers to its functions, too. Symbols are written in stream order.
+// Objects that kernels build by placement new: virtual tables, pointers to functions, to device and managed
+// variables and to each other. Kernels that take function addresses are first used in a special order, some
+// of them late; temporary modules have pointers to their functions too. Symbols are written in stream order.
 #include <cuda.h>
 
 #include <new>
@@ -19,7 +18,7 @@
 __device__ uint32_t weight = 7;
 __managed__ uint32_t shared_weight = 11;
 __constant__ uint32_t table[8];
-__device__ uint32_t* to_weight = &weight;  // by a static initialiser
+__device__ uint32_t* to_weight = &weight;  // set by a static initialiser
 __device__ uint32_t* to_managed;
 __device__ const uint32_t* to_table;
 __device__ void* everything[6];
@@ -54,7 +53,7 @@ struct Tabled : Square {
 };
 constexpr size_t kRoom = 64;
 
-// Used in this order: the third, the first, the second; and the fourth after some steps.
+// First used in this order: third, first, second; the fourth some steps later.
 __global__ void take_first() { functions[0] = twist; }
 __global__ void take_second() { functions[1] = turn, functions[2] = count_bits; }
 __global__ void link_up() {
@@ -185,7 +184,7 @@ int main(int argc, char** argv) {
     const long step = steplog_done;
     const int late_too = step >= 4;
     if (step == 4) take_late<<<1, 1, 0, stream>>>();
-    // Two modules of one text take turns; each has its functions' addresses kept as long as it is there.
+    // Two modules from the same text take turns; each keeps its functions' addresses while it is loaded.
     for (int i = 0; i < 2; i++) {
       if (step % 7 == 3 * i + 1 && !modules[i]) {
         CUfunction keep;
@@ -206,7 +205,7 @@ int main(int argc, char** argv) {
       }
     }
     int one = static_cast<int>(step % kShapes);
-    if (step % 4 == 3 && one) {  // its link is the one before, which a new one forgets: so link it again
+    if (step % 4 == 3 && one) {  // the new module does not know the previous link: link it again
       change_one<<<1, 1, 0, stream>>>(room, one);
       Shape* before = reinterpret_cast<Shape*>(room + (one - 1) * kRoom);
       CALL(cudaMemcpyAsync(room + one * kRoom + 16, &before, 8, cudaMemcpyHostToDevice, stream));
@@ -248,7 +247,7 @@ int main(int argc, char** argv) {
     EXPECT(now == w && shared_weight == sw);
     CALL(cudaMemcpy(&now, addresses[0], 4, cudaMemcpyDeviceToHost));
     EXPECT(now == w);
-    shared_weight = ++sw;  // the host's turn
+    shared_weight = ++sw;  // the host writes
     for (int i = 0; i < 2; i++)
       if (modules[i] && step % 7 == 2 * i + 4) {
         CU(cuModuleUnload(modules[i]));

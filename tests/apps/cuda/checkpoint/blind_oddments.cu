@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -pthread -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// What programs seldom do with NCCL: a group that a thread begins in one step and ends in the next; the
-// entries for profilers; communicators that shrink, and one by two ids; collectives on default streams, on
-// one of high priority and on streams that are destroyed while they run; operations destroyed as soon as the
-// call has returned; gathers, scatters and all-to-alls.
+// Rare uses of NCCL: a group started in one step and ended in the next; profiler entry points; communicators
+// that shrink, and one made from two ids; collectives on default streams, on a high-priority stream, and on
+// streams destroyed while they run; operations destroyed right after the call; gathers, scatters and
+// all-to-alls.
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -15,7 +15,7 @@ using Values = std::vector<uint32_t>;
 
 static std::mutex mutex;
 static std::condition_variable turn;
-static long stage;  // two for each step: begun, and to be ended
+static long stage;  // two stages per step: group started, group to be ended
 
 __host__ __device__ uint32_t value(int rank, int i, long step) {
   uint32_t v = static_cast<uint32_t>(rank * 4099 + i * 17 + step * 131);
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
         NCCL(ncclRecv(got, kEach, ncclUint32, (rank + ranks - 1) % ranks, grouped, aside));
         NCCL(ncclGroupEnd());
         reached(3 * step + 2);
-        until(3 * step + 3);  // the step's end lies between
+        until(3 * step + 3);  // the step ends in between
         NCCL(ncclGroupEnd());
         CALL(cudaStreamSynchronize(aside));
         reached(3 * step + 4);
@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
       CALL(cudaStreamSynchronize(s));
       equal(out, n, __LINE__, total);
       if (step > 0) equal(early, n, __LINE__, [&](int i) { return value(i / kEach, i % kEach, step - 1); });
-      NCCL(ncclAllGather(in, early, kEach, ncclUint32, comm, high));  // looked at in the next step
+      NCCL(ncclAllGather(in, early, kEach, ncclUint32, comm, high));  // checked in the next step
       NCCL(ncclAlltoAll(in, out, kEach, ncclUint32, comm, nullptr));
       CALL(cudaStreamSynchronize(nullptr));
       equal(out, n, __LINE__, [&](int i) { return value(i / kEach, rank * kEach + i % kEach, step); });
@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
       NCCL(ncclScatter(in, out, kEach, ncclUint32, root, comm, cudaStreamLegacy));
       CALL(cudaStreamSynchronize(cudaStreamLegacy));
       equal(out, kEach, __LINE__, [&](int i) { return value(root, rank * kEach + i, step); });
-      {  // nobody waits for the stream, it is destroyed at once, as are an event and an operation
+      {  // stream, event and operation are destroyed at once, while the stream still has work
         cudaStream_t brief;
         cudaEvent_t event;
         ncclRedOp_t by;
@@ -162,12 +162,12 @@ int main(int argc, char** argv) {
         }
       }
       LAUNCHED();
-      steplog_step();  // within the group of the other thread, and with work on the destroyed stream
+      steplog_step();  // inside the other thread's group, with work pending on the destroyed stream
       reached(3 * step + 3);
       until(3 * step + 4);
       equal(got, kEach, __LINE__, [&](int i) { return value((rank + ranks - 1) % ranks, i, step + 7); });
       CALL(cudaStreamSynchronize(high));
-      CALL(cudaStreamSynchronize(s));  // waits for the event of the destroyed stream
+      CALL(cudaStreamSynchronize(s));  // waits for the destroyed stream's event
     }
     other.join();
     nonce.back();

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17
 // run: build=long ways=static
-// Pinned memory of every kind, written by kernels while the host reads it; memory of the program's that is
-// registered, given back and registered anew, also in the midst of a larger block; copies of rows and boxes
-// with pitches, sets of rows; very small and large blocks that come and go between those that stay.
+// Pinned memory of every kind, written by kernels while the host reads it; the program's memory, registered,
+// deregistered and registered again, also in the middle of a larger block; copies of rows and boxes with
+// pitches, memsets of rows; temporary blocks of any size between permanent ones.
 #include <sys/mman.h>
 
 #include "saved.h"
@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
     p.kind = cudaMemcpyDeviceToHost;
     CALL(cudaMemcpy3D(&p));
     EXPECT(slice == pitched_model);
-    if (step >= 2) {  // what an earlier step has left
+    if (step >= 2) {  // the result of an earlier step
       p.srcPos = make_cudaPos(0, 0, (step + 1) % kDepth);
       CALL(cudaMemcpy3D(&p));
       mix(slice);

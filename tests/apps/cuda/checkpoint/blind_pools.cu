@@ -1,8 +1,8 @@
 // nvcc: -std=c++17
 // run: build=long ways=static
-// Pools with release thresholds: blocks are allocated in one stream, used in another behind an event and
-// freed in a third; what a pool uses, and its attributes, are asked for in every step; blocks that stay, that
-// are freed at once, and that cudaFree frees; ordinary memory is freed and allocated anew each step.
+// Pools with release thresholds: blocks are allocated in one stream, used in another behind an event, and
+// freed in a third. Every step queries pool usage and attributes. Blocks are permanent, freed at once, or
+// freed by cudaFree; ordinary memory is freed and allocated again in every step.
 #include "saved.h"
 
 __global__ void fill(uint32_t* v, int n, uint32_t with) {
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
     CALL(cudaStreamSynchronize(s[1]));
     CALL(cudaFree(ordinary));
     LAUNCHED();
-    if (step % 3 == 2) {  // the others end with work of theirs under way
+    if (step % 3 == 2) {  // other steps end while work is pending
       for (auto one : s) CALL(cudaStreamSynchronize(one));
       unsigned long long now;
       CALL(cudaMemcpy(&now, total, 8, cudaMemcpyDeviceToHost));
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < kKept; i++)
       if (kept[i]) least[i % 2] += sizes[i] * 4;
     for (int p = 0; p < 2; p++)
-      // What is freed may count for a while.
+      // Freed memory may count for a while.
       if (used_now[p] < least[p])
         steplog_fail("pool %d uses %llu, blocks %llu", p, (unsigned long long)used_now[p],
                      (unsigned long long)least[p]);

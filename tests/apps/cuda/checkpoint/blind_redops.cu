@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: build=long ranks=2,4 ways=static
-// Operations that multiply first, of ten types: by a scalar of the host, which is overwritten at once, and by
-// one of the device, which each step changes; they are made and destroyed out of order, while others stay.
-// Averages, reductions to a root that changes, reduce-scatters and all-gathers, in place and not. All numbers
-// are whole and small, so each type has them exactly.
+// Pre-multiply operations of ten types: by a host scalar, which is overwritten at once, and by a device
+// scalar, which every step changes. They are created and destroyed out of order, while others stay. Averages,
+// reductions to a varying root, reduce-scatters and all-gathers, in place and out of place. All numbers are
+// integers and small, so that every type is exact.
 #include "nccl_calls.h"
 
 constexpr int kEach = 24, kMostRanks = 4, kAll = kEach * kMostRanks, kScalars = 3;
@@ -41,7 +41,7 @@ __global__ void put(T* to, int what) {
 template <class T>
 struct Typed {
   ncclDataType_t type;
-  int low;  // what the least value is below zero
+  int low;  // how far the smallest value is below zero
   Buffer<T> in{kAll}, out{kAll}, scalar{1};
   ncclRedOp_t of_host[kScalars], of_device;
   bool there[kScalars] = {};
@@ -87,13 +87,13 @@ struct Typed {
     const int which = static_cast<int>(step % kScalars);
     NCCL(ncclAllReduce(in, out, n, type, of_host[which], comm, s));
     equal(out, 0, n, times(which + 1), __LINE__);
-    // The scalar is set behind the last operation by it, in the same stream.
+    // The scalar is set after its last operation, in the same stream.
     const int factor = static_cast<int>(step % 4);
     put<<<1, 1, 0, s>>>(scalar.data, factor);
     NCCL(ncclReduce(in, rank == root ? out.data : nullptr, n, type, of_device, root, comm, s));
     CALL(cudaStreamSynchronize(s));
     if (rank == root) equal(out, 0, n, times(factor), __LINE__);
-    // In every other step without a change, so what counts is what the device has kept.
+    // In every other step it is unchanged, so the device's kept value counts.
     NCCL(ncclReduceScatter(in, step % 2 ? in + rank * kEach : out, kEach, type, of_device, comm, s));
     CALL(cudaStreamSynchronize(s));
     std::vector<int> all = times(factor), mine(all.begin() + rank * kEach, all.begin() + (rank + 1) * kEach);
@@ -105,14 +105,14 @@ struct Typed {
     NCCL(ncclAllReduce(in, in, n, type, ncclAvg, comm, s));
     CALL(cudaStreamSynchronize(s));
     equal(in, 0, n, sum, __LINE__);
-    if (step % 4 == type % 4) {  // those of the middle and the last, made again the other way round
+    if (step % 4 == type % 4) {  // the middle and the last operation are created again in reverse order
       destroy(1, comm);
       if (type % 2) destroy(2, comm);
       if (type % 2) make(2, comm);
       make(1, comm);
     }
   }
-  // What the scalar was in the step before is still what the operation multiplies by.
+  // Operations still multiply by the scalar of the previous step.
   void kept(long step, int rank, int ranks, ncclComm_t comm, cudaStream_t s) {
     fill<<<1, 32, 0, s>>>(in.data, kEach, rank, step, low, 1);
     NCCL(ncclAllReduce(in, out, kEach, type, of_device, comm, s));
@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
   choose_device();
   ncclComm_t comm = communicator(MPI_COMM_WORLD);
   cudaStream_t s;
-  CALL(cudaStreamCreate(&s));  // waits for the default stream and it for this one
+  CALL(cudaStreamCreate(&s));  // synchronises with the default stream in both directions
   {
     DeviceNonce nonce;
     Typed<int8_t> a(ncclInt8, 2);

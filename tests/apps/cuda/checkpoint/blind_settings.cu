@@ -1,8 +1,7 @@
 // nvcc: -std=c++17 -lcuda
 // run: build=long ways=static,shared
-// What is set of kernels, the device, streams and the thread is set once (or changed now and then) and read
-// back in every step; cooperative launches, launches with attributes, events of long ago, handles of kernels
-// that the driver gave.
+// Settings of kernels, device, streams and threads: set once or changed at times, and read back in every
+// step. Cooperative launches, launches with attributes, old events, kernel handles from the driver.
 #include <cooperative_groups.h>
 #include <cuda.h>
 
@@ -36,7 +35,7 @@ __global__ void large_shared(uint32_t* v, int n) {
 }
 __global__ void __launch_bounds__(128) cached(uint32_t* v) { v[threadIdx.x]++; }
 
-// Everything that is told, in one list of numbers.
+// All queried settings, as one list of numbers.
 struct Told {
   std::vector<std::pair<const char*, long long>> values;
   void operator()(const char* name, long long v) { values.push_back({name, v}); }
@@ -200,7 +199,7 @@ int main(int argc, char** argv) {
       for (int i = 0; i < 64; i++) next[i] = model[(i + 1) % 64] * 3 + model[i];
       memcpy(model, next, sizeof next);
     }
-    // By the launch with attributes, with more shared memory than is allowed without asking.
+    // A launch with attributes and with more shared memory than is allowed by default.
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute list[2];
     list[0].id = cudaLaunchAttributePriority;
@@ -218,7 +217,7 @@ int main(int argc, char** argv) {
     void* by_driver[] = {&w32, &fewer};
     CU(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 60000, streams[0], by_driver, nullptr));
     EXPECT((cached<<<1, 32, 60000, streams[0]>>>(w), cudaGetLastError()) ==
-           cudaErrorInvalidValue);  // too much, for it never asked
+           cudaErrorInvalidValue);  // too much, since it never requested more
     CALL(cudaStreamSynchronize(streams[0]));
     uint32_t got[64];
     CALL(cudaMemcpy(got, v, sizeof got, cudaMemcpyDeviceToHost));
@@ -229,7 +228,7 @@ int main(int argc, char** argv) {
       if (now.values[i].second != told.values[i].second)
         steplog_fail("%s (%zu) is %lld, was %lld", now.values[i].first, i, now.values[i].second,
                      told.values[i].second);
-    if (step % 6 == 5) {  // and changed
+    if (step % 6 == 5) {  // changes settings
       shared = 60000 + 1000 * (step % 20);
       CALL(cudaFuncSetAttribute(large_shared, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 static_cast<int>(shared)));

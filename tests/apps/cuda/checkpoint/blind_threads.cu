@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -Xcompiler -pthread
 // run: build=long ways=static,per-thread also=per-thread
-// Threads that launch on default streams of their own, far ahead of themselves; host functions that touch
-// what the program has; errors that nobody has read yet, another one in each thread; threads that end and
-// begin, and one that holds a lock meanwhile.
+// Threads that launch on their own default streams and run far ahead; host functions that access the
+// program's data; an unread error in each thread; threads that end and start, one of them while another holds
+// a lock.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -45,7 +45,7 @@ static void work(int id, long until) {
     CALL(cudaDeviceSynchronize());
     saids[id] = {id, pinned[id]};
   }
-  // What each thread's next error is to be: told by a call that fails, and not read until it ends.
+  // A failing call sets this thread's next error, which is read only at the thread's end.
   cudaError_t mine = cudaSuccess;
   if (id == 1) {
     void* none;
@@ -93,13 +93,13 @@ int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
   DeviceNonce nonce;
   std::thread threads[kThreads];
-  EXPECT(cudaFree(&nonce) != cudaSuccess);  // and the main thread's own
+  EXPECT(cudaFree(&nonce) != cudaSuccess);  // and the main thread's error
   cudaError_t mine = cudaPeekAtLastError();
   EXPECT(mine != cudaSuccess);
   while (steplog_done < steplog_steps) {
     const long step = steplog_done;
     for (int i = 0; i < kThreads; i++) {
-      const long life = 5 + 2 * i;  // steps that each of them lives for
+      const long life = 5 + 2 * i;  // lifetime of these threads, in steps
       if (step % life == 0) {
         if (threads[i].joinable()) threads[i].join();
         threads[i] = std::thread(work, i, step + life < steplog_steps ? step + life : steplog_steps);

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lcuda -Xcompiler -pthread
 // run: build=long ways=static,per-thread also=per-thread
-// Streams that wait for a word in memory (cuStreamWaitValue32) which the host or another stream writes, at
-// times late by a few hundred milliseconds, and by another thread; batches of writes; events in streams that
-// are held up so; destroyed streams and events whose work is still under way.
+// Streams that wait for a word in memory (cuStreamWaitValue32), written by the host, another thread or
+// another stream, sometimes some hundred milliseconds late; batches of writes; events in blocked streams;
+// streams and events destroyed while their work is pending.
 #include <cuda.h>
 
 #include <atomic>
@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
     add<<<1, 1, 0, passing>>>(v + 2, step);
     CALL(cudaEventRecord(event, passing));
     CALL(cudaStreamWaitEvent(s, event, 0));
-    CALL(cudaStreamDestroy(passing));  // while its work waits
+    CALL(cudaStreamDestroy(passing));  // while its work is pending
     CALL(cudaEventDestroy(event));
     EXPECT(cudaStreamQuery(s) == cudaErrorNotReady);
     const long delay = step % 6 == 5 ? 300000 : step % 2 ? 0 : steplog_pace / 2;

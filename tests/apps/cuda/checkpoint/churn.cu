@@ -1,5 +1,5 @@
-// Launches, memory of each kind, streams and events, made and destroyed in every step: nothing is left of
-// them.
+// Launches; memory of each kind, streams and events are made and destroyed in every step, which must leave
+// nothing behind.
 #include "saved.h"
 
 __global__ void count(unsigned* counter) { atomicAdd(counter, 1u); }

@@ -1,10 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -pthread -Xcompiler -Wno-cast-function-type
 // run: ranks=2 ways=static,shared
-// Each process drives two devices with a thread for each: communicators of all devices of all processes, made
-// in a group, and of the own two, by ncclCommInitAll; threads that launch by themselves, without groups.
-// Steps end in the middle of a group: it is begun in one step and ended in the next. An id that is got at the
-// start is used after half of the steps, by all; a registered buffer is given back at the end. All numbers
-// are whole.
+// Each process drives two devices with one thread each. Communicators of all devices of all processes, made
+// in a group, and of the process's own two, by ncclCommInitAll; threads launch without groups. A group starts
+// in one step and ends in the next. All use an id from the start after half of the steps; a registered buffer
+// is deregistered at the end. All numbers are integers.
 #include <pthread.h>
 
 #include <algorithm>
@@ -28,7 +27,7 @@ __global__ void add(uint32_t* values, const uint32_t* all, const uint32_t* own) 
 }
 
 struct Device {
-  int number, place;  // place: its rank among all
+  int number, place;  // place: its rank among all devices
   ncclComm_t all, own, late = nullptr;
   cudaStream_t stream;
   uint32_t *values, *of_all, *of_own;
@@ -61,7 +60,7 @@ void* drive(void* argument) {
   return nullptr;
 }
 
-// What all devices have, as it must be.
+// The expected values of all devices.
 struct Expected {
   std::vector<Values> of;
   explicit Expected(int places) : of(static_cast<size_t>(places), Values(kValues)) {
@@ -132,13 +131,13 @@ int main(int argc, char** argv) {
   for (int i = 0; i < kDevices; i++) pthread_create(&threads[i], nullptr, drive, &devices[i]);
 
   for (long step = 1; step <= steps; step++) {
-    pthread_barrier_wait(&together);  // the devices' threads launch
+    pthread_barrier_wait(&together);  // the threads of the two devices launch
     pthread_barrier_wait(&together);
     expected.step(static_cast<uint32_t>(step));
     if (step == steps / 2) join(ids[1], places, &Device::late);
     NCCL(ncclGroupStart());
     for (Device& d : devices) launch_sums(d);
-    steplog_step();  // within the group
+    steplog_step();  // inside a group
     NCCL(ncclGroupEnd());
     for (Device& d : devices) {
       CALL(cudaSetDevice(d.number));

@@ -1,10 +1,10 @@
 // nvcc: -std=c++17 -lcuda -Xcompiler -pthread
 // run: ways=static
-// Threads with and without a context: the main thread has none, though it has called both the runtime and the
-// driver and retains the second device's; one has the runtime's, without ever having chosen a device; one has
-// pushed and popped, and then has it; one has reset its device. With --runtime nobody calls the driver before
-// the second half; with --reset what the second device has was made behind a reset, by a thread that has
-// ended.
+// Threads with and without a current context. The main thread has none, although it has called the runtime
+// and the driver and retains the second device's context; one thread has the runtime's without having chosen
+// a device; one has pushed and popped contexts; one has reset its device. With --runtime, no thread calls the
+// driver in the first half of the steps. With --reset, the second device's objects were made after a reset,
+// by a thread that has ended.
 #include <cuda.h>
 
 #include <atomic>
@@ -31,7 +31,7 @@ static bool is_active(int device) {
   return active != 0;
 }
 
-static std::atomic<int> turn{0};  // steps that the main thread has begun; the others answer with theirs
+static std::atomic<int> turn{0};  // the main thread's current step; the other threads answer with theirs
 static std::atomic<int> answers[3];
 static std::atomic<bool> ended{false};
 
@@ -55,7 +55,7 @@ static void by_the_runtime() {
   nonce.back();
 }
 
-// Every other step it has none at its end.
+// After every other step this thread has no context.
 static void by_turns(CUcontext second) {
   each_step(1, [&](int step) {
     if (step % 2) {

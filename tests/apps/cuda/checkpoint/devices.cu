@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lcuda -Xcompiler -pthread
 // run: ways=static
-// What belongs to devices and to threads by no choice of theirs. The very first call of CUDA makes an object;
-// the main thread never chooses a device; another one uses a second device, if there is one, ends all that it
-// has and begins anew; a third, of which there is a new one in each step, begins with what nobody has
-// changed. With --second everything is on the second device, and the first has no context.
+// Default devices and threads. The very first CUDA call creates an object; the main thread never chooses a
+// device; a thread uses a second device, if there is one, resets it and starts again; a thread that is new in
+// every step finds the defaults. With --second, everything is on the second device, and the first has no
+// context.
 #include <cuda.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 static int devices;
 
-// One for all devices: it asks for no context on the first.
+// One for all devices: using it must not create a context on the first one.
 __managed__ unsigned counted;
 __global__ void count() { counted++; }
 
@@ -57,7 +57,7 @@ static void only_the_second() {
 static volatile bool ended;
 static std::atomic<bool> has_begun_anew{false};
 
-// Of what it makes before the reset nothing is there afterwards, and nothing refuses a checkpoint.
+// Objects made before the reset are gone afterwards, and do not cause a refusal.
 static void use_second_device() {
   CALL(cudaSetDevice(1));
   cudaStream_t stream;
@@ -66,7 +66,7 @@ static void use_second_device() {
   const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
   CALL(cudaMallocArray(&array, &format, 64, 64));
   cudaStreamCaptureStatus status;
-  cudaGraph_t graph;  // of which the program has the handle
+  cudaGraph_t graph;  // the program keeps its handle
   CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   CALL(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
   EXPECT(status == cudaStreamCaptureStatusActive);
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
   CALL(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
   DeviceNonce nonce;
 
-  // A pool that ends is its device's current one no more, nor is one that another call had set before.
+  // A destroyed pool is no longer its device's current pool, nor is one that was replaced before.
   cudaMemPool_t usual, pool, older[2];
   CALL(cudaDeviceGetDefaultMemPool(&usual, 0));
   cudaMemPoolProps properties = {};
@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
   ended = true;
   if (devices > 1) other.join();
   nonce.back();
-  // The flags outlive what they are of.
+  // Device flags survive a reset.
   CALL(cudaDeviceReset());
   unsigned flags = 0;
   CALL(cudaGetDeviceFlags(&flags));

@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -ldl
 // run: ways=none
-// The driver API alone, every function found by cuGetProcAddress, which itself is found by dlsym: the primary
-// context, a module of PTX text with a variable, memory of each kind, streams and events; with --mapped, a
-// mapping of the program's own, and memory that is mapped for a moment of each step only; with --addresses,
-// the address of the variable.
+// Uses the driver API alone; every function comes from cuGetProcAddress, and that from dlsym: the primary
+// context, a module of PTX text with a variable, every kind of memory, streams and events. --mapped: also a
+// mapping of its own, and memory that is mapped only for a moment of each step. --addresses: also keeps the
+// variable's address.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -166,7 +166,7 @@ int main(int argc, char** argv) {
   CU(stream_create(&stream, CU_STREAM_NON_BLOCKING));
   CU(event_create(&event, CU_EVENT_DISABLE_TIMING));
   std::vector<unsigned> before(pinned, pinned + n), mapped(n, 7), got(n);
-  CU(to_host(got.data(), range, 4));  // the fill is done: the stream does not wait for it
+  CU(to_host(got.data(), range, 4));  // the fill is complete: the stream does not wait for it
   while (steplog_done < steplog_steps) {
     unsigned count = n, counted = 0;
     CU(get_current(&current));
@@ -183,7 +183,7 @@ int main(int argc, char** argv) {
       if (counted != static_cast<unsigned>(steplog_done))
         steplog_fail("%u where nothing was mapped", counted);
       CU(fill(at, static_cast<unsigned>(steplog_done) + 1, page / 4));
-      CU(to_host(&counted, at, 4));  // it is done
+      CU(to_host(&counted, at, 4));  // it is complete
       CU(retain_memory(&again, reinterpret_cast<void*>(at)));
       if (again != seldom) steplog_fail("another handle of the same memory");
       CU(unmap(at, page));

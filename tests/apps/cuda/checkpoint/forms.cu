@@ -1,7 +1,7 @@
 // nvcc: -std=c++17
 // run: also=shared,per-thread
-// The runtime in each form in which a program has it: memory, pinned and registered memory, a stream and an
-// event, kernels by <<<>>> and by cudaLaunchKernel with a function that was asked for.
+// The runtime in each form in which a program can have it: memory, pinned and registered memory, a stream, an
+// event, kernels by <<<>>> and by cudaLaunchKernel with a queried function.
 #include "saved.h"
 
 __global__ void collatz(unsigned* values, int n) {

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -ldl
 // run: ways=none
-// The runtime found by dlopen and dlsym alone, as Python finds it, and a driver's function by
-// cudaGetDriverEntryPoint: a kernel of PTX text through the library functions, pinned memory, a stream, an
-// event. With --addresses it has the address of the code's variable, too.
+// Finds the runtime only by dlopen and dlsym, as Python does, and a driver function by
+// cudaGetDriverEntryPoint: a kernel from PTX text through the library functions, pinned memory, a stream, an
+// event. With --addresses it also keeps the address of the code's variable.
 #include <dlfcn.h>
 #include <driver_types.h>
 

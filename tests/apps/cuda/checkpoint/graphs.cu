@@ -1,8 +1,8 @@
 // nvcc: -std=c++17
 // run: ways=static
-// A CUDA graph is captured, launched and destroyed in every fourth step; between, no graph lives. Its kernels
-// and its host function may still be under way when it does not, and steps end meanwhile. Two events are
-// recorded by nodes of a graph alone.
+// In every fourth step a CUDA graph is captured, launched and destroyed; no graph exists in between. Its
+// kernels and host function may still run after its destruction, while steps end. Two events are recorded
+// only by graph nodes.
 #include <atomic>
 
 #include "saved.h"

@@ -1,9 +1,8 @@
 // nvcc: -std=c++17 -lcuda -lcurand -Xcompiler -pthread
 // run: ways=static
-// Takes something of CUDA's that stands in a checkpoint's way, and lets go of it after half of its steps:
-// held WHAT, WHAT being graph, executable_graph, capture, captured_draw, context, spinning_kernel,
-// awaited_kernel (for which another thread waits, and which waits for this one), failed_kernel, ipc_memory,
-// ipc_event, protected_memory.
+// Holds a CUDA object that prevents a checkpoint, and releases it after half of its steps: held WHAT, with
+// WHAT one of graph, executable_graph, capture, captured_draw, context, spinning_kernel, awaited_kernel (a
+// thread waits for it, and it waits for this thread), failed_kernel, ipc_memory, ipc_event, protected_memory.
 #include <cuda.h>
 #include <curand.h>
 #include <pthread.h>
@@ -41,8 +40,8 @@ static void* await(void*) {
 static void never(void*) {}
 static void seldom(void* what) { *static_cast<volatile unsigned*>(what) = 2; }
 
-// Generators: what one has drawn fills more than half of a small device; what another draws is captured into
-// a graph, and drawn when that is launched.
+// Generators: the numbers of one fill more than half of a small device; a draw of the other is captured into
+// a graph, and happens when the graph is launched.
 static curandGenerator_t whole, captured;
 static float* numbers;
 constexpr size_t kNumbers = 9 << 20;
@@ -101,14 +100,14 @@ static void take(const char* name) {
     LAUNCHED();
     EXPECT(pthread_create(&waiter, nullptr, await, nullptr) == 0);
   }
-  if (what == "failed_kernel") {  // behind a failure no host function is called
+  if (what == "failed_kernel") {  // host functions are not called after a failure
     wait_for<<<1, 1, 0, stream>>>(word);
     fail<<<1, 1, 0, stream>>>();
     LAUNCHED();
     CALL(cudaLaunchHostFunc(stream, never, nullptr));
     *word = 1;
     EXPECT(cudaStreamSynchronize(stream) != cudaSuccess);
-    void* more = nullptr;  // nothing is done any more, nor allocated
+    void* more = nullptr;  // nothing runs any more, and nothing can be allocated
     for (const size_t size : {size_t{100}, size_t{10} << 20})
       EXPECT(cudaMalloc(&more, size) == cudaErrorLaunchFailure);
   }

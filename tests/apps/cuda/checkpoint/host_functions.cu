@@ -1,8 +1,7 @@
 // nvcc: -std=c++17
 // run: ways=static
-// Host functions and callbacks between kernels: they run once each, in order, with thread-local storage of
-// their own thread, and see what the device wrote. Some are long, so that steps end and cuts fall while one
-// runs.
+// Host functions and callbacks between kernels: each runs once, in order, with its own thread's thread-local
+// storage, and sees what the device wrote. Some are long, so that steps end and cuts happen while one runs.
 #include <atomic>
 
 #include "saved.h"
@@ -24,7 +23,7 @@ static void between(void* what) {
   order = order * 31 + number;
   steplog_spin(2000);
   pinned[1] = number;
-  // They may call nothing of CUDA's.
+  // They must not call CUDA functions.
   void* memory;
   EXPECT(cudaMalloc(&memory, 16) == cudaErrorNotPermitted);
   called++;
@@ -58,7 +57,7 @@ int main(int argc, char** argv) {
         CALL(cudaMemcpyAsync(values + 1, pinned + 1, sizeof(unsigned), cudaMemcpyHostToDevice, stream));
       }
       LAUNCHED();
-      if (steplog_done % 3 == 2) {  // else the step ends before they have run
+      if (steplog_done % 3 == 2) {  // at other steps the step ends before they have run
         CALL(cudaStreamSynchronize(stream));
         EXPECT(called == number);
         std::vector<unsigned> there = values.host();

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lcuda
 // run: ways=shared
-// What the runtime and the driver keep besides memory, and the program finds again by its own copies: numbers
-// and attributes of streams, the last error, contexts and their stacks in two threads, times between events;
-// and what of memory outlives a reset of the device, at the start.
+// State of the runtime and the driver other than memory, compared with the program's own copies: numbers and
+// attributes of streams, the last error, contexts and their stacks in two threads, times between events.
+// Also, at the start, which memory survives a reset of the device.
 #include <cuda.h>
 #include <sys/mman.h>
 
@@ -53,8 +53,8 @@ static void check(const Named& n) {
   EXPECT(value.syncPolicy == n.policy);
 }
 
-// The device has been used in every way, and is reset: what belonged to its context is gone, and what did not
-// is as it was.
+// The device has been used in every way and is reset: everything of its context is gone, everything else is
+// unchanged.
 struct AfterReset {
   CUmemGenericAllocationHandle physical;
   CUdeviceptr range;
@@ -64,7 +64,7 @@ struct AfterReset {
   unsigned long long numbers[3];
   static constexpr size_t kSize = 2 << 20;
 
-  // No two of them are one buffer, and each stays the one that it is.
+  // All buffers have different ids, and keep them.
   void number(unsigned long long (&to)[3]) const {
     to[0] = number_of(block);
     to[1] = number_of(host);
@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
     CALL(cudaStreamGetId(cudaStreamLegacy, &again));
     EXPECT(again == legacy);
     Named passing = named(0, cudaSyncPolicyAuto);
-    EXPECT(numbers.insert(passing.number).second);  // no two streams of the program ever had the same
+    EXPECT(numbers.insert(passing.number).second);  // no two streams of the program ever had the same number
     CALL(cudaStreamDestroy(passing.stream));
     CU(cuStreamGetCtx(two.stream, &its));
     EXPECT(its == context);
@@ -226,7 +226,7 @@ int main(int argc, char** argv) {
     CALL(cudaStreamSynchronize(one.stream));
     CALL(cudaEventElapsedTime(&elapsed, begin, end));
     mix(value.host());
-    EXPECT(cudaSetDevice(1000) == cudaErrorInvalidDevice);  // an error that the next step finds
+    EXPECT(cudaSetDevice(1000) == cudaErrorInvalidDevice);  // an error for the next step to read
     steplog_step();
   }
   ended = true;

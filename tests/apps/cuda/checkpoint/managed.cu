@@ -1,8 +1,8 @@
 // nvcc: -std=c++17
 // run: ways=static
-// Lives in managed memory: a list whose links are addresses, written by host and device in turn; advice that
-// is set once and asked for in every step; prefetches to and fro, in batches too; blocks that come and go,
-// with a stream of their own.
+// Managed memory: a linked list that host and device write in turn, advice that is set once and queried in
+// every step, prefetches in both directions (also batched), and temporary blocks, some attached to a
+// temporary stream.
 #include "saved.h"
 
 struct Node {
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
     size_t size = 4096, which = 0;
     CALL(cudaMemPrefetchBatchAsync(batch, &size, 1, &device, &which, 1, 0, stream));
     CALL(cudaStreamAttachMemAsync(stream, values, n * sizeof *values, cudaMemAttachSingle));
-    unsigned* passing;  // the stream that it has is forgotten with it
+    unsigned* passing;  // its stream is destroyed with it
     CALL(cudaMallocManaged(&passing, 100 << 20));
     CALL(cudaStreamAttachMemAsync(stream, passing, 0, cudaMemAttachHost));
     CALL(cudaStreamSynchronize(stream));
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
     expected += 3 * nodes;
     EXPECT(*sum == expected);
     for (size_t i = 0; i < n; i += 997) values[i] ^= 0x5a5a5a5a;  // by the host
-    if (steplog_done % 5 == 4) {                                  // the second of the list goes
+    if (steplog_done % 5 == 4) {                                  // removes the second element of the list
       Node* gone = first->next;
       expected -= gone->value;
       first->next = gone->next;

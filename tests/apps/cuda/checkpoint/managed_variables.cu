@@ -1,6 +1,7 @@
 // nvcc: -std=c++17
 // run: ways=static,shared
-// Managed variables, which host and device write in turn: numbers, an array, one that holds its own address.
+// Managed variables that host and device write in turn: numbers, an array, and one that holds its own
+// address.
 #include "saved.h"
 
 __managed__ unsigned sum = 1;
@@ -33,7 +34,7 @@ int main(int argc, char** argv) {
       values[i] = values[i] * 5 + round;
       EXPECT(table[i] == values[i]);
     }
-    sum = expected ^= 0x10;  // by the host
+    sum = expected ^= 0x10;  // written by the host
     table[round] = values[round] += 7;
     mix(values);
     steplog_mix(sum);

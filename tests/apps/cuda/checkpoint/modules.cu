@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -lcuda
 // run: ways=shared
-// Code that the program loads: modules and libraries of PTX text, whose memory it then uses otherwise, from
-// files that it removes, some loaded and unloaded meanwhile, kernels by name and by enumeration. Variables of
-// theirs and of kernels that nobody asks for hold the state.
+// Code that the program loads: modules and libraries of PTX text (whose memory is then reused), from files
+// that it deletes; some are loaded and unloaded in between; kernels are found by name and by enumeration.
+// State is kept in their variables, and in variables of kernels that are never queried.
 #include <cuda.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ static const char* kPtx = R"(.version 8.0
 )";
 
 __global__ void own(unsigned* out, unsigned add) {
-  static unsigned within = 9;  // a variable that no registration tells of
+  static unsigned within = 9;  // a variable that is not registered
   *out = within = within * 1664525 + add;
 }
 

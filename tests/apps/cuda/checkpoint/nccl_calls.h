@@ -1,4 +1,4 @@
-// Checks of NCCL's calls, and a communicator whose id MPI carries.
+// Checks NCCL calls, and makes communicators with an id that MPI distributes.
 #pragma once
 
 #include <mpi.h>
@@ -25,7 +25,7 @@ inline ncclComm_t communicator(MPI_Comm over) {
   return comm;
 }
 
-// A device per rank, by the rank's place on its machine as programs do.
+// One device per rank, by its rank within the machine, as programs do it.
 inline void choose_device() {
   MPI_Comm local;
   int rank, devices;

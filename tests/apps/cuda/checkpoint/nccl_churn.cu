@@ -1,6 +1,6 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: ranks=2 ways=static
-// Communicators made, used and destroyed in every step, by each way of making one: nothing is left of them.
+// Communicators are made in every way, used and destroyed in every step, which must leave nothing behind.
 #include "nccl_calls.h"
 
 int main(int argc, char** argv) {

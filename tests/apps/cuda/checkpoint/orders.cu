@@ -1,10 +1,10 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: ranks=2,4 ways=static
-// Collectives in every order in which ranks may wait for one another. Each step is of one kind, drawn by all
-// ranks alike: bursts far ahead of the device, of which each rank waits elsewhere; two communicators on two
-// streams, which half of the ranks use first and the others last; one rank late while the others are blocked
-// in cudaStreamSynchronize; MPI's and NCCL's collectives by turns; messages of MPI between launches and the
-// wait for them; a communicator that only some ranks have.
+// Collectives in every order in which ranks may wait for one another. All ranks draw the same kind for each
+// step: bursts far ahead of the device, with a different waiting point per rank; two communicators on two
+// streams, in opposite order on half of the ranks; one late rank while the others block in
+// cudaStreamSynchronize; alternating MPI and NCCL collectives; MPI messages between launches and the wait for
+// them; a communicator of some ranks only.
 #include "nccl_calls.h"
 
 constexpr int kValues = 500;
@@ -14,7 +14,7 @@ __global__ void turn(uint32_t* values, uint32_t by) {
     values[i] = (values[i] << 7 | values[i] >> 25) * 2654435761u + by;
 }
 
-struct Line {  // a communicator, its stream, and what is reduced there
+struct Line {  // a communicator, its stream and its data
   ncclComm_t comm;
   cudaStream_t stream;
   Buffer<uint32_t> values;
@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
           MPI_Irecv(&got, 1, MPI_UINT32_T, from, 5, MPI_COMM_WORLD, &request);
           if (rank != late) a.reduce(step);
           MPI_Send(&sent, 1, MPI_UINT32_T, to, 5, MPI_COMM_WORLD);
-          if (rank == late) {  // launches only when it has the message of one that has launched
+          if (rank == late) {  // launches only after a message from a rank that has launched
             MPI_Wait(&request, MPI_STATUS_IGNORE);
             a.reduce(step);
           }

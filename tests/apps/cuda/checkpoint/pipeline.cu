@@ -1,10 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
 // run: ranks=2,4 ways=static,shared
-// Several NCCL communicators at once: one of all ranks, one per row of two by ncclCommSplit, one that does
-// not block, and one that lives for three steps. In each step the ranks pass their values on in a ring, in
-// one group with a sum in the row by an operation of the program's own, and now and then in a group that has
-// both directions and both communicators. All numbers are whole, and each rank knows by itself what every
-// rank must have.
+// Several NCCL communicators at once: one of all ranks, one per row of two (by ncclCommSplit), a nonblocking
+// one, and one that lives for three steps. In each step the ranks pass values around a ring, in a group with
+// a sum over the row by a user-defined operation; at some steps, a group contains both directions and both
+// communicators. All numbers are integers, and each rank computes the expected values of every rank.
 #include "nccl_calls.h"
 
 constexpr int kValues = 1000;
@@ -25,7 +24,7 @@ __global__ void take_in(uint32_t* values, const uint32_t* arrived, const uint32_
   if (i < kValues) values[i] = (values[i] ^ arrived[i]) + sum[i];
 }
 
-// What all ranks have, as it must be.
+// The expected values of all ranks.
 struct Expected {
   std::vector<Values> of;
   explicit Expected(int ranks) : of(static_cast<size_t>(ranks), Values(kValues)) {
@@ -54,7 +53,7 @@ int main(int argc, char** argv) {
   choose_device();
 
   ncclComm_t world = communicator(MPI_COMM_WORLD), row, all = nullptr, brief = nullptr;
-  NCCL(ncclCommSplit(world, rank / 2, -rank, &row, nullptr));  // turned round
+  NCCL(ncclCommSplit(world, rank / 2, -rank, &row, nullptr));  // in reverse order
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclResult_t state = ncclCommSplit(world, 0, rank, &all, &config);
@@ -91,7 +90,7 @@ int main(int argc, char** argv) {
     NCCL(ncclGroupStart());
     NCCL(ncclSend(values, kValues, ncclUint32, to, world, travel));
     NCCL(ncclRecv(from, kValues, ncclUint32, source, world, travel));
-    if (step % 5 == 0) {  // the other way round as well
+    if (step % 5 == 0) {  // the other direction too
       NCCL(ncclSend(values, kValues / 2, ncclUint32, source, world, travel));
       NCCL(ncclRecv(other, kValues / 2, ncclUint32, to, world, travel));
     }
@@ -109,7 +108,7 @@ int main(int argc, char** argv) {
     while (result == ncclInProgress) NCCL(ncclCommGetAsyncError(all, &result));
     EXPECT(result == ncclSuccess);
     expected.step(step, back);
-    if (step % 4 == 0) {  // else the host runs ahead
+    if (step % 4 == 0) {  // at other steps the host runs ahead
       CALL(cudaStreamSynchronize(compute));
       EXPECT(values.host() == expected.of[static_cast<size_t>(rank)]);
     }

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17
 // run: ways=static
-// Memory in stream order: blocks of the default pool and of one of the program's own, with attributes, that
-// live over several steps; one is freed while the kernel that uses it still runs. At the end what others see
-// of that memory, and what captures allow.
+// Stream-ordered memory: blocks that live for several steps, from the default pool and from the program's
+// own, with attributes; one is freed while its kernel still runs. At the end: what other streams may reuse,
+// and what captures allow.
 #include "saved.h"
 
 __global__ void fill(unsigned* values, int n, unsigned with) {
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
     CALL(cudaStreamSynchronize(stream));
     nonce.back();
   }
-  // What was freed is there for whoever wants it, and what a capture must not see is refused.
+  // Freed memory can be reused by any stream; what a capture must not use is refused.
   size_t there, all;
   void *block, *large;
   CALL(cudaMemGetInfo(&there, &all));

@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lcublas -lcublasLt
 // run: ways=static
 // cuBLAS and cuBLASLt on streams: two handles with different state (math mode, pointer mode, workspace,
-// stream), batched products, descriptors that are kept; streams of each kind, events recorded in one step and
-// waited for in the next, a kernel that is still running when a step ends. All numbers are small integers:
-// every result is exact.
+// stream), batched products, long-lived descriptors, every kind of stream, events recorded in one step and
+// awaited in the next, a kernel that still runs when a step ends. All numbers are small integers, so results
+// are exact.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
@@ -18,7 +18,7 @@
 
 constexpr int kSide = 24, kBatch = 3;
 
-// Slow: its step ends long before it does.
+// Slow: the step ends long before this kernel does.
 __global__ void next(float* values, int n, int rounds) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
       CUBLAS(cublasGetStream(second, &set));
       CUBLAS(cublasGetPointerMode(second, &mode));
       CUBLAS(cublasGetMathMode(second, &math));
-      cudaStream_t own;  // is no handle
+      cudaStream_t own;  // a default stream has no handle
       CUBLAS(cublasSetStream(first, cudaStreamPerThread));
       CUBLAS(cublasGetStream(first, &own));
       EXPECT(own == cudaStreamPerThread);
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
       CALL(cudaStreamGetPriority(two, &priority));
       CALL(cudaStreamGetFlags(two, &flags));
       EXPECT(priority == -1 && flags == cudaStreamNonBlocking);
-      CALL(cudaStreamWaitEvent(one, ready, 0));  // of the step before
+      CALL(cudaStreamWaitEvent(one, ready, 0));  // recorded in the step before
       CUBLAS(cublasSgemmStridedBatched(first, CUBLAS_OP_N, CUBLAS_OP_T, kSide, kSide, kSide, &alpha, a, kSide,
                                        n, b, kSide, n, &beta, product, kSide, n, kBatch));
       CALL(cudaEventRecord(timed, one));

@@ -1,6 +1,5 @@
-// What the programs here share: the log of ../../steplog.h, checks of calls, memory on the device. Nothing in
-// it knows of checkpoints. In each program a step begins with what earlier ones left on the device, and
-// checks it.
+// Shared by the programs here: the log of ../../steplog.h, checks of calls, device memory. Nothing in it
+// knows of checkpoints. A step starts by checking what earlier steps left on the device.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,7 +22,7 @@ inline void check_call(cudaError_t error, const char* what, int line) {
     if (!(condition)) steplog_fail("line %d: %s", __LINE__, #condition); \
   } while (0)
 
-// Device memory that goes with its scope.
+// Device memory that is freed at the end of its scope.
 template <class T>
 struct Buffer {
   T* data = nullptr;
@@ -48,13 +47,13 @@ void mix(const std::vector<T>& values) {
   steplog_mix_bytes(values.data(), values.size() * sizeof(T));
 }
 
-// The nonce lies on the device too, and comes from there at the end.
+// The nonce is stored on the device too, and read back at the end.
 struct DeviceNonce {
   uint64_t* data;
   DeviceNonce() {
     CALL(cudaMalloc(&data, sizeof *data));
     CALL(cudaMemcpy(data, &steplog_nonce, sizeof *data, cudaMemcpyHostToDevice));
-    CALL(cudaStreamSynchronize(0));  // the call may come back while the bytes are on their way to the device
+    CALL(cudaStreamSynchronize(0));  // the call may return before the bytes have reached the device
   }
   void back() {
     uint64_t kept = 0;

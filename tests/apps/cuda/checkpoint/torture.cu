@@ -1,5 +1,5 @@
-// One process that computes on the host, launches, waits for a kernel and copies, in each long enough to be
-// killed there.
+// A single process that computes on the host, launches, waits for a kernel and copies; each phase is long
+// enough to be hit by a kill.
 #include "saved.h"
 
 __global__ void turn(unsigned* values, unsigned by) {

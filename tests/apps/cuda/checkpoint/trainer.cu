@@ -1,12 +1,12 @@
 // nvcc: -std=c++17 -lnccl -lcublas -Xcompiler -Wno-cast-function-type
 // run: ranks=2,4 ways=static,shared
-// Data-parallel training as its users write it: MPI starts it and carries NCCL's id, a device per rank,
-// products by cuBLAS, own kernels forward and backward, NCCL's all-reduce of the gradients. Batches lie in
-// pinned memory and are copied on a stream of their own while the one before is trained on; the schedule of
-// the learning rate and the losses lie in managed memory, which host and device write. Every sum has one
-// order: the weights of each step are the same in every run. What the device is at it writes to two words in
-// pinned memory, whose address the log has
-// (`at device-words-ADDRESS`): 1 a kernel, 2 the all-reduce; and 1 while it copies.
+// Data-parallel training as users write it: started by MPI, which distributes NCCL's id; one device per rank,
+// cuBLAS products, own kernels forward and backward, NCCL's all-reduce of the gradients. Batches are in
+// pinned memory and are copied on their own stream while the previous one is used; learning rates and losses
+// are in managed memory, written by host and device. Every sum has a fixed order: the weights of each step
+// are the same in every run.
+// Two words in pinned memory say what the device is doing; the log has their address (`at
+// device-words-ADDRESS`). First word: 1 a kernel, 2 the all-reduce; second word: 1 a copy.
 #include <cublas_v2.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ __global__ void relu(float* values, int n) {
   if (i < n) values[i] = fmaxf(values[i], 0.0f);
 }
 
-// error = softmax(scores) - the label's; a thread per sample, the samples' losses in order.
+// error = softmax(scores) - (1 for the label's class). One thread per sample; the losses are summed in order.
 __global__ void softmax_error(float* scores, const float* labels, float* losses) {
   int b = threadIdx.x;
   float* s = scores + b * kOut;
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
   CUBLAS(cublasSetMathMode(blas, CUBLAS_PEDANTIC_MATH));
   {
     DeviceNonce nonce;
-    constexpr size_t kSample = kIn + 1;  // and the label
+    constexpr size_t kSample = kIn + 1;  // plus the label
     float *batches, *history, *schedule;
     volatile unsigned* words;
     CALL(cudaMallocHost(&batches, kBatches * kBatch * kSample * sizeof(float)));
@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
       steplog_at("launch");
       CALL(cudaStreamWaitEvent(compute, copied[slot], 0));
       mark<<<1, 1, 0, compute>>>(device_words, kKernel);
-      // cuBLAS has columns: what is [samples][features] here is (features x samples) there.
+      // cuBLAS is column-major: an array [samples][features] here is a (features x samples) matrix there.
       CUBLAS(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, kHidden, kBatch, kIn, &one, weights + kFirst,
                          kHidden, x, kIn, &zero, hidden, kHidden));
       relu<<<(kBatch * kHidden + 127) / 128, 128, 0, compute>>>(hidden, kBatch * kHidden);
@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
                          &zero, gradient + kFirst, kHidden));
       CALL(cudaEventRecord(used[slot], compute));
       mark<<<1, 1, 0, compute>>>(device_words, kCollective);
-      if (step % ranks == rank) {  // the others wait for this one inside the all-reduce
+      if (step % ranks == rank) {  // the other ranks wait for this one inside the all-reduce
         CALL(cudaStreamSynchronize(compute));
         steplog_spin(steplog_pace / 2);
       }
@@ -173,8 +173,8 @@ int main(int argc, char** argv) {
       CALL(cudaMemcpyFromSymbol(&counted, steps_on_the_device, sizeof counted));
       EXPECT(counted == step + 1);
       EXPECT(std::isfinite(history[step]) && history[step] > 0);
-      schedule[step % 16] *= 0.99f;  // by the host, read by the kernel 16 steps later
-      if (step % 8 == 7) {           // and MPI between: all weights are the same
+      schedule[step % 16] *= 0.99f;  // written by the host; the kernel reads it 16 steps later
+      if (step % 8 == 7) {           // MPI in between: all ranks have the same weights
         uint64_t hash = 0, low, high;
         for (float w : weights.host()) {
           uint32_t bits;

@@ -1,7 +1,7 @@
 // nvcc: -std=c++17 -Xcompiler -pthread
 // run: ways=static,per-thread also=per-thread
-// Two threads launch at the same time, each on a stream and memory of its own, and take turns on a third
-// block; each has its own last error.
+// Two threads launch concurrently, each on its own stream and memory, and take turns on a third block; each
+// has its own last error.
 #include <pthread.h>
 
 #include "saved.h"
@@ -32,7 +32,7 @@ static void* work(void* which) {
     LAUNCHED();
     CALL(cudaStreamSynchronize(stream));
     for (unsigned v : values.host()) digest = digest * 31 + v;
-    if (self == 0) cudaMemcpy(nullptr, values, 4, cudaMemcpyDeviceToHost);  // fails
+    if (self == 0) cudaMemcpy(nullptr, values, 4, cudaMemcpyDeviceToHost);  // fails, and sets the last error
     pthread_barrier_wait(&barrier);
     if (self == 0) steplog_step();
     pthread_barrier_wait(&barrier);

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17
 // run: ways=static,shared
-// Device variables of each kind: __device__, __constant__, static,
-// an array. With --addresses one of them holds the address of
-// another, and the program has their addresses, which must stay; without, it copies by their symbols alone.
+// Every kind of device variable: __device__, __constant__, static, an array. With --addresses, one holds the
+// address of another and the program keeps their addresses, which must stay the same; without it, copies only
+// use the symbols.
 #include <sys/mman.h>
 
 #include "saved.h"
@@ -28,7 +28,7 @@ static void take(uint64_t address) {
   EXPECT(mmap(wanted, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == wanted);
 }
 
-// A variable is all that it has on the device.
+// All of the program's device state is in variables.
 static int without_memory() {
   while (steplog_done < steplog_steps) {
     count<<<1, 1>>>();
@@ -44,7 +44,7 @@ static int without_memory() {
 
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
-  if (steplog_has(argc, argv, "driver")) take(0x1000'0000'0000);  // where CropDL has the driver's own, and
+  if (steplog_has(argc, argv, "driver")) take(0x1000'0000'0000);  // the driver's own memory
   if (steplog_has(argc, argv, "arena")) {                         // the device's memory
     take(0x3000'0000'0000);
     return without_memory();
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
         CALL(cudaGetSymbolAddress(reinterpret_cast<void**>(&again), table));
         EXPECT(again == at);
       }
-      if (addresses && round % 10 == 9) {  // the link goes to other memory, and back
+      if (addresses && round % 10 == 9) {  // the pointer is moved to other memory, and back
         unsigned* to = round % 20 == 9 ? elsewhere : at;
         CALL(cudaMemcpyToSymbol(link_to_table, &to, sizeof to));
       }

@@ -35,14 +35,15 @@ static void virtual_memory(CUfunction fill) {
   CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CU(cuMemSetAccess(range, 2 * granularity, &access, 1));
   int n = static_cast<int>(2 * granularity / sizeof(int)), few = 64;
-  CUdeviceptr middle = range + granularity - few / 2 * sizeof(int);  // across both
+  // Crosses the border between the two pieces.
+  CUdeviceptr middle = range + granularity - few / 2 * sizeof(int);
   void* arguments[] = {&middle, &few};
   CU(cuLaunchKernel(fill, 1, 1, 1, 64, 1, 1, 0, nullptr, arguments, nullptr));
   std::vector<int> got(few);
   CU(cuMemcpyDtoH(got.data(), middle, few * sizeof(int)));
   for (int i = 0; i < few; i++) EXPECT(got[i] == 3 * i);
   EXPECT(n > few);
-  // The same memory at a second address.
+  // The same memory is mapped at a second address.
   CU(cuMemMap(range + 2 * granularity, granularity, 0, two, 0));
   CU(cuMemSetAccess(range + 2 * granularity, granularity, &access, 1));
   int value;

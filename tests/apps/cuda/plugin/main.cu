@@ -1,5 +1,5 @@
-// A plug-in that is loaded at run time and has a runtime of its own, linked statically: both sides use the
-// same primary context, each its own kernels and variables; it can be unloaded.
+// A plug-in loaded at run time, with its own statically linked runtime. Program and plug-in share the primary
+// context; each has its own kernels and variables. The plug-in can be unloaded.
 // run: also=shared
 #include <dlfcn.h>
 

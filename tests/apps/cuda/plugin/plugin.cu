@@ -1,5 +1,5 @@
 // nvcc: -Xcompiler -fPIC -shared -Xlinker -Bsymbolic
-// The plug-in: the same names as the program's own, with other values.
+// The plug-in: the same names as in the program, with other values.
 #include <cuda_runtime.h>
 
 __device__ int offset = 100;

@@ -1,6 +1,6 @@
 // run: ways=static
-// Stream-ordered memory that one stream frees, and takes again for something else, while another still reads
-// it: `right` with an event between.
+// One stream frees stream-ordered memory and reuses it for something else while another stream still reads
+// it. `right` has an event in between.
 #include "../check.h"
 
 __global__ void fill(int* data, int n, int value) {

@@ -1,5 +1,5 @@
 // run: ways=static
-// One stream fills what another sums: `right` with an event between, `wrong` without.
+// One stream fills an array that another one sums: `right` has an event in between, `wrong` has none.
 #include "../check.h"
 
 __global__ void fill(int* data, int n, int value) {

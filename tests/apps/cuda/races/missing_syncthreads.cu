@@ -1,6 +1,6 @@
 // run: ways=static
-// A block's warps read from shared memory what other warps write: `right` with a barrier between, `wrong`
-// without.
+// Warps of a block read shared memory that other warps write: `right` has a barrier in between, `wrong` has
+// none.
 #include "../check.h"
 
 template <bool Right>

@@ -1,5 +1,5 @@
 // run: ways=static
-// Memory is freed and a kernel reads it still: `right` reads it before.
+// A kernel reads memory that was freed: `right` reads it before.
 #include "../check.h"
 
 __global__ void copy(const int* from, int* to, int n) {

@@ -1,5 +1,5 @@
-// The other half of the separately compiled program: what main.cu calls across files, and a static of the
-// same name.
+// The second file of the separately compiled program: functions and variables that main.cu uses, and a static
+// with the same name.
 #include "other.h"
 
 #include "../check.h"

@@ -1,4 +1,4 @@
-// What one file of the separately compiled program offers the other.
+// Declarations that the two files of the separately compiled program share.
 #pragma once
 
 typedef int (*Operation)(int);
@@ -7,4 +7,4 @@ extern __constant__ int limit;
 __device__ int twice(int x);
 __device__ Operation choose(int i);
 __device__ void count_up();
-int counted();  // reads the device's variable, which only its own file names
+int counted();  // reads a device variable that only its own file can name

@@ -1,4 +1,4 @@
-// The toy's one kind of object.
+// The toy's only kind of object.
 #pragma once
 
 #include <cstdint>

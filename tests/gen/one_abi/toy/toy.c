@@ -1,4 +1,4 @@
-/* See toy.h. Handles that are none of its own are TOY_NO_THING, as far as a test needs it. */
+/* See toy.h. Foreign handles give TOY_NO_THING, as far as tests need it. */
 #include "toy.h"
 
 #include <stdlib.h>

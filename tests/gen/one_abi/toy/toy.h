@@ -1,6 +1,6 @@
-/* A library with everything that the generator must take from a header, and nothing else. Its handles are
-   opaque pointers, its results an enumeration; structures go by value in registers, in memory, and as
-   results. */
+/* A library with every construct that the generator must read from a header, and nothing else. Its handles
+ * are opaque pointers, its results an enumeration; structures are passed by value in registers, in memory,
+ * and as results. */
 #pragma once
 
 #include <stddef.h>
@@ -52,12 +52,12 @@ void toyReset(void);
 toyResult toyConfigure(const toyConfig* config);
 toyResult toyCall(toyFunction function, void* argument);
 toyResult toyShow(int window);
-long toyCalls(void);                           /* how many calls reached the library */
-toyResult toyChild(toy_t thing, toy_t* child); /* a new one, which ends with the thing */
+long toyCalls(void);                           /* number of calls that have reached the library */
+toyResult toyChild(toy_t thing, toy_t* child); /* a new child, which ends with the thing */
 toyResult toyTag(toy_t thing, int key, int value);
 toyResult toyUntag(toy_t thing, int key);
 toyResult toyGetTag(toy_t thing, int key, int* value); /* 0: none */
-toyResult toyPoint(toy_t thing, toy_t at);             /* at another thing */
+toyResult toyPoint(toy_t thing, toy_t at);             /* makes it point to another thing */
 toyResult toyGetPoint(toy_t thing, toy_t* at);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 // nvcc: -std=c++17 -ldl
 // run: build=long ways=static,shared
-// Plug-ins with kernels, variables, functions' addresses and a runtime of their own: one is opened at the
-// start, one comes and goes; each keeps on the device a table of its functions which kernels of the program
-// call, and knows streams and events that the program made. The program has one of its own, first used late.
+// Plug-ins with kernels, variables, function addresses and their own runtime: one is opened at the start, one
+// is opened and closed. Each keeps a table of its functions on the device, which the program's kernels call,
+// and uses streams and events that the program made. The program has its own runtime, used late.
 #include <dlfcn.h>
 
 #include <string>
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
     p.step(p.state, s, e, v, step);
     variable = variable * 3 + step;
     model = (model + variable) ^ step;
-    // The plug-in's own table begins where its state says, and the program's kernel calls what is in it.
+    // The plug-in's table is at the start of its state; the program's kernel calls the functions in it.
     Function* table = *static_cast<Function**>(p.state);
     apply<<<1, 1, 0, s>>>(table, 2, v);
     uses++;

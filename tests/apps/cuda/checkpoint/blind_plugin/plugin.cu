@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -Xcompiler -fPIC -shared
-// A plug-in with a runtime of its own.
+// A plug-in with its own runtime.
 #include <cuda_runtime.h>
 
 #include <cstdint>

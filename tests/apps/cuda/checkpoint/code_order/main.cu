@@ -1,10 +1,10 @@
 // nvcc: -std=c++17 -lcuda
 // run: ways=static,shared
-// Code that comes to the device in another order than it was registered, and that goes while what came after
-// it stays: a second file's kernels before the first one's, a plug-in that is opened and closed, modules that
-// take turns. The device keeps the addresses of all their variables. With --addresses the host asks for those
-// of the plug-in and of the modules, too, by names that each module has for itself. With --second the second
-// device begins when the plug-in has gone, behind which this file's code lies on the first.
+// Code that is loaded in another order than it was registered, and unloaded while later code stays: a second
+// file's kernels before the first one's, a plug-in that is opened and closed, modules in turn. All their
+// variables must keep their device addresses. With --addresses, the host also queries the addresses of
+// variables of the plug-in and the modules, by names that every module has. With --second, the second device
+// is first used after the plug-in was unloaded, when this file's code lies behind it on the first device.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -20,7 +20,7 @@
     if (result_ != CUDA_SUCCESS) steplog_fail("line %d: %s: %d", __LINE__, #what, (int)result_); \
   } while (0)
 
-constexpr int kKept = 6;  // of the other file, of this one, of the plug-in, of three modules
+constexpr int kKept = 6;  // one each of: the other file, this file, the plug-in, three modules
 
 __device__ unsigned own[3] = {21, 22, 23};
 __global__ void keep_own(unsigned** at) { *at = &own[1]; }
@@ -30,7 +30,7 @@ __global__ void stir(unsigned** kept, unsigned add, unsigned* out) {
   out[threadIdx.x] = value ? *value : 0;
 }
 
-// Its variable has as many words.
+// A module whose variable has that many words.
 static std::string module_text(int words) {
   const std::string number = std::to_string(words);
   return R"(.version 8.0
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   unsigned expected_there = 22;
   while (steplog_done < steplog_steps) {
     const auto step = static_cast<unsigned>(steplog_done);
-    if (step == 2) {  // the first kernel of this file that knows the variable
+    if (step == 2) {  // the first kernel of this file that uses the variable
       keep_own<<<1, 1>>>(kept.data + 1);
       LAUNCHED();
       expected[1] = 22;
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
       dlclose(plugin);
       plugin = nullptr;
     }
-    if (step % 2) {  // the youngest comes, then the oldest of three goes
+    if (step % 2) {  // the newest module is loaded, then the oldest of three is unloaded
       const unsigned at = turn++ % 3;
       CUfunction keep;
       CUmodule young;

@@ -1,4 +1,4 @@
-// A file with a variable of its own, whose code comes first.
+// A file with its own variable, whose code is loaded first.
 #include "other.h"
 
 __device__ unsigned other[1000] = {11};

@@ -1,6 +1,5 @@
 // nvcc: -Xcompiler -fPIC -shared -Xlinker -Bsymbolic
-// Comes and goes, with what is known and set of its kernel, and with the module and the library that it is
-// in.
+// Loaded and unloaded, together with its kernel's attributes, its module and its library.
 #include <cuda.h>
 
 __device__ unsigned in_plugin[300] = {0, 51};
