@@ -11,7 +11,7 @@
 #include "base/format.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/devices.h"
-#include "interpose/cuda/lower/graphs.h"
+#include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/names.h"

@@ -8,7 +8,7 @@
 #include "gpu_state/memory/steering.h"
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
-#include "interpose/cuda/lower/graphs.h"
+#include "interpose/cuda/lower/captures.h"
 #include "interpose/handles/heap.h"
 #include "interpose/one_abi/state.h"
 
