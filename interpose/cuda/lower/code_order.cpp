@@ -246,7 +246,7 @@ uint64_t code_of_address(uint64_t address) {
 
 void device_is_chosen() {
   const int device = rt::current_device();
-  if (device < 0 || device >= static_cast<int>(rt::kMaxDevices)) return;
+  if (!has_number(device)) return;
   if ((devices_with_code >> device & 1) == 0) forget_uses();
 }
 
