@@ -82,7 +82,8 @@ void know_symbols() {
   known_code().symbols_of = rt::tables->newest();
   // The first registration counts, as in the runtime.
   each_registered_symbol([](const RegisteredSymbol& one) {
-    known_code().symbols.try_emplace(reinterpret_cast<uint64_t>(one.host), Symbol{one.code, one.variable});
+    if (one.kind != RegisteredSymbol::kManaged)
+      known_code().symbols.try_emplace(one.word(), Symbol{one.code, one.kind == RegisteredSymbol::kVariable});
   });
 }
 
