@@ -188,6 +188,11 @@ std::string link_text(const std::string& path) {
   return std::string(text, n > 0 ? static_cast<size_t>(n) : 0);
 }
 
+std::string resolved_path(const std::string& path) {
+  char text[PATH_MAX];
+  return ::realpath(path.c_str(), text) != nullptr ? text : "";
+}
+
 Status write_durable_file(const std::string& path, const std::string& text) {
   Descriptor file = create_private_file(path, O_WRONLY);
   if (!file) return Error{formatted("{}: cannot be created: {}", path, errno_text(errno))};

@@ -80,6 +80,9 @@ std::string kernel_text(const std::string& path);
 // Returns where a symbolic link points; "" if it cannot be read.
 std::string link_text(const std::string& path);
 
+// Returns the path absolute and without symbolic links; "" with errno set if it leads nowhere.
+std::string resolved_path(const std::string& path);
+
 // Creates `path` (0600, must not exist), writes and fsyncs it. Removes the file on failure.
 Status write_durable_file(const std::string& path, const std::string& text);
 

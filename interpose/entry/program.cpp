@@ -155,11 +155,9 @@ Result<std::string> find_program(const std::string& name) {
     }
     if (found.empty()) return Error{name + ": no such program in PATH"};
   }
-  char* absolute = realpath(found.c_str(), nullptr);
-  if (absolute == nullptr) return Error{found + ": " + errno_text(errno)};
-  std::string result = absolute;
-  free(absolute);
-  return result;
+  std::string absolute = resolved_path(found);
+  if (absolute.empty()) return Error{found + ": " + errno_text(errno)};
+  return absolute;
 }
 
 namespace {
@@ -225,20 +223,15 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
 
 Result<ProgramFacts> inspect_program(const std::string& path) { return inspect(path, 0); }
 
-std::string own_directory() {
-  const std::string self = link_text("/proc/self/exe");
-  return self.substr(0, self.rfind('/'));
-}
+std::string own_directory() { return folder_of(link_text("/proc/self/exe")); }
 
 std::string library_directory() {
   const std::string bin = own_directory();
   for (const char* candidate :
        {"/../lib", "/../lib/x86_64-linux-gnu/cropdl", "/../lib/cropdl", "/../lib64/cropdl"})
     if (exists(bin + candidate + "/cropdl-core.so")) {
-      char* absolute = realpath((bin + candidate).c_str(), nullptr);
-      std::string result = absolute != nullptr ? absolute : bin + candidate;
-      free(absolute);
-      return result;
+      const std::string absolute = resolved_path(bin + candidate);
+      return absolute.empty() ? bin + candidate : absolute;
     }
   return "";
 }
