@@ -196,7 +196,7 @@ std::string link_text(const std::string& path) {
   return std::string(text, n > 0 ? static_cast<size_t>(n) : 0);
 }
 
-std::string real_path(const std::string& path) {
+std::string resolved_path(const std::string& path) {
   char* const real = ::realpath(path.c_str(), nullptr);
   const std::string text = real != nullptr ? real : "";
   ::free(real);

@@ -88,7 +88,7 @@ std::string kernel_text(const std::string& path);
 std::string link_text(const std::string& path);
 
 // Returns the absolute path without links (realpath(3)); "" with errno set on failure.
-std::string real_path(const std::string& path);
+std::string resolved_path(const std::string& path);
 
 // Creates `path` (0600, must not exist), writes and fsyncs it. Removes the file on failure.
 Status write_durable_file(const std::string& path, const std::string& text);

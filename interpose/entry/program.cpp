@@ -153,7 +153,7 @@ Result<std::string> find_program(const std::string& name) {
     }
     if (found.empty()) return Error{name + ": no such program in PATH"};
   }
-  const std::string absolute = real_path(found);
+  const std::string absolute = resolved_path(found);
   if (absolute.empty()) return Error{found + ": " + errno_text(errno)};
   return absolute;
 }
@@ -222,7 +222,7 @@ std::string library_directory() {
   for (const char* candidate :
        {"/../lib", "/../lib/x86_64-linux-gnu/cropdl", "/../lib/cropdl", "/../lib64/cropdl"})
     if (access((bin + candidate + "/cropdl-core.so").c_str(), R_OK) == 0) {
-      const std::string absolute = real_path(bin + candidate);
+      const std::string absolute = resolved_path(bin + candidate);
       return absolute.empty() ? bin + candidate : absolute;
     }
   return "";

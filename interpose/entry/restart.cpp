@@ -42,7 +42,7 @@ int restart_main(int argc, char** argv) {
   const auto told = launching::read_launch("cropdl-restart");
   if (!told) return fail(told.error().message);
   const launching::Launch& launch = *told;
-  const std::string directory = real_path(options.directory);
+  const std::string directory = resolved_path(options.directory);
   if (directory.empty()) return fail_together(launch.rank, options.directory + ": " + errno_text(errno));
   const auto store = restart::StoreReader::open(directory, Folder::Whose::kMine);
   if (!store) return fail_together(launch.rank, store.error().message);

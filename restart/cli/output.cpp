@@ -69,13 +69,13 @@ json version_json(const restart::Version& version) {
 }
 
 Status check_outside(const std::string& file, const std::string& store) {
-  const std::string inside = real_path(store) + "/";
+  const std::string inside = resolved_path(store) + "/";
   if (inside == "/") return Error{"{}: {}", store, errno_text(errno)};
   struct stat info;
-  if (::lstat(file.c_str(), &info) == 0 && S_ISLNK(info.st_mode) && real_path(file).empty())
+  if (::lstat(file.c_str(), &info) == 0 && S_ISLNK(info.st_mode) && resolved_path(file).empty())
     return Error{"{}: is a link to nothing; name a file with --output", file};
   // A link may lead into the store, too.
-  for (const std::string& place : {real_path(folder_of(file)) + "/", real_path(file)})
+  for (const std::string& place : {resolved_path(folder_of(file)) + "/", resolved_path(file)})
     if (place.starts_with(inside))
       return Error{"{}: lies in the store; name a file elsewhere with --output", file};
   return {};

@@ -50,7 +50,7 @@ int report(const Common& common, const std::string& output) {
       return fail(common.json, outside.error());
   const Result<StoreReader::LiveJob> job = store->live_job();
   PageFacts facts{common.directory, utc_now(), ""};
-  if (const std::string path = real_path(common.directory); !path.empty()) facts.store = path;
+  if (const std::string path = resolved_path(common.directory); !path.empty()) facts.store = path;
   if (!job) say(formatted("cropdl: {}", job.error().message));
   if (job && job->pid != 0) facts.running = formatted("process {} on {}", job->pid, job->host);
   const std::vector<Version> versions = store->all_versions();
