@@ -12,7 +12,9 @@
 
 namespace cropdl {
 
-Error no_memory_left();
+inline Error no_memory_left() {
+  return Error{"this rank has no memory left for it; raise the limit (ulimit -v, or the job's)"};
+}
 
 // Returns the Result or Status that `work` returns; a good Status if it returns nothing. Call it without
 // holding what `work` cannot leave half done.

@@ -6,7 +6,6 @@
 #include <sys/uio.h>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
 

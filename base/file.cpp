@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
@@ -11,8 +13,6 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
-
-#include "base/format.h"
 
 namespace cropdl {
 
@@ -68,7 +68,7 @@ int write_new(Descriptor file, const std::string& path, const std::string& text,
 }
 
 Error cannot_be_written(const std::string& path, int failure) {
-  return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
+  return Error{"{}: cannot be written: {}", path, errno_text(failure)};
 }
 
 }  // namespace
@@ -89,6 +89,15 @@ std::vector<int> open_descriptors() {
     }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+bool leave_descriptor_table(const std::function<bool(int fd)>& stays) {
+  if (::unshare(CLONE_FILES) != 0) return false;
+  // Closes descriptors one by one: the kernel would walk the whole range, and the table is long. Uses the
+  // bare system call, since for the rest of the process, and the thread sanitizer, the descriptors stay open.
+  for (const int fd : open_descriptors())
+    if (!stays(fd)) ::syscall(SYS_close, fd);
+  return true;
 }
 
 int first_high_descriptor() { return first_high; }
@@ -156,16 +165,15 @@ int read_all(int fd, std::span<iovec> pieces, uint64_t offset) {
 
 Result<std::string> read_small_file(const Descriptor& file, const std::string& path, uint64_t limit) {
   struct stat info;
-  if (::fstat(file.fd(), &info) != 0)
-    return Error{formatted("{}: cannot be examined: {}", path, errno_text(errno))};
+  if (::fstat(file.fd(), &info) != 0) return Error{"{}: cannot be examined: {}", path, errno_text(errno)};
   if (!S_ISREG(info.st_mode)) return Error{path + ": is not a regular file"};
   if (static_cast<uint64_t>(info.st_size) > limit)
-    return Error{formatted("{}: is implausibly large ({} bytes)", path, info.st_size)};
+    return Error{"{}: is implausibly large ({} bytes)", path, info.st_size};
   std::string text(static_cast<size_t>(info.st_size), '\0');
   iovec piece{text.data(), text.size()};
   int failure = read_all(file.fd(), {&piece, 1}, 0);
   if (failure == kEndOfFile) return Error{path + ": became shorter while it was read"};
-  if (failure != 0) return Error{formatted("{}: cannot be read: {}", path, errno_text(failure))};
+  if (failure != 0) return Error{"{}: cannot be read: {}", path, errno_text(failure)};
   return text;
 }
 
@@ -188,9 +196,16 @@ std::string link_text(const std::string& path) {
   return std::string(text, n > 0 ? static_cast<size_t>(n) : 0);
 }
 
+std::string resolved_path(const std::string& path) {
+  char* const real = ::realpath(path.c_str(), nullptr);
+  const std::string text = real != nullptr ? real : "";
+  ::free(real);
+  return text;
+}
+
 Status write_durable_file(const std::string& path, const std::string& text) {
   Descriptor file = create_private_file(path, O_WRONLY);
-  if (!file) return Error{formatted("{}: cannot be created: {}", path, errno_text(errno))};
+  if (!file) return Error{"{}: cannot be created: {}", path, errno_text(errno)};
   const int failure = write_new(std::move(file), path, text, true);
   return failure == 0 ? Status() : cannot_be_written(path, failure);
 }
@@ -218,9 +233,9 @@ std::string folder_of(std::string path) {
 
 Status sync_directory(const std::string& path) {
   Descriptor directory = open_high(path, O_RDONLY | O_DIRECTORY);
-  if (!directory) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};
+  if (!directory) return Error{"{}: cannot be opened: {}", path, errno_text(errno)};
   if (::fsync(directory.fd()) != 0 && errno != EINVAL)
-    return Error{formatted("{}: cannot be made durable: {}", path, errno_text(errno))};
+    return Error{"{}: cannot be made durable: {}", path, errno_text(errno)};
   return {};
 }
 

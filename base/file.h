@@ -5,6 +5,7 @@
 
 #include <sys/uio.h>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -36,6 +37,12 @@ class Descriptor {
 // Returns the numbers of all open descriptors of the calling thread's table, ascending, without the one that
 // this function opens. Empty without /proc.
 std::vector<int> open_descriptors();
+
+// Gives the calling thread its own descriptor table (unshare(2), CLONE_FILES), which keeps only the
+// descriptors for which `stays` returns true. The thread then holds open no descriptor that other threads of
+// the process, which usually share one table, have closed. Returns false, with nothing changed, if a sandbox
+// forbids it.
+bool leave_descriptor_table(const std::function<bool(int fd)>& stays);
 
 // CropDL's descriptors have numbers from this one up where the limit allows it: the program expects the low
 // numbers, and a restart needs them free. The default is 900, below the usual soft limit of 1024;
@@ -79,6 +86,9 @@ std::string kernel_text(const std::string& path);
 
 // Returns where a symbolic link points; "" if it cannot be read.
 std::string link_text(const std::string& path);
+
+// Returns the absolute path without links (realpath(3)); "" with errno set on failure.
+std::string resolved_path(const std::string& path);
 
 // Creates `path` (0600, must not exist), writes and fsyncs it. Removes the file on failure.
 Status write_durable_file(const std::string& path, const std::string& text);

@@ -14,13 +14,12 @@ namespace {
 
 Status check_owner(const struct stat& info, const std::string& path, uid_t owner) {
   if (info.st_uid != owner)
-    return Error{formatted("{}: belongs to user id {}, not to yours ({}); only its owner may restart it",
-                           path, info.st_uid, owner)};
+    return Error{"{}: belongs to user id {}, not to yours ({}); only its owner may restart it", path,
+                 info.st_uid, owner};
   if (!S_ISLNK(info.st_mode) && (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return Error{
-        formatted("{}: others may write to it (mode {:04o}); take that away (chmod go-w) if you know what is "
-                  "in it",
-                  path, info.st_mode & 07777)};
+        "{}: others may write to it (mode {:04o}); take that away (chmod go-w) if you know what is in it",
+        path, info.st_mode & 07777};
   return {};
 }
 
@@ -50,9 +49,8 @@ Result<Descriptor> Folder::opened(const std::string& name, int flags, struct sta
   if (!file && errno == ELOOP) return Error{path + ": is a symbolic link"};
   if (!file && errno == ENOTDIR) return Error{path + ": is not a directory"};
   if (!file && errno == ENXIO) return Error{path + ": is not a regular file"};  // a socket
-  if (!file) return Error{formatted("{}: cannot be opened: {}", path, errno_text(errno))};
-  if (::fstat(file.fd(), info) != 0)
-    return Error{formatted("{}: cannot be examined: {}", path, errno_text(errno))};
+  if (!file) return Error{"{}: cannot be opened: {}", path, errno_text(errno)};
+  if (::fstat(file.fd(), info) != 0) return Error{"{}: cannot be examined: {}", path, errno_text(errno)};
   if (owner_)
     if (Status mine = check_owner(*info, path, *owner_); !mine) return mine.error();
   return file;
@@ -85,7 +83,7 @@ Result<std::vector<std::string>> Folder::names() const {
   if (stream == nullptr) {
     const int why = errno;
     if (fd >= 0) ::close(fd);
-    return Error{formatted("{}: cannot be read: {}", path_, errno_text(why))};
+    return Error{"{}: cannot be read: {}", path_, errno_text(why)};
   }
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(stream)) {
@@ -103,7 +101,7 @@ int Folder::look_at(const std::string& name, struct stat* info) const {
 
 Status Folder::check_mine() const {
   struct stat info;
-  if (::fstat(file_.fd(), &info) != 0) return Error{formatted("{}: {}", path_, errno_text(errno))};
+  if (::fstat(file_.fd(), &info) != 0) return Error{"{}: {}", path_, errno_text(errno)};
   return check_owner(info, path_, owner_.value_or(::geteuid()));
 }
 

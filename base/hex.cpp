@@ -1,11 +1,8 @@
 #include "base/hex.h"
 
 namespace cropdl {
-namespace {
 
 constexpr char kDigits[] = "0123456789abcdef";
-
-}  // namespace
 
 std::string hex_digits(const void* bytes, size_t count) {
   std::string text;

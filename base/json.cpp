@@ -1,10 +1,8 @@
 #include "base/json.h"
 
-#include <cstdio>
 #include <optional>
 
 #include "base/checksum.h"
-#include "base/format.h"
 #include "base/hex.h"
 
 namespace cropdl {
@@ -83,11 +81,7 @@ std::vector<std::string> list_from_json(const json& value) {
   return list;
 }
 
-std::string hex_text(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%016lx", static_cast<unsigned long>(value));
-  return text;
-}
+std::string hex_text(uint64_t value) { return formatted("0x{:016x}", value); }
 
 uint64_t hex_from_json(const json& value) {
   std::string text = value.get<std::string>();
@@ -113,11 +107,11 @@ Result<json> unsealed(const std::string& text, const std::string& where, uint32_
     if (checksum(object.dump()) != recorded) return Error{where + ": damaged: its checksum differs"};
     uint64_t format = integer_from_json<uint64_t>(object.at("format"));
     if (format > newest_format)
-      return Error{formatted("{}: was written by a newer CropDL (format {}, this one reads {})", where,
-                             format, newest_format)};
+      return Error{"{}: was written by a newer CropDL (format {}, this one reads {})", where, format,
+                   newest_format};
     return object;
   } catch (const std::exception& e) {
-    return Error{formatted("{}: damaged: {}", where, e.what())};
+    return Error{"{}: damaged: {}", where, e.what()};
   }
 }
 

@@ -40,10 +40,14 @@ T integer_from_json(const nlohmann::json& value) {
                                   std::numeric_limits<T>::max()));
 }
 
-// Write and read a struct whose members one function lists with their keys, for both directions. (nlohmann's
-// own macros, NLOHMANN_DEFINE_TYPE_…, have neither byte strings nor checked numbers.)
-//   template <class T, class Visit>
-//   void list_members(T& t, Visit&& member) { member("fd", t.fd); … }
+// 64-bit numbers as "0x…" with 16 digits, for tools that read numbers as doubles.
+std::string hex_text(uint64_t value);
+uint64_t hex_from_json(const nlohmann::json& value);
+
+// Write and read a struct by its list of members, which is in the struct's namespace. (nlohmann's own macros,
+// NLOHMANN_DEFINE_TYPE_…, have neither byte strings nor checked numbers.)
+//   template <class Visit>
+//   void list_members(T& t, Visit&& member) { member("fd", t.fd); member.hex("checksum", t.checksum); … }
 struct JsonWriter {
   nlohmann::json object = nlohmann::json::object();
 
@@ -54,6 +58,7 @@ struct JsonWriter {
     else
       object[key] = member;
   }
+  void hex(const char* key, uint64_t member) { object[key] = hex_text(member); }
 };
 struct JsonReader {
   const nlohmann::json& object;
@@ -70,11 +75,12 @@ struct JsonReader {
     else
       value.get_to(member);
   }
+  void hex(const char* key, uint64_t& member) const { member = hex_from_json(object.at(key)); }
 };
-
-// 64-bit numbers as "0x…" with 16 digits, for tools that read numbers as doubles.
-std::string hex_text(uint64_t value);
-uint64_t hex_from_json(const nlohmann::json& value);
+template <class T>
+concept HasListedMembers = requires(T& t, JsonWriter& writer) {
+  list_members(t, writer);
+};
 
 // Returns the object as text, with "checksum": XXH3-64 of its compact form without that member.
 std::string sealed_text(nlohmann::json object);
@@ -84,3 +90,15 @@ std::string sealed_text(nlohmann::json object);
 Result<nlohmann::json> unsealed(const std::string& text, const std::string& where, uint32_t newest_format);
 
 }  // namespace cropdl
+
+template <cropdl::HasListedMembers T>
+struct nlohmann::adl_serializer<T> {
+  static void to_json(json& j, const T& t) {
+    cropdl::JsonWriter writer;
+    list_members(const_cast<T&>(t), writer);
+    j = std::move(writer.object);
+  }
+  static void from_json(const json& j, T& t) {
+    list_members(t, cropdl::JsonReader{j});
+  }  // throws json::exception
+};

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "base/page.h"
@@ -43,20 +44,12 @@ size_t no_operation(const unsigned char* code) {
   while (at < 8 && (code[at] == 0x66 || code[at] == 0x2e)) at++;
   if (code[at] == 0x90) return at + 1;
   if (code[at] != 0x0f || code[at + 1] != 0x1f) return 0;
-  switch (code[at + 2]) {  // the operand
-    case 0x00:
-      return at + 3;
-    case 0x40:
-      return at + 4;
-    case 0x44:
-      return at + 5;
-    case 0x80:
-      return at + 7;
-    case 0x84:
-      return at + 8;
-    default:
-      return 0;
-  }
+  constexpr struct {
+    unsigned char operand, length;
+  } kForms[] = {{0x00, 3}, {0x40, 4}, {0x44, 5}, {0x80, 7}, {0x84, 8}};
+  for (const auto& form : kForms)
+    if (code[at + 2] == form.operand) return at + form.length;
+  return 0;
 }
 
 }  // namespace

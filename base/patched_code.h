@@ -4,8 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace cropdl {

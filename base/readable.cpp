@@ -26,12 +26,8 @@ uint64_t ReadableMemory::probe(uint64_t begin, uint64_t end) const {
     for (uint64_t page = a; page < end && n < kAtOnce; page += kPage)
       bytes[n++] = {reinterpret_cast<void*>(page), 1};
     const ssize_t got = ::pwritev(file_.fd(), bytes, n, 0);
-    if (got < n) {
-      if (got <= 0) return a;
-      a += static_cast<uint64_t>(got) * kPage;
-      continue;  // a short write can have another cause than that page
-    }
-    a += static_cast<uint64_t>(n) * kPage;
+    if (got <= 0) return a;
+    a += static_cast<uint64_t>(got) * kPage;  // a short write can have another cause than the page behind
   }
   return end;
 }

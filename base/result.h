@@ -2,14 +2,24 @@
 // only; any thread.
 #pragma once
 
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/format.h"
+
 namespace cropdl {
 
+// Error{"{}: cannot be opened: {}", path, why} has its text formatted (base/format.h).
 struct Error {
   std::string message;
+
+  Error() = default;
+  Error(std::string text) : message(std::move(text)) {}  // NOLINT(google-explicit-constructor)
+  template <class... A>
+  requires(sizeof...(A) > 0) Error(fmt::format_string<A...> text, A&&... arguments)
+      : message(formatted(text, std::forward<A>(arguments)...)) {}
 };
 
 template <class T>
@@ -42,6 +52,9 @@ class [[nodiscard]] Status {
 };
 
 // Returns the text of an errno value ("No space left on device"), never only a number.
-std::string errno_text(int error_number);
+inline std::string errno_text(int error_number) {
+  char buffer[128];
+  return strerror_r(error_number, buffer, sizeof buffer);  // the GNU form: thread-safe, returns the text
+}
 
 }  // namespace cropdl

@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
+#include "base/format.h"
 #include "base/time.h"
 
 namespace cropdl {
@@ -17,16 +17,6 @@ std::atomic<int> stream{2};
 
 enum Format { kUnknown, kText, kJson };
 std::atomic<Format> format{kUnknown};
-
-// A JSON string (RFC 8259). shown() has escaped control characters already.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : shown(text)) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
 
 // Returns the length in bytes of the UTF-8 character at the begin of `text`; 0 if it is invalid (RFC 3629: no
 // surrogates, nothing overlong, nothing above U+10FFFF).
@@ -62,11 +52,20 @@ std::string shown(const std::string& text) {
       out += rest.substr(0, bytes);
       continue;
     }
-    for (const char c : rest.substr(0, bytes)) {
-      char hex[8];
-      std::snprintf(hex, sizeof hex, "\\x%02x", static_cast<unsigned char>(c));
-      out += c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t" : hex;
-    }
+    for (const char c : rest.substr(0, bytes))
+      out += c == '\n'   ? "\\n"
+             : c == '\r' ? "\\r"
+             : c == '\t' ? "\\t"
+                         : formatted("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : shown(text)) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c;
   }
   return out;
 }
@@ -106,7 +105,7 @@ std::string line_as_json(const std::string& line, const std::string& time) {
     rank = ",\"rank\":" + text.substr(kDigits, end - kDigits);
     text.erase(0, end + 2);
   }
-  return "{\"time\":" + quoted(time) + ",\"from\":" + quoted(from) + rank + ",\"text\":" + quoted(text) + "}";
+  return formatted(R"({{"time":"{}","from":"{}"{},"text":"{}"}})", escaped(time), from, rank, escaped(text));
 }
 
 void say(const std::string& line) {

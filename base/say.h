@@ -17,6 +17,10 @@ int error_stream();
 // commands. Escapes control characters and invalid UTF-8 (\n, \x1b); the rest is unchanged.
 std::string shown(const std::string& text);
 
+// Returns shown(text) with a backslash before each quotation mark and backslash: for JSON (RFC 8259) and
+// Prometheus' labels.
+std::string escaped(const std::string& text);
+
 // Whether lines are written as JSON (docs/cli.md). The default is from the environment: CROPDL_LOG=json.
 // choose_log_format() overrides it: "json", or any other name for text.
 void choose_log_format(const std::string& name);

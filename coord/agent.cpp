@@ -2,6 +2,7 @@
 // own or rank 0's) and the participant; poll the participant during an attempt.
 #include "coord/agent.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -11,13 +12,11 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
-#include <cstdio>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
 #include "base/caught.h"
-#include "base/descriptor_table.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"
@@ -45,13 +44,12 @@ bool take_event(const Descriptor& event) {
 
 Descriptor make_event() { return move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))); }
 
-}  // namespace
-
-class Agent::Loop {
+class Loop final : public Agent {
  public:
   Loop(AgentConfig config, LocalRank& rank) : config_(std::move(config)), rank_(rank) {}
+  ~Loop() override { stop(); }
 
-  Status start(VersionSink* sink) {
+  Status begin(VersionSink* sink) {
     if (!wake_ || !requested_ || !terminated_)
       return Error{"control plane: cannot make an event: " + errno_text(errno)};
     if (config_.rank == 0) {
@@ -70,9 +68,9 @@ class Agent::Loop {
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error& error) {
-      started = Error{formatted(
+      started = Error{
           "cannot start a thread of the lower half: {}; this user or container may have no more (ulimit -u)",
-          errno_text(error.code().value()))};
+          errno_text(error.code().value())};
     } catch (const std::exception&) {
       started = Error{"out of memory"};
     }
@@ -81,17 +79,17 @@ class Agent::Loop {
     return started;
   }
 
-  void request() noexcept {
+  void request() noexcept override {
     if (config_.rank != 0) return;
     const int saved = errno;
     signal_event(requested_);
     errno = saved;
   }
 
-  int request_descriptor() const noexcept { return config_.rank == 0 ? requested_.fd() : -1; }
-  int terminated_descriptor() const noexcept { return terminated_.fd(); }
+  int request_descriptor() const noexcept override { return config_.rank == 0 ? requested_.fd() : -1; }
+  int terminated_descriptor() const noexcept override { return terminated_.fd(); }
 
-  Result<std::vector<std::string>> exchange(const std::string& mine) {
+  Result<std::vector<std::string>> exchange(const std::string& mine) override {
     std::unique_lock lock(mutex_);
     const uint64_t round = ++round_;
     to_exchange_ = ExchangeMine{round, mine};
@@ -101,16 +99,16 @@ class Agent::Loop {
     // The hub answers each exchange. A rank that loses or does not find the hub sets alone_.
     arrived_.wait(lock, over);
     if (!exchanged_ && alone_ == kHubIsGone) return Error{alone_};
-    if (!exchanged_) return Error{formatted("rank {}: {}", config_.rank, alone_)};
+    if (!exchanged_) return Error{"rank {}: {}", config_.rank, alone_};
     if (!exchanged_->failure.empty()) return Error{exchanged_->failure};
     return std::move(exchanged_->texts);
   }
 
-  void note_phase(const std::string& phase) {
+  void note_phase(const std::string& phase) override {
     [[maybe_unused]] const Status s = write_phase(config_, phase);  // a restart does not fail for it
   }
 
-  void stop() {
+  void stop() override {
     if (!thread_.joinable()) return;
     stop_ = true;
     signal_event(wake_);
@@ -220,7 +218,8 @@ class Agent::Loop {
     if (dies_ || deadly_from_ != 0) rank_.die(SIGTERM);
     while (!stop_) {
       pollfd fds[] = {{wake_.fd(), POLLIN, 0}, {terminated_.fd(), POLLIN, 0}};
-      wait_without_memory(fds);
+      // Allocates nothing. If the program's limits do not let it wait, it looks away for 100 ms.
+      if (poll(fds, 2, -1) < 0 && errno != EINTR) usleep(100'000);
       take_event(wake_);
       if (take_event(terminated_)) rank_.die(SIGTERM);
     }
@@ -373,21 +372,14 @@ class Agent::Loop {
   std::string alone_;
 };
 
+}  // namespace
+
 Result<std::unique_ptr<Agent>> Agent::start(AgentConfig config, LocalRank& rank, VersionSink* sink) {
   if (config.host.empty()) config.host = host_name();
   if (!config.report) config.report = [](const std::string& line) { say("cropdl: " + line); };
   auto loop = std::make_unique<Loop>(std::move(config), rank);
-  if (const Status s = loop->start(sink); !s) return s.error();
-  return std::unique_ptr<Agent>(new Agent(std::move(loop)));
+  if (const Status s = loop->begin(sink); !s) return s.error();
+  return std::unique_ptr<Agent>(std::move(loop));
 }
-
-Agent::Agent(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
-Agent::~Agent() { stop(); }
-void Agent::request() noexcept { loop_->request(); }
-int Agent::request_descriptor() const noexcept { return loop_->request_descriptor(); }
-int Agent::terminated_descriptor() const noexcept { return loop_->terminated_descriptor(); }
-Result<std::vector<std::string>> Agent::exchange(const std::string& mine) { return loop_->exchange(mine); }
-void Agent::note_phase(const std::string& phase) { loop_->note_phase(phase); }
-void Agent::stop() { loop_->stop(); }
 
 }  // namespace cropdl::coord

@@ -20,39 +20,34 @@ class Agent {
   // possible, and nothing is left behind. Other ranks search for rank 0 in the background. `rank` may be
   // called from now on; until it can be checkpointed, its status has a refusal.
   static Result<std::unique_ptr<Agent>> start(AgentConfig config, LocalRank& rank, VersionSink* sink);
-  ~Agent();
+  virtual ~Agent() = default;
 
   // Requests a checkpoint. Async-signal-safe. No effect while a request is being served, and on ranks other
   // than 0: launchers forward a signal to all ranks and mean one request.
-  void request() noexcept;
+  virtual void request() noexcept = 0;
 
   // An eventfd; a write equals request(), for a signal handler that must not call libc. -1 on ranks other
   // than 0. Valid until stop().
-  int request_descriptor() const noexcept;
+  virtual int request_descriptor() const noexcept = 0;
 
   // An eventfd on every rank; a write reports that the program got SIGTERM, with no other effect so far. The
   // agent requests a last version; the process ends after it, or dies of the signal. Half a second later the
   // agent's thread unblocks SIGTERM, because the program may be stopped. Valid until stop().
-  int terminated_descriptor() const noexcept;
+  virtual int terminated_descriptor() const noexcept = 0;
 
   // All-gathers small strings, indexed by rank; before and without MPI. Called equally often on every rank,
   // one thread at a time, not the agent's. Blocks while all ranks live. Fails if a rank dies or has not
   // joined within AgentConfig::rendezvous_seconds, with the same error on all ranks, or one that begins with
   // the caller's rank.
-  Result<std::vector<std::string>> exchange(const std::string& mine);
+  virtual Result<std::vector<std::string>> exchange(const std::string& mine) = 0;
 
   // Writes DIR/phase (rank 0, with trace_phase): phases outside of the agreement, such as "restarting". Any
   // thread.
-  void note_phase(const std::string& phase);
+  virtual void note_phase(const std::string& phase) = 0;
 
   // Call at the program's end. Leaves an attempt in progress, says Bye, joins the thread. Completes a version
   // that is being published. Idempotent; also called by the destructor.
-  void stop();
-
- private:
-  class Loop;
-  explicit Agent(std::unique_ptr<Loop> loop);
-  std::unique_ptr<Loop> loop_;
+  virtual void stop() = 0;
 };
 
 }  // namespace cropdl::coord

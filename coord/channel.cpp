@@ -6,12 +6,8 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 // A longer frame is invalid: messages grow with the number of ranks, not with data.
 constexpr uint32_t kLongest = 64u << 20;
-
-}  // namespace
 
 bool Channel::send(const std::string& message) {
   const auto n = static_cast<uint32_t>(message.size());

@@ -2,7 +2,6 @@
 // Lower half (LH FS base) and tools; one thread at a time.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

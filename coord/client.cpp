@@ -6,12 +6,10 @@
 #include <cerrno>
 #include <csignal>
 
-#include "base/format.h"
 #include "base/host.h"
 #include "base/time.h"
 #include "coord/channel.h"
 #include "coord/job_file.h"
-#include "coord/wire.h"
 
 namespace cropdl::coord {
 
@@ -20,7 +18,7 @@ namespace {
 constexpr int kLookAtPeer = 500;     // ms
 constexpr double kStoppedBound = 5;  // s
 
-double now_seconds() { return static_cast<double>(monotonic_us()) * 1e-6; }
+double now_seconds() { return in_seconds(monotonic_us()); }
 
 // A connection to a job's hub.
 class Call {
@@ -39,8 +37,8 @@ class Call {
         return call;
       }
       if (refused && job->host != host_name())
-        return Error{formatted("no job is running on {} on this node ({}); the last one ran on {}: ask there",
-                               directory, host_name(), job->host)};
+        return Error{"no job is running on {} on this node ({}); the last one ran on {}: ask there",
+                     directory, host_name(), job->host};
       if (refused) return nobody(directory);
       if (now_seconds() >= deadline) return stream.error();
       usleep(10'000);  // the hub's backlog is full
@@ -60,7 +58,7 @@ class Call {
       while (!arrived_.empty()) {
         const std::optional<Message> m = message_from_bytes(arrived_.front());
         arrived_.erase(arrived_.begin());
-        if (!m) return Error{formatted("the job on {} was started by another version of CropDL", directory_)};
+        if (!m) return Error{"the job on {} was started by another version of CropDL", directory_};
         return *m;
       }
       if (!open_) return died();
@@ -70,17 +68,16 @@ class Call {
         if (stopped_since_ == 0) stopped_since_ = now_seconds();
         if (now_seconds() > stopped_since_ + kStoppedBound)
           return Error{
-              formatted("rank 0 of the job on {} has been stopped (SIGSTOP, or a debugger); the checkpoint "
-                        "goes on when its process does (kill -CONT {})",
-                        directory_, job_.pid)};
+              "rank 0 of the job on {} has been stopped (SIGSTOP, or a debugger); the checkpoint goes on "
+              "when its process does (kill -CONT {})",
+              directory_, job_.pid};
       } else {
         stopped_since_ = 0;
       }
       if (deadline_ >= 0) {
         const double left = deadline_ - now_seconds();
         if (left <= 0)
-          return Error{
-              formatted("the job on {} (pid {}) does not answer; is it stopped?", directory_, job_.pid)};
+          return Error{"the job on {} (pid {}) does not answer; is it stopped?", directory_, job_.pid};
         timeout = static_cast<int>(left * 1000) + 1;
       }
       if (poll(fds, 2, timeout) < 0 && errno != EINTR) return Error{"cannot wait: " + errno_text(errno)};
@@ -99,31 +96,25 @@ class Call {
 
   static Error nobody(const std::string& directory) {
     if (const std::string who = outlives(directory, host_name()); !who.empty())
-      return Error{
-          formatted("rank 0 of the job on {} has ended; {}, and no checkpoint of it can be "
-                    "taken any more",
-                    directory, who)};
+      return Error{"rank 0 of the job on {} has ended; {}, and no checkpoint of it can be taken any more",
+                   directory, who};
     return Error{"no job is running on " + directory};
   }
   Error died() const {
-    return accepted_ ? Error{formatted("the job on {} ended before the checkpoint was complete", directory_)}
+    return accepted_ ? Error{"the job on {} ended before the checkpoint was complete", directory_}
                      : nobody(directory_);
   }
 
   Status greet() {
     const PeerProcess peer = channel_.stream().peer();
-    if (peer.other_user && geteuid() != 0)
-      return Error{formatted("the job on {} belongs to another user", directory_)};
+    if (peer.other_user && geteuid() != 0) return Error{"the job on {} belongs to another user", directory_};
     process_ = channel_.stream().watch();
     if (!process_ && peer.pid > 0 && kill(peer.pid, 0) != 0 && errno == ESRCH) return nobody(directory_);
-    Hello hello;
-    hello.token = job_.token;
-    hello.rank = kNoRank;
-    if (Status s = send(hello); !s) return s;
+    if (Status s = send(Hello{kWireVersion, job_.token, "", kNoRank}); !s) return s;
     const Result<Message> answer = receive();
     if (!answer) return answer.error();
     if (const auto* r = std::get_if<Rejected>(&*answer))
-      return Error{formatted("the job on {} does not take this command: {}", directory_, r->reason)};
+      return Error{"the job on {} does not take this command: {}", directory_, r->reason};
     accepted_ = true;
     return {};
   }
@@ -141,9 +132,8 @@ class Call {
 
 }  // namespace
 
-Result<CheckpointReply> request_checkpoint(const std::string& directory, double answer_within_seconds,
-                                           bool last,
-                                           const std::function<void(const std::string&)>& waiting) {
+Result<Outcome> request_checkpoint(const std::string& directory, double answer_within_seconds, bool last,
+                                   const std::function<void(const std::string&)>& waiting) {
   Result<Call> call = Call::open(directory, answer_within_seconds);
   if (!call) return call.error();
   if (const Status s = call->send(AskCheckpoint{last}); !s) return s.error();
@@ -155,7 +145,7 @@ Result<CheckpointReply> request_checkpoint(const std::string& directory, double 
     if (const auto* w = std::get_if<Waiting>(&*m); w != nullptr && waiting) waiting(w->line);
     if (const auto* done = std::get_if<Done>(&*m)) {
       if (!done->outcome.published) return Error{done->outcome.line};
-      return CheckpointReply{done->outcome.version, done->outcome.bytes, done->outcome.stall_seconds};
+      return done->outcome;
     }
   }
 }
@@ -168,9 +158,7 @@ Result<JobStatus> job_status(const std::string& directory, double answer_within_
     Result<Message> m = call->receive();
     if (!m) return m.error();
     if (const auto* r = std::get_if<Rejected>(&*m)) return Error{r->reason};
-    if (const auto* s = std::get_if<StatusIs>(&*m))
-      return JobStatus{call->job().pid, call->job().host, call->job().started, s->ranks,     s->joined,
-                       s->phase,        s->last_version,  s->last_line,        s->iteration, s->iteration_us};
+    if (const auto* s = std::get_if<StatusIs>(&*m)) return JobStatus{*s, call->job().started};
   }
 }
 

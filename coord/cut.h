@@ -138,7 +138,7 @@ struct Finished {
 using Action = std::variant<SendOrder, BeginVersion, Publish, Discard, Finished>;
 using Actions = std::vector<Action>;
 
-enum class Phase { kIdle, kHolding, kStopping, kDraining, kWriting, kPublishing };
+enum class Phase { kIdle, kHolding, kStopping, kDraining, kWriting, kPublishing };  // as in phase_name()
 const char* phase_name(Phase phase);
 std::string rank_name(uint32_t rank);  // "rank 3"
 

@@ -1,7 +1,6 @@
 // The coordinator's side of the agreement: requests, attempts and their phases. See cut.h. Pure; rank 0's
 // agent thread (LH FS base).
 #include <algorithm>
-#include <cstdio>
 
 #include "base/format.h"
 #include "coord/cut.h"
@@ -122,8 +121,7 @@ void Coordinator::on(uint32_t rank, const StatusReport& m, int64_t now, Actions*
   if (changed && (was_behind || behind(s))) last_motion_ = now;
   look_for_awaited(now);
   if (revision_ == 0) {
-    if (!std::all_of(slots_.begin(), slots_.end(), [](const RankSlot& slot) { return slot.reported; }))
-      return;
+    if (!std::ranges::all_of(slots_, &RankSlot::reported)) return;
     for (const RankSlot& slot : slots_)
       for (const CollectiveCount& c : slot.status.counts) {
         uint64_t& target = targets_[c.comm];
@@ -159,9 +157,7 @@ void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {
   consider_write(now, out);
 }
 
-bool Coordinator::all_stopped() const {
-  return std::all_of(slots_.begin(), slots_.end(), [](const RankSlot& s) { return s.stopped; });
-}
+bool Coordinator::all_stopped() const { return std::ranges::all_of(slots_, &RankSlot::stopped); }
 
 // Sends each stopped rank its expected messages, if changed. Counts are final only when all ranks have
 // stopped, but a rank may be unable to stop until its receiver takes the message that it is sending.
@@ -297,8 +293,7 @@ std::optional<int64_t> Coordinator::deadline() const {
     case Stage::kPublishing:
       return std::nullopt;
     case Stage::kJoining:
-      if (std::all_of(slots_.begin(), slots_.end(), [](const RankSlot& s) { return s.joined; }))
-        return std::nullopt;  // waits for discarded()
+      if (std::ranges::all_of(slots_, &RankSlot::joined)) return std::nullopt;  // waits for discarded()
       return started_ + limits_.join_bound;
     case Stage::kPausing:
       return started_ + limits_.retry_pause;
@@ -330,10 +325,10 @@ void Coordinator::give_up_attempt(int64_t now, Actions* out) {
     started_ = now;
     return;
   }
-  char times[80];
-  std::snprintf(times, sizeof times, "checkpoint given up after %u attempt%s of %.3g s: ", tries_,
-                tries_ == 1 ? "" : "s", static_cast<double>(limits_.attempt_bound) * 1e-6);
-  fail(formatted("{}{}; try again later", times, what_is_missing()), now, out);
+  fail(
+      formatted("checkpoint given up after {} attempt{} of {:.3g} s: {}; try again later", tries_,
+                tries_ == 1 ? "" : "s", static_cast<double>(limits_.attempt_bound) * 1e-6, what_is_missing()),
+      now, out);
 }
 
 void Coordinator::fail(const std::string& line, int64_t now, Actions* out, bool too_early) {

@@ -61,6 +61,8 @@ void Participant::obey(LocalRank& rank, const Order& order, std::vector<Report>*
 }
 
 void Participant::look(LocalRank& rank, std::vector<Report>* out) {
+  Status failure;
+  ImageSummary image;
   switch (stage_) {
     case Stage::kIdle:
     case Stage::kStopped:
@@ -69,9 +71,8 @@ void Participant::look(LocalRank& rank, std::vector<Report>* out) {
     case Stage::kHolding:
       return report_standing(rank, false, out);
     case Stage::kStopping: {
-      Status failure;
       const bool stopped = rank.try_stop(&failure);
-      if (!failure) return failed(failure, out);
+      if (!failure) break;
       if (!stopped) return report_sent(rank, false, out);
       if (const std::string why = rank.refusal_when_stopped(); !why.empty()) {
         stage_ = Stage::kOver;
@@ -81,30 +82,18 @@ void Participant::look(LocalRank& rank, std::vector<Report>* out) {
       stage_ = Stage::kStopped;
       return report_sent(rank, true, out);
     }
-    case Stage::kDraining: {
-      Status failure;
-      const bool done = rank.drained(&failure);
-      if (!failure) {
-        failed(failure, out);
-      } else if (done) {
-        stage_ = Stage::kStopped;
-        out->push_back(Drained{attempt_, drain_revision_});
-      }
-      return;
-    }
-    case Stage::kWriting: {
-      Status failure;
-      ImageSummary image;
-      const bool done = rank.written(&failure, &image);
-      if (!failure) {
-        failed(failure, out);
-      } else if (done) {
-        stage_ = Stage::kOver;
-        out->push_back(Written{attempt_, image});
-      }
-      return;
-    }
+    case Stage::kDraining:
+      if (!rank.drained(&failure) || !failure) break;
+      stage_ = Stage::kStopped;
+      out->push_back(Drained{attempt_, drain_revision_});
+      break;
+    case Stage::kWriting:
+      if (!rank.written(&failure, &image) || !failure) break;
+      stage_ = Stage::kOver;
+      out->push_back(Written{attempt_, image});
+      break;
   }
+  if (!failure) failed(failure, out);
 }
 
 // Holding: a collective takes microseconds to milliseconds, and the program runs meanwhile. Stopping and

@@ -9,21 +9,8 @@ namespace cropdl::coord {
 std::string rank_name(uint32_t rank) { return formatted("rank {}", rank); }
 
 const char* phase_name(Phase phase) {
-  switch (phase) {
-    case Phase::kIdle:
-      return "idle";
-    case Phase::kHolding:
-      return "holding";
-    case Phase::kStopping:
-      return "stopping";
-    case Phase::kDraining:
-      return "draining";
-    case Phase::kWriting:
-      return "writing";
-    case Phase::kPublishing:
-      return "publishing";
-  }
-  return "idle";
+  constexpr const char* kNames[] = {"idle", "holding", "stopping", "draining", "writing", "publishing"};
+  return kNames[static_cast<size_t>(phase)];
 }
 
 Phase Coordinator::phase() const {

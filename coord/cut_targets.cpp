@@ -2,7 +2,6 @@
 // (LH FS base).
 #include <algorithm>
 
-#include "base/format.h"
 #include "coord/cut.h"
 
 namespace cropdl::coord {
@@ -55,9 +54,8 @@ void Coordinator::look_for_awaited(int64_t now) {
 
 // A report under older targets proves nothing: the rank may have begun a collective since.
 bool Coordinator::all_current() const {
-  return revision_ != 0 && std::all_of(slots_.begin(), slots_.end(), [&](const RankSlot& s) {
-           return s.reported && s.revision == revision_;
-         });
+  const auto is_current = [&](const RankSlot& s) { return s.reported && s.revision == revision_; };
+  return revision_ != 0 && std::ranges::all_of(slots_, is_current);
 }
 
 // Ranks may be in different iterations and number them differently, so they are compared by their counts on

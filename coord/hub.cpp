@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/caught.h"
 #include "base/format.h"
@@ -12,17 +11,12 @@
 #include "base/say.h"
 #include "base/time.h"
 #include "coord/job_file.h"
-#include "coord/last_version.h"
 #include "coord/phase_file.h"
 
 namespace cropdl::coord {
 
-namespace {
-
 constexpr int64_t kAcceptAgain = 200'000;    // us; after a lack of descriptors
 constexpr int64_t kHelloWithin = 5'000'000;  // us; then a silent connection is dropped
-
-}  // namespace
 
 Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink,
                                        std::function<uint64_t()> memory, int64_t now) {
@@ -79,9 +73,7 @@ Hub::Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()>
   metrics_.job = config_.job;
   metrics_.store = config_.directory;
   write_metrics(now);
-  Actions out;
-  coordinator_.joined(0, now, &out);
-  carry_out(std::move(out), now);
+  take_step(now, &Coordinator::joined, 0);
   begin_to_watch_the_limit(now);
 }
 
@@ -190,15 +182,8 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
   } else if (const auto* ask = std::get_if<AskCheckpoint>(&message)) {
     on_request(c, ask->last, now, &out);
   } else if (std::holds_alternative<AskStatus>(message)) {
-    StatusIs status;
-    status.phase = phase_name(coordinator_.phase());
-    status.ranks = config_.ranks;
-    status.joined = alive();
-    status.last_version = last_version_;
-    status.last_line = last_line_;
-    status.iteration = iterations_.complete;
-    status.iteration_us = iterations_.us;
-    send(c, status);
+    send(c, StatusIs{phase_name(coordinator_.phase()), config_.ranks, alive(), last_version_, last_line_,
+                     iterations_.complete, iterations_.us});
   }
   carry_out(std::move(out), now);
 }
@@ -224,9 +209,7 @@ void Hub::tick(int64_t now) {
   for (Connection& c : connections_)
     if (!c.known && now >= c.since + kHelloWithin) c.broken = true;
   if (now >= accept_again_) accept_again_ = 0;
-  Actions out;
-  coordinator_.tick(now, &out);
-  carry_out(std::move(out), now);
+  take_step(now, &Coordinator::tick);
   look_for_stopped(now);
   say_what_is_awaited(now);
   look_after_exchanges(now);

@@ -75,6 +75,13 @@ class Hub {
   void drop_broken(int64_t now);
   void to_rank(uint32_t rank, const Message& message);
   void carry_out(Actions actions, int64_t now);
+  // Makes a step of the coordinator and carries out its actions.
+  template <class Step, class... A>
+  void take_step(int64_t now, Step step, const A&... arguments) {
+    Actions out;
+    (coordinator_.*step)(arguments..., now, &out);
+    carry_out(std::move(out), now);
+  }
   void take_from_publisher(int64_t now, Actions* out);
   void tell_what_stays(const Status& tidied);
   void request(int64_t now);  // for a signal or the interval

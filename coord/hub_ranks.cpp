@@ -9,11 +9,7 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 constexpr int64_t kLookForStopped = 500'000;  // us
-
-}  // namespace
 
 void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   std::string why;
@@ -39,9 +35,7 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   c.process = c.channel.stream().watch();
   ranks_[c.rank] = &c;
   joined_[c.rank] = true;
-  Actions out;
-  coordinator_.joined(c.rank, now, &out);
-  carry_out(std::move(out), now);
+  take_step(now, &Coordinator::joined, c.rank);
 }
 
 void Hub::drop_broken(int64_t now) {
@@ -58,17 +52,14 @@ void Hub::drop_broken(int64_t now) {
       if (rank == kNoRank) break;
       ranks_[rank] = nullptr;
       fail_exchanges(formatted("rank {} {}", rank, why));
-      Actions out;
-      coordinator_.lost(rank, why, now, &out);
-      carry_out(std::move(out), now);
+      take_step(now, &Coordinator::lost, rank, why);
       break;
     }
   }
 }
 
 uint32_t Hub::alive() const {
-  return 1 + static_cast<uint32_t>(std::count_if(ranks_.begin(), ranks_.end(),
-                                                 [](const Connection* c) { return c != nullptr; }));
+  return 1 + config_.ranks - static_cast<uint32_t>(std::ranges::count(ranks_, nullptr));
 }
 
 void Hub::look_for_remote_ranks(int64_t now) {
@@ -76,13 +67,10 @@ void Hub::look_for_remote_ranks(int64_t now) {
     if (joined_[r]) continue;
     const std::string host = remote_rank_host(config_.directory, config_.run_id, r);
     if (host.empty()) continue;
-    Actions out;
-    coordinator_.lost(r,
-                      formatted("runs on {} and rank 0 on {}; checkpoints need all ranks on one node in this "
-                                "version; the program runs",
-                                host, config_.host),
-                      now, &out);
-    carry_out(std::move(out), now);
+    take_step(now, &Coordinator::lost, r,
+              formatted("runs on {} and rank 0 on {}; checkpoints need all ranks on one node in this "
+                        "version; the program runs",
+                        host, config_.host));
   }
 }
 
@@ -103,14 +91,10 @@ void Hub::look_for_stopped(int64_t now) {
     }
     if (c.stopped_since == 0) c.stopped_since = now;
     if (now < c.stopped_since + config_.limits.stopped_bound) continue;
-    Actions out;
-    coordinator_.stands_still(
-        c.rank,
-        formatted("has been stopped for {:.3g} s (SIGSTOP, or a debugger); let its process "
-                  "go on (kill -CONT {}) and try again",
-                  static_cast<double>(now - c.stopped_since) * 1e-6, c.pid),
-        now, &out);
-    carry_out(std::move(out), now);
+    take_step(now, &Coordinator::stands_still, c.rank,
+              formatted("has been stopped for {:.3g} s (SIGSTOP, or a debugger); let its process go on (kill "
+                        "-CONT {}) and try again",
+                        in_seconds(now - c.stopped_since), c.pid));
   }
 }
 
@@ -139,13 +123,10 @@ void Hub::fail_exchanges(const std::string& why) {
 // Waits for a joined rank as long as it lives, since only it knows how much it has to load, and reports that
 // from time to time. A rank that has not joined may never come.
 void Hub::look_after_exchanges(int64_t now) {
-  char text[120];
   for (auto& [round, gathering] : exchanges_) {
     for (uint32_t r = 0; r < config_.ranks; ++r)
-      if (!joined_[r] && now >= gathering.give_up_at) {
-        std::snprintf(text, sizeof text, "rank %u has not come within %g s", r, config_.rendezvous_seconds);
-        return fail_exchanges(text);
-      }
+      if (!joined_[r] && now >= gathering.give_up_at)
+        return fail_exchanges(formatted("rank {} has not come within {:g} s", r, config_.rendezvous_seconds));
     if (now < gathering.say_at) continue;
     gathering.say_at = now + static_cast<int64_t>(config_.say_seconds * 1e6);
     uint32_t first = config_.ranks, missing = 0;
@@ -153,11 +134,8 @@ void Hub::look_after_exchanges(int64_t now) {
       if (gathering.texts.count(r) == 0 && missing++ == 0) first = r;
     const std::string others = missing > 1 ? formatted(" and {} more", missing - 1) : "";
     const Connection* c = ranks_[first];
-    std::snprintf(text, sizeof text,
-                  "waiting for rank %u (pid %d)%s for %.0f s: still loading or starting its MPI", first,
-                  c != nullptr ? c->pid : job_.pid, others.c_str(),
-                  static_cast<double>(now - gathering.began) * 1e-6);
-    say(text);
+    say(formatted("waiting for rank {} (pid {}){} for {:.0f} s: still loading or starting its MPI", first,
+                  c != nullptr ? c->pid : job_.pid, others, in_seconds(now - gathering.began)));
   }
 }
 

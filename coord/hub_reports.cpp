@@ -1,6 +1,5 @@
 // See hub.h: what people, metrics and tests get to see.
 
-#include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
@@ -9,12 +8,8 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 constexpr int64_t kMetricsEvery = 15'000'000;  // us; Prometheus scrapes every 15 s to 60 s
 constexpr int64_t kDrawEvery = 1'000'000;      // us
-
-}  // namespace
 
 void Hub::draw_progress(int64_t now) {
   next_draw_ = now + kDrawEvery;

@@ -9,8 +9,6 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 // A request during a start or restart, which may take minutes, is retried this often, so that it succeeds
 // soon after the end.
 constexpr int64_t kTooEarlyPause = 500'000;  // us
@@ -19,8 +17,6 @@ constexpr int64_t kTooEarlyPause = 500'000;  // us
 // exceeds the bound with the first version, and the next waits until that is made up for.
 constexpr double kAssumedSpeed = 500e6;   // bytes/s
 constexpr int64_t kAskAgain = 1'000'000;  // us; after a refused last version
-
-}  // namespace
 
 void Hub::at_interval(int64_t now) {
   if (!policy_) {
@@ -92,9 +88,7 @@ void Hub::at_limit(int64_t now) {
   say(formatted("no last version was taken before the time limit: {}; the program goes on", why_no_last_));
   if (!is_under_way) return;
   coordinator_.end_with(0);
-  Actions out;
-  coordinator_.withdraw("the time limit has passed", now, &out);
-  carry_out(std::move(out), now);
+  take_step(now, &Coordinator::withdraw, "the time limit has passed");
   last_for_ = LastFor::kNothing;  // images in progress become an ordinary version
 }
 

@@ -80,20 +80,14 @@ std::string IntervalPolicy::reason() const {
     return formatted("the next attempt in {}: {} failed", in_words(due() - last_end_),
                      failures_ == 1 ? "the last one" : formatted("the last {}", failures_));
   const Interval interval = regular();
-  const char* const costs = measured() ? "costs" : "is expected to cost";
-  const std::string begin = formatted("a version every {}: ", in_words(interval.seconds));
-  switch (interval.decides) {
-    case Decides::kBound:
-      return formatted("{}one {} {}, and {:.3g} % may be lost (--max-overhead)", begin, costs,
-                       in_words(predicted_cost()), settings_.max_overhead * 100);
-    case Decides::kFailures:
-      return formatted("{}one {} {}, and failures come every {} (--mtbf)", begin, costs,
-                       in_words(predicted_cost()), in_words(settings_.mtbf));
-    case Decides::kShortest:
-      break;
-  }
-  return formatted("{}one {} {}, and {} is the shortest interval", begin, costs, in_words(predicted_cost()),
-                   in_words(settings_.shortest));
+  const std::string begin =
+      formatted("a version every {}: one {} {}, and ", in_words(interval.seconds),
+                measured() ? "costs" : "is expected to cost", in_words(predicted_cost()));
+  if (interval.decides == Decides::kBound)
+    return formatted("{}{:.3g} % may be lost (--max-overhead)", begin, settings_.max_overhead * 100);
+  if (interval.decides == Decides::kFailures)
+    return formatted("{}failures come every {} (--mtbf)", begin, in_words(settings_.mtbf));
+  return formatted("{}{} is the shortest interval", begin, in_words(settings_.shortest));
 }
 
 }  // namespace cropdl::coord

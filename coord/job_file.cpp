@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "coord/channel.h"
 
 namespace cropdl::coord {
 
@@ -42,8 +41,10 @@ Result<std::string> read_own_file(const std::string& path, bool* missing) {
   return read_small_file(fd, path, kMostBytes);
 }
 
-template <class J, class Visit>
-void list_members_of_job(J& job, Visit&& member) {
+}  // namespace
+
+template <class Visit>
+static void list_members(JobFile& job, Visit&& member) {
   member("address", job.address);
   member("token", job.token);
   member("run_id", job.run_id);
@@ -53,14 +54,11 @@ void list_members_of_job(J& job, Visit&& member) {
   member("started", job.started);
 }
 
-}  // namespace
-
 Status write_job_file(const std::string& directory, const JobFile& job) {
-  JsonWriter writer;
-  writer("format", 1);
-  list_members_of_job(job, writer);
+  nlohmann::json object = job;
+  object["format"] = 1;
   return replace_file(directory + "/job",
-                      writer.object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+                      object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
@@ -71,9 +69,7 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
     const nlohmann::json j = nlohmann::json::parse(*text);
     if (integer_from_json<uint64_t>(j.at("format")) != 1)
       return Error{path + ": made by another version of CropDL"};
-    JobFile job;
-    list_members_of_job(job, JsonReader{j});
-    return job;
+    return j.get<JobFile>();
   } catch (const nlohmann::json::exception&) {
     return Error{path + ": damaged; it is made anew when a job starts on this directory"};
   }

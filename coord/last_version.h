@@ -2,6 +2,8 @@
 // Times in seconds; moments from any fixed origin. Rank 0's agent thread.
 #pragma once
 
+#include <algorithm>
+
 namespace cropdl::coord {
 
 // Exit status of a job that ends after its last version: EX_TEMPFAIL of sysexits.h, "try again later".
@@ -9,11 +11,13 @@ inline constexpr int kTryAgainLater = 75;
 
 // Allowance for unmeasured costs: late ranks, a slower file system, removal of old versions, the launcher. A
 // hundredth of the run, because long runs on many nodes have more of these; 1 s to 60 s.
-double last_version_margin(double run);
+inline double last_version_margin(double run) { return std::clamp(run * 0.01, 1.0, 60.0); }
 
 // When to request it: a version of twice the predicted `cost` is published a margin before `limit`, even if
 // it first waits for a version in progress to run to the end of an iteration. `iteration`: its length, 0:
 // unknown.
-double last_version_at(double start, double limit, double cost, double iteration);
+inline double last_version_at(double start, double limit, double cost, double iteration) {
+  return limit - (2 * cost + iteration + last_version_margin(limit - start));
+}
 
 }  // namespace cropdl::coord

@@ -7,12 +7,8 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 constexpr int64_t kSayApartAfter = 10'000'000;  // us; an earlier job's file is usually replaced sooner
 constexpr int64_t kLongestPause = 200'000;      // us between reads of DIR/job, which may be on a network disk
-
-}  // namespace
 
 Link::Link(const AgentConfig& config, int64_t now)
     : config_(config),
@@ -72,11 +68,7 @@ void Link::try_to_connect(int64_t now) {
   hub_process_ = (*stream)->watch();
   channel_.emplace(std::move(*stream));
   state_ = State::kGreeting;
-  Hello hello;
-  hello.token = job->token;
-  hello.run_id = config_.run_id;
-  hello.rank = config_.rank;
-  send(hello);
+  send(Hello{kWireVersion, job->token, config_.run_id, config_.rank});
 }
 
 // Some launches have a run_id per node (Hydra's, from its proxies), so rank 0's file looks like an earlier

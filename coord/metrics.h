@@ -8,8 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "base/result.h"
-
 namespace cropdl::coord {
 
 struct Metrics {

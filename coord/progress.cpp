@@ -12,15 +12,14 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 constexpr const char* kErase = "\r\x1b[K";  // ECMA-48: go to the line's beginning, erase to its end
-
-}  // namespace
 
 std::string progress_text(const Metrics& m, int64_t now, size_t width) {
   std::string text;
-  const auto add = [&text](const std::string& part) { text += (text.empty() ? "cropdl: " : ", ") + part; };
+  const auto add = [&text, width](const std::string& part) {
+    const std::string more = (text.empty() ? "cropdl: " : ", ") + part;
+    if (text.size() + more.size() <= width) text += more;
+  };
   if (m.iteration != 0)
     add(formatted("iteration {}", m.iteration) +
         (m.iteration_seconds > 0 ? formatted(" ({} each)", in_words(m.iteration_seconds)) : ""));
@@ -33,7 +32,7 @@ std::string progress_text(const Metrics& m, int64_t now, size_t width) {
   if (m.versions != 0 && m.run_seconds > 0)
     add(formatted("overhead {:.2f} %", 100 * m.held_seconds / m.run_seconds));
   if (m.next_version) add("next in " + in_words(*m.next_version));
-  return text.substr(0, width);
+  return text;
 }
 
 ProgressLine::ProgressLine(int stream) {

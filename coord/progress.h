@@ -10,7 +10,8 @@
 
 namespace cropdl::coord {
 
-// At most `width` columns. `now`: seconds since 1970. "": nothing to report yet.
+// At most `width` columns: what does not fit is left out. `now`: seconds since 1970. "": nothing to report
+// yet.
 std::string progress_text(const Metrics& metrics, int64_t now, size_t width);
 
 // Draws at the line's beginning, without a newline. Erase before writing anything else there, or it is

@@ -11,13 +11,9 @@
 
 namespace cropdl::coord {
 
-namespace {
-
 // More than can wait in ended_: the hub takes one result before it asks for the next, and one tidies beside.
 // note() thus allocates nothing, since its threads could not report that they have no memory.
 constexpr size_t kMostEnded = 16;
-
-}  // namespace
 
 Publisher::Publisher()
     : done_(move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)))) {
@@ -41,7 +37,7 @@ void Publisher::discard(VersionSink* sink) {
 void Publisher::run(const std::function<Ended()>& work) {
   wait();
   try {
-    thread_ = std::thread([this, work] { note(work()); });
+    thread_ = std::jthread([this, work] { note(work()); });
   } catch (const std::exception&) {  // no thread available for this user, or no memory: run it on this one
     note(work());
   }
@@ -65,27 +61,18 @@ std::optional<Publisher::Ended> Publisher::take() {
   return first;
 }
 
-void Publisher::wait() {
-  if (thread_.joinable()) thread_.join();
-}
-
 void Publisher::tidy(VersionSink* sink) {
   if (tidying_.exchange(true)) return;
   wait_for_tidy();
   try {
-    tidier_ = std::thread([this, sink] {
+    tidier_ = std::jthread([this, sink] {
       Tidied tidied{caught([&] { return sink->tidy(); })};
       tidying_ = false;
       note(std::move(tidied));
     });
-  } catch (
-      const std::exception&) {  // no thread available for this user, or no memory: the next version tidies
-    tidying_ = false;
+  } catch (const std::exception&) {  // no thread available for this user, or no memory
+    tidying_ = false;                // the next version tidies
   }
-}
-
-void Publisher::wait_for_tidy() {
-  if (tidier_.joinable()) tidier_.join();
 }
 
 }  // namespace cropdl::coord

@@ -18,10 +18,6 @@ namespace cropdl::coord {
 class Publisher {
  public:
   Publisher();
-  ~Publisher() {
-    wait();
-    wait_for_tidy();
-  }
   struct Discarded {};
   struct Tidied {
     Status status;
@@ -33,22 +29,21 @@ class Publisher {
   // One runs at a time: each call waits for the one before.
   void publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds);
   void discard(VersionSink* sink);
-  std::optional<Ended> take();  // in order of completion; empty: none left
-  void wait();                  // until neither runs; take() then has the result
+  std::optional<Ended> take();   // in order of completion; empty: none left
+  void wait() { thread_ = {}; }  // until neither runs; take() then has the result
 
   void tidy(VersionSink* sink);  // no effect while one runs; the next version's tidy() does its work
-  void wait_for_tidy();
+  void wait_for_tidy() { tidier_ = {}; }
 
  private:
   void run(const std::function<Ended()>& work);
   void note(Ended ended);
 
   Descriptor done_;  // counts the elements of ended_
-  std::thread thread_;
-  std::thread tidier_;
   std::atomic<bool> tidying_{false};
   std::mutex mutex_;
   std::vector<Ended> ended_;  // under mutex_
+  std::jthread thread_, tidier_;
 };
 
 }  // namespace cropdl::coord

@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "base/file.h"
-#include "base/format.h"
 #include "base/procfs.h"
 #include "base/random.h"
 
@@ -28,11 +27,6 @@ socklen_t address_of(const std::string& name, sockaddr_un* address) {
   const size_t n = std::min(name.size(), sizeof address->sun_path - 1);
   std::memcpy(address->sun_path + 1, name.data(), n);  // abstract: a leading zero byte, unix(7)
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + n);
-}
-
-bool is_stopped(int pid) {
-  const std::string state = process_stat(std::to_string(pid), 3);
-  return state == "T" || state == "t";
 }
 
 class LocalStream final : public Stream {
@@ -59,7 +53,8 @@ class LocalStream final : public Stream {
   }
   bool peer_is_stopped() const override {
     const int pid = peer().pid;
-    return pid > 0 && is_stopped(pid);
+    const std::string state = pid > 0 ? process_stat(std::to_string(pid), 3) : "";
+    return state == "T" || state == "t";
   }
 
  private:
@@ -81,7 +76,7 @@ Result<Listener> Listener::open() {
   sockaddr_un address;
   const socklen_t n = address_of(name, &address);
   if (::bind(s->fd(), reinterpret_cast<const sockaddr*>(&address), n) != 0 || ::listen(s->fd(), 1024) != 0)
-    return Error{formatted("control plane: cannot listen at {}: {}", name, errno_text(errno))};
+    return Error{"control plane: cannot listen at {}: {}", name, errno_text(errno)};
   return Listener(move_high(std::move(*s)), kKind + name);
 }
 
@@ -95,7 +90,7 @@ std::unique_ptr<Stream> Listener::accept(bool* no_room) const {
 Result<std::unique_ptr<Stream>> connect_to(const std::string& at, bool* refused) {
   *refused = false;
   if (!at.starts_with(kKind))
-    return Error{formatted("control plane: {} is no address that this version of CropDL can connect to", at)};
+    return Error{"control plane: {} is no address that this version of CropDL can connect to", at};
   Result<Descriptor> s = new_socket();
   if (!s) return s.error();
   const std::string name = at.substr(std::strlen(kKind));
@@ -103,7 +98,7 @@ Result<std::unique_ptr<Stream>> connect_to(const std::string& at, bool* refused)
   const socklen_t n = address_of(name, &address);
   if (::connect(s->fd(), reinterpret_cast<const sockaddr*>(&address), n) != 0) {
     *refused = errno == ECONNREFUSED;
-    return Error{formatted("control plane: cannot connect to {}: {}", name, errno_text(errno))};
+    return Error{"control plane: cannot connect to {}: {}", name, errno_text(errno)};
   }
   return std::unique_ptr<Stream>(std::make_unique<LocalStream>(move_high(std::move(*s))));
 }

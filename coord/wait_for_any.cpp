@@ -55,8 +55,4 @@ void wait_for_any(std::vector<pollfd>* fds, std::optional<int64_t> until) {
   if (errno != EINTR) usleep(10'000);  // the kernel is out of memory
 }
 
-void wait_without_memory(std::span<pollfd> fds) {
-  if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR) usleep(100'000);
-}
-
 }  // namespace cropdl::coord

@@ -14,7 +14,6 @@ namespace {
 class Packer {
  public:
   std::string bytes;
-  bool ok() const { return true; }
 
   void operator()(const std::string& v) {
     (*this)(static_cast<uint64_t>(v.size()));
@@ -28,6 +27,11 @@ class Packer {
     (*this)(static_cast<uint64_t>(v.size()));
     for (const T& x : v) (*this)(x);
   }
+  template <class... A>
+  void operator()(const std::variant<A...>& v) {
+    (*this)(static_cast<uint8_t>(v.index()));
+    std::visit(*this, v);
+  }
   template <class T>
   requires std::is_class_v<T>
   void operator()(const T& v) { each_field(v, *this); }
@@ -36,7 +40,6 @@ class Packer {
 class Unpacker {
  public:
   explicit Unpacker(const std::string& bytes) : bytes_(bytes) {}
-  bool ok() const { return ok_; }
   bool all_used() const { return ok_ && at_ == bytes_.size(); }
 
   void operator()(std::string& v) {
@@ -75,6 +78,13 @@ class Unpacker {
       (*this)(v.back());
     }
   }
+  template <class... A>
+  void operator()(std::variant<A...>& v) {
+    uint8_t index = 0xff;
+    (*this)(index);
+    size_t i = 0;
+    if (!((i++ == index && ((*this)(v.template emplace<A>()), true)) || ...)) ok_ = false;
+  }
   template <class T>
   requires std::is_class_v<T>
   void operator()(T& v) { each_field(v, *this); }
@@ -85,54 +95,18 @@ class Unpacker {
   bool ok_ = true;
 };
 
-template <class V>
-void pack_variant(Packer& p, const V& v) {
-  p(static_cast<uint8_t>(v.index()));
-  std::visit(
-      [&](const auto& m) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Order> ||
-                      std::is_same_v<std::decay_t<decltype(m)>, Report>)
-          pack_variant(p, m);
-        else
-          p(m);
-      },
-      v);
-}
-
-template <class V, size_t I = 0>
-std::optional<V> unpack_variant(Unpacker& u, uint8_t index) {
-  if constexpr (I < std::variant_size_v<V>) {
-    if (index != I) return unpack_variant<V, I + 1>(u, index);
-    using T = std::variant_alternative_t<I, V>;
-    if constexpr (std::is_same_v<T, Order> || std::is_same_v<T, Report>) {
-      uint8_t inner = 0xff;
-      u(inner);
-      if (std::optional<T> v = unpack_variant<T>(u, inner)) return V(std::in_place_index<I>, std::move(*v));
-      return std::nullopt;
-    } else {
-      T v{};
-      u(v);
-      if (!u.ok()) return std::nullopt;
-      return V(std::in_place_index<I>, std::move(v));
-    }
-  } else {
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 std::string message_bytes(const Message& message) {
   Packer p;
-  pack_variant(p, message);
+  p(message);
   return std::move(p.bytes);
 }
 
 std::optional<Message> message_from_bytes(const std::string& bytes) {
   Unpacker u(bytes);
-  uint8_t index = 0xff;
-  u(index);
-  std::optional<Message> m = unpack_variant<Message>(u, index);
+  Message m;
+  u(m);
   if (!u.all_used()) return std::nullopt;
   return m;
 }

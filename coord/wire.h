@@ -55,7 +55,7 @@ struct Done {
 struct StatusIs {
   std::string phase;
   uint32_t ranks = 0;
-  uint32_t joined = 0;
+  uint32_t joined = 0;        // ranks that can be checkpointed now
   uint64_t last_version = 0;  // by this run; 0: none
   std::string last_line;      // of the last failed request, or ""
   uint64_t iteration = 0;     // completed iterations of rank 0, 0: unknown

@@ -21,6 +21,18 @@ void add_page(std::vector<Extent>& extents, std::vector<iovec>& bytes, uint64_t 
 
 }  // namespace
 
+Status ChunkBuffer::room(std::span<const Extent> runs, std::vector<iovec>* bytes) {
+  uint64_t size = 0;
+  for (const Extent& run : runs) size += run.end - run.begin;
+  if (chunk_.size() < size) chunk_.resize(size);
+  char* at = chunk_.data();
+  for (const Extent& run : runs) {
+    bytes->push_back({at, run.end - run.begin});
+    at += run.end - run.begin;
+  }
+  return {};
+}
+
 Status cut_region(const Region& region, PageSource& source, PageSource* original, ChunkSink& sink) {
   if (Status begun = sink.begin_region(region); !begun) return begun;
   Chunk chunk;

@@ -71,9 +71,18 @@ class PageTarget {
   // (*bytes)[i].
   virtual Status room(std::span<const Extent> runs, std::vector<iovec>* bytes) = 0;
   // The bytes of `runs` are in the buffers, and checked.
-  virtual Status put(std::span<const Extent> runs) = 0;
+  virtual Status put(std::span<const Extent>) { return {}; }
   // All stored pages have been put.
-  virtual Status finish() = 0;
+  virtual Status finish() { return {}; }
+};
+
+// Has the bytes of one chunk at a time, and by itself does nothing with them.
+class ChunkBuffer : public PageTarget {
+ public:
+  Status room(std::span<const Extent> runs, std::vector<iovec>* bytes) override;
+
+ protected:
+  std::vector<char> chunk_;
 };
 
 // The contents of one block of kImageChunk addresses. Pages in neither list are zero.

@@ -12,7 +12,6 @@
 
 #include "base/checksum.h"
 #include "base/file.h"
-#include "base/format.h"
 #include "base/within_memory.h"
 
 namespace cropdl::restart {
@@ -41,9 +40,31 @@ int write_block(int fd, std::vector<char>& block, size_t n, uint64_t at) {
   return write_all(fd, {&piece, 1}, at);
 }
 
+// Calls visit(block, n, at) for the blocks of [from, to) that are not zero, until it returns an errno value.
+// Returns 0, that value, or what reading returned; *sum: their checksum.
+template <class Visit>
+int each_block(int fd, uint64_t from, uint64_t to, uint64_t* sum, Visit visit) {
+  std::vector<char> block(kBlock);
+  std::vector<uint64_t> sums;
+  for (uint64_t at = from; at < to;) {
+    at = std::max(at, next_data(fd, at, to) / kBlock * kBlock);
+    if (at >= to) break;
+    const size_t n = std::min(kBlock - at % kBlock, to - at);
+    if (const int failure = read_block(fd, block, n, at); failure != 0) return failure;
+    if (!is_zero(block, n)) {
+      sums.push_back(at), sums.push_back(checksum(block.data(), n));
+      if (const int failure = visit(block, n, at); failure != 0) return failure;
+    }
+    at += n;
+    if (next_data(fd, at, to) >= to) break;
+  }
+  *sum = checksum(sums.data(), sums.size() * sizeof sums[0]);
+  return 0;
+}
+
 Error cannot(const std::string& name, const char* what, int failure) {
-  return Error{formatted("{}: {}: {}", name, what,
-                         failure == kEndOfFile ? "it has become shorter" : errno_text(failure))};
+  return Error{"{}: {}: {}", name, what,
+               failure == kEndOfFile ? "it has become shorter" : errno_text(failure)};
 }
 
 }  // namespace
@@ -52,67 +73,39 @@ Result<Descriptor> open_stored(const Folder& version, const std::string& stored)
   const size_t slash = std::min(stored.find('/'), stored.size());
   const std::string name = stored.substr(std::min(slash + 1, stored.size()));
   if (!is_plain_name(stored.substr(0, slash)) || !is_plain_name(name))
-    return Error{formatted("{}: `{}` is no name of a file saved beside an image", version.path(), stored)};
+    return Error{"{}: `{}` is no name of a file saved beside an image", version.path(), stored};
   const Result<Folder> folder = version.folder(stored.substr(0, slash));
   if (!folder) return folder.error();
   return folder->file(name);
 }
 
-namespace {
-
-Result<uint64_t> checksum_of(int fd, uint64_t from, uint64_t to, const std::string& name) {
-  struct stat info;
-  if (::fstat(fd, &info) != 0) return cannot(name, "cannot be examined", errno);
-  if (static_cast<uint64_t>(info.st_size) < to) return cannot(name, "cannot be read", kEndOfFile);
-  std::vector<char> block(kBlock);
-  std::vector<uint64_t> sums;
-  for (uint64_t at = from; at < to;) {
-    at = std::max(at, next_data(fd, at, to) / kBlock * kBlock);
-    if (at >= to) break;
-    const size_t n = std::min(kBlock - at % kBlock, to - at);
-    if (const int failure = read_block(fd, block, n, at); failure != 0)
-      return cannot(name, "cannot be read", failure);
-    if (!is_zero(block, n)) sums.push_back(at), sums.push_back(checksum(block.data(), n));
-    at += n;
-    if (next_data(fd, at, to) >= to) break;
-  }
-  return checksum(sums.data(), sums.size() * sizeof sums[0]);
-}
-
-}  // namespace
-
 Result<uint64_t> content_checksum(int fd, uint64_t from, uint64_t to, const std::string& name) {
-  return within_memory(name, [&] { return checksum_of(fd, from, to, name); });
+  return within_memory(name, [&]() -> Result<uint64_t> {
+    struct stat info;
+    if (::fstat(fd, &info) != 0) return cannot(name, "cannot be examined", errno);
+    if (static_cast<uint64_t>(info.st_size) < to) return cannot(name, "cannot be read", kEndOfFile);
+    uint64_t sum = 0;
+    const int failure = each_block(fd, from, to, &sum, [](auto&...) { return 0; });
+    if (failure != 0) return cannot(name, "cannot be read", failure);
+    return sum;
+  });
 }
 
 Result<uint64_t> copy_content(int from, int to, uint64_t bytes, const std::string& name) {
-  int failure = 0;
-  std::vector<uint64_t> sums;
-  bool by_reference = true;
   struct stat info;
   // Only a whole file can be cloned. The program is stopped meanwhile, but other processes may write to the
   // file.
-  if (::fstat(from, &info) != 0 || static_cast<uint64_t>(info.st_size) != bytes ||
-      ::ioctl(to, FICLONE, from) != 0) {
-    by_reference = false;
-    std::vector<char> block(kBlock);
-    if (::ftruncate(to, static_cast<off_t>(bytes)) != 0) failure = errno;
-    for (uint64_t at = 0; at < bytes && failure == 0;) {
-      at = std::max(at, next_data(from, at, bytes) / kBlock * kBlock);
-      if (at >= bytes) break;
-      const size_t n = std::min(kBlock, bytes - at);
-      failure = read_block(from, block, n, at);
-      if (failure == 0 && !is_zero(block, n)) {
-        sums.push_back(at), sums.push_back(checksum(block.data(), n));
-        failure = write_block(to, block, n, at);
-      }
-      at += n;
-      if (next_data(from, at, bytes) >= bytes) break;
-    }
-  }
+  if (::fstat(from, &info) == 0 && static_cast<uint64_t>(info.st_size) == bytes &&
+      ::ioctl(to, FICLONE, from) == 0)
+    return content_checksum(to, 0, bytes, name);
+  uint64_t sum = 0;
+  int failure = ::ftruncate(to, static_cast<off_t>(bytes)) != 0 ? errno : 0;
+  if (failure == 0)
+    failure = each_block(from, 0, bytes, &sum, [to](std::vector<char>& block, size_t n, uint64_t at) {
+      return write_block(to, block, n, at);
+    });
   if (failure != 0) return cannot(name, "cannot be saved", failure);
-  if (by_reference) return content_checksum(to, 0, bytes, name);
-  return checksum(sums.data(), sums.size() * sizeof sums[0]);
+  return sum;
 }
 
 Status put_back_content(int from, int to, uint64_t bytes, const std::string& name, bool* changed) {
@@ -161,15 +154,14 @@ Status check_data_set(const std::string& path, int fd, int64_t size, int64_t mod
   const int failure = (fd >= 0 ? ::fstat(fd, &info) : ::stat(path.c_str(), &info)) != 0 ? errno : 0;
   if (failure != 0 || !S_ISREG(info.st_mode))
     return Error{
-        formatted("{}, which the program has mapped and only reads, is not saved, and {}; "
-                  "put it back and try again",
-                  path, failure == 0 ? "no file is there now" : "cannot be found: " + errno_text(failure))};
+        "{}, which the program has mapped and only reads, is not saved, and {}; put it back and try again",
+        path, failure == 0 ? "no file is there now" : "cannot be found: " + errno_text(failure)};
   if (has_size_and_time(info, static_cast<uint64_t>(size), modified)) return {};
   return Error{
-      formatted("{}, which the program has mapped and only reads, is not saved, and is not as it was when "
-                "the checkpoint was taken ({} bytes, then {} bytes, or another time); put it back and try "
-                "again (or go on with it as it is: cropdl-restart --files=keep)",
-                path, info.st_size, size)};
+      "{}, which the program has mapped and only reads, is not saved, and is not as it was when the "
+      "checkpoint was taken ({} bytes, then {} bytes, or another time); put it back and try again (or go on "
+      "with it as it is: cropdl-restart --files=keep)",
+      path, info.st_size, size};
 }
 
 }  // namespace cropdl::restart

@@ -83,12 +83,14 @@ class ImageReader {
   // The same, but into `target`.
   Status load_region(size_t i, PageTarget& target) const;
   // The same for the pages referenced in a file. Refuses, naming the file, if the file has changed.
-  Status load_referenced(size_t i, PageSource& original) const;
+  Status load_referenced(size_t i, PageSource& original) const { return check_referenced(i, original, true); }
 
   // Checks the data without loading it: of all regions, or of one.
   Status verify() const;
   Status verify_region(size_t i) const;
-  Status verify_referenced(size_t i, PageSource& original) const;
+  Status verify_referenced(size_t i, PageSource& original) const {
+    return check_referenced(i, original, false);
+  }
 
  private:
   struct Placement {
@@ -108,7 +110,6 @@ class ImageReader {
   Status read(void* to, uint64_t bytes, uint64_t offset, const char* what) const;
   Error refusal(const std::string& why) const;
   Error damaged(const std::string& what, uint64_t begin, uint64_t end) const;
-  Error damaged_chunk(size_t region, uint64_t memory, uint64_t offset, uint64_t bytes) const;
   Status read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
                     const std::vector<iovec>& pieces) const;
   Status check_referenced(size_t i, PageSource& original, bool load) const;

@@ -18,6 +18,18 @@ namespace {
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
 constexpr uint64_t kWorthPopulating = 64 << 10;
 
+class InPlace final : public PageTarget {
+ public:
+  Status room(std::span<const Extent> runs, std::vector<iovec>* bytes) override {
+    for (const Extent& run : runs) {
+      const uint64_t part = run.end - run.begin;
+      bytes->push_back({reinterpret_cast<void*>(run.begin), part});
+      if (part >= kWorthPopulating) ::madvise(bytes->back().iov_base, part, kPopulateWrite);
+    }
+    return {};
+  }
+};
+
 }  // namespace
 
 // Reads and checks one chunk whose first page has the address `memory`.
@@ -32,26 +44,15 @@ Status ImageReader::read_chunk(size_t region, size_t chunk, uint64_t memory, uin
   if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
   if (error != 0) return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
   if (checksum(pieces) != placements_[region].stored[chunk])
-    return damaged_chunk(region, memory, offset, bytes);
+    return damaged(formatted("region {}, memory from {:#x}",
+                             regions_[region].name.empty() ? "(unnamed)" : regions_[region].name, memory),
+                   offset, offset + bytes);
   return {};
 }
 
 Status ImageReader::load_region(size_t i) const {
-  std::vector<iovec> pieces;
-  uint64_t offset = placements_[i].offset;
-  size_t chunk = 0;
-  const auto load = [&](std::span<const Extent> runs) -> Status {
-    pieces.clear();
-    const uint64_t begin = offset;
-    for (const Extent& run : runs) {
-      const uint64_t part = run.end - run.begin;
-      pieces.push_back({reinterpret_cast<void*>(run.begin), part});
-      if (part >= kWorthPopulating) ::madvise(pieces.back().iov_base, part, kPopulateWrite);
-      offset += part;
-    }
-    return read_chunk(i, chunk++, runs.front().begin, begin, pieces);
-  };
-  return within_memory("rank image " + path_, [&] { return each_chunk(regions_[i].present, chunk_, load); });
+  InPlace memory;
+  return load_region(i, memory);
 }
 
 Status ImageReader::load_region(size_t i, PageTarget& target) const {
@@ -77,29 +78,8 @@ Status ImageReader::verify() const {
 }
 
 Status ImageReader::verify_region(size_t i) const {
-  std::vector<char> buffer;  // at most kChunkLimit bytes
-  uint64_t offset = placements_[i].offset;
-  size_t chunk = 0;
-  const auto verify = [&](std::span<const Extent> runs) -> Status {
-    uint64_t bytes = 0;
-    for (const Extent& run : runs) bytes += run.end - run.begin;
-    if (buffer.size() < bytes) buffer.resize(bytes);
-    if (Status read_it = read_chunk(i, chunk++, runs.front().begin, offset, {{buffer.data(), bytes}});
-        !read_it)
-      return read_it;
-    offset += bytes;
-    return {};
-  };
-  return within_memory("rank image " + path_,
-                       [&] { return each_chunk(regions_[i].present, chunk_, verify); });
-}
-
-Status ImageReader::load_referenced(size_t i, PageSource& original) const {
-  return check_referenced(i, original, true);
-}
-
-Status ImageReader::verify_referenced(size_t i, PageSource& original) const {
-  return check_referenced(i, original, false);
+  ChunkBuffer nowhere;
+  return load_region(i, nowhere);
 }
 
 Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) const {
@@ -109,9 +89,9 @@ Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) 
   const auto check = [&](std::span<const Extent> runs) -> Status {
     bytes.clear();
     if (Status read_it = original.read(runs, &bytes); !read_it)
-      return Error{formatted(
+      return Error{
           "{} cannot be read, and the image has its contents by reference: {}; put it back and try again",
-          region.name, read_it.error().message)};
+          region.name, read_it.error().message};
     if (checksum(bytes) != placements_[i].referenced[chunk++])
       return Error{region.name +
                    " was changed after the checkpoint, and the image has its contents by reference; put it "

@@ -2,11 +2,12 @@
 // CropDL runs on x86-64 only.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/format.h"
+#include "restart/chunks.h"
 
 namespace cropdl::restart {
 
@@ -60,6 +61,9 @@ inline constexpr uint64_t kMetadataLimit = 256 << 20;
 constexpr uint64_t index_limit(uint64_t data_bytes) { return (256 << 20) + data_bytes / 4096 * 24; }
 
 constexpr uint64_t padded_to_8(uint64_t n) { return (n + 7) & ~uint64_t{7}; }
+
+// Whether the region's and the extents' addresses are page-aligned, ascending and within it.
+bool well_formed(const Region& region, const std::vector<Extent>& extents);
 
 // For messages.
 inline std::string offsets(uint64_t begin, uint64_t end) {

@@ -21,12 +21,6 @@ constexpr uint64_t kChunkLimit = 64 << 20;  // for all formats; bounds verify()'
 constexpr RegionKind kKnownKinds[] = {RegionKind::kHostMemory, RegionKind::kDeviceMemory,
                                       RegionKind::kDeviceVariables};
 
-std::string address(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%lx", static_cast<unsigned long>(value));
-  return text;
-}
-
 // Takes fields from the front of a byte range, never beyond its end.
 class Fields {
  public:
@@ -55,29 +49,12 @@ class Fields {
   std::string_view left_;
 };
 
-bool well_formed(const Region& region, const std::vector<Extent>& extents) {
-  uint64_t last = region.begin;
-  for (const Extent& extent : extents) {
-    if (extent.begin < last || extent.begin >= extent.end || extent.end > region.end ||
-        extent.begin % kImagePage != 0 || extent.end % kImagePage != 0)
-      return false;
-    last = extent.end;
-  }
-  return true;
-}
-
 bool overlap(const std::vector<Extent>& a, const std::vector<Extent>& b) {
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     if (a[i].begin < b[j].end && b[j].begin < a[i].end) return true;
     a[i].end <= b[j].begin ? ++i : ++j;
   }
   return false;
-}
-
-bool well_formed(const Region& region) {
-  return region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0 &&
-         well_formed(region, region.present) && well_formed(region, region.referenced) &&
-         !overlap(region.present, region.referenced);
 }
 
 // Number of visits by each_chunk() for ascending extents.
@@ -93,19 +70,21 @@ uint64_t chunks_of(const std::vector<Extent>& extents, uint64_t chunk_bytes) {
 
 }  // namespace
 
-Error ImageReader::refusal(const std::string& why) const {
-  return Error{formatted("rank image {}: {}", path_, why)};
+bool well_formed(const Region& region, const std::vector<Extent>& extents) {
+  bool good = region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0;
+  uint64_t last = region.begin;
+  for (const Extent& extent : extents) {
+    good = good && extent.begin >= last && extent.begin < extent.end && extent.end <= region.end &&
+           extent.begin % kImagePage == 0 && extent.end % kImagePage == 0;
+    last = extent.end;
+  }
+  return good;
 }
+
+Error ImageReader::refusal(const std::string& why) const { return Error{"rank image {}: {}", path_, why}; }
 
 Error ImageReader::damaged(const std::string& what, uint64_t begin, uint64_t end) const {
   return refusal(formatted("damaged in {} ({}): its checksum differs", what, offsets(begin, end)));
-}
-
-Error ImageReader::damaged_chunk(size_t region, uint64_t memory, uint64_t offset, uint64_t bytes) const {
-  return damaged(
-      formatted("region {}, memory from {}",
-                regions_[region].name.empty() ? "(unnamed)" : regions_[region].name, address(memory)),
-      offset, offset + bytes);
 }
 
 Status ImageReader::read(void* to, uint64_t bytes, uint64_t offset, const char* what) const {
@@ -118,13 +97,9 @@ Status ImageReader::read(void* to, uint64_t bytes, uint64_t offset, const char* 
 }
 
 Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_seam) {
-  const std::string what = "rank image " + path;
-  // O_NONBLOCK: do not block on a FIFO.
-  Descriptor file = open_high(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  if (!file && errno == ELOOP) return Error{what + ": is a symbolic link"};
-  if (!file) return Error{formatted("{}: cannot be opened: {}", what, errno_text(errno))};
-  if (!is_regular(file)) return Error{what + ": is not a regular file"};
-  return within_memory(what, [&] { return read_all_but_data(std::move(file), path, newest_seam); });
+  const Result<Folder> folder = Folder::open(folder_of(path), Folder::Whose::kAnybodys);
+  if (!folder) return Error{"rank image " + folder.error().message};
+  return open(*folder, file_name_of(path), newest_seam);
 }
 
 Result<ImageReader> ImageReader::open(const Folder& version, const std::string& name, uint32_t newest_seam) {
@@ -262,7 +237,9 @@ Status ImageReader::read_index() {
     region.begin = fixed.begin;
     region.end = fixed.end;
     region.prot = fixed.prot;
-    if (!well_formed(region)) return malformed;
+    if (!well_formed(region, region.present) || !well_formed(region, region.referenced) ||
+        overlap(region.present, region.referenced))
+      return malformed;
     if (region.kind != RegionKind::kHostMemory && !region.referenced.empty()) return malformed;
     placement.offset = offset;
     placement.bytes = 0;
@@ -286,7 +263,7 @@ Status ImageReader::check_regions() const {
   std::sort(all.begin(), all.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
   for (size_t i = 1; i < all.size(); ++i) {
     if (all[i - 1].end > all[i].begin)
-      return refusal(formatted("has overlapping regions at {} in its index ({})", address(all[i].begin),
+      return refusal(formatted("has overlapping regions at {:#x} in its index ({})", all[i].begin,
                                offsets(index_offset_, index_offset_ + index_bytes_)));
   }
   return {};

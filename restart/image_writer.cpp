@@ -17,20 +17,6 @@ namespace {
 // Start write-back this often, so that the final fsync has little left to do.
 constexpr uint64_t kFlushStep = 32 << 20;
 
-Status check_region(const Region& region) {
-  uint64_t last = region.begin;
-  bool good = region.begin < region.end && region.begin % kImagePage == 0 && region.end % kImagePage == 0 &&
-              region.name.size() <= kImageNameLimit;
-  for (const Extent& extent : region.present) {
-    good = good && extent.begin >= last && extent.begin < extent.end && extent.end <= region.end &&
-           extent.begin % kImagePage == 0 && extent.end % kImagePage == 0;
-    last = extent.end;
-  }
-  if (good) return {};
-  return Error{formatted("region {} is malformed: addresses must be page-aligned, ascending and within it",
-                         region.name)};
-}
-
 void add_extents(std::vector<Extent>& to, const std::vector<Extent>& more) {
   for (const Extent& extent : more)
     if (!to.empty() && to.back().end == extent.begin)
@@ -61,7 +47,7 @@ Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_v
                                         uint64_t expected_memory) {
   ImageWriter writer(path);
   writer.file_ = create_private_file(path, O_RDWR);
-  if (!writer.file_) return Error{formatted("rank image {}: cannot be created: {}", path, errno_text(errno))};
+  if (!writer.file_) return Error{"rank image {}: cannot be created: {}", path, errno_text(errno)};
   writer.expected_ = expected_memory;
 
   ImageHeader header{};
@@ -93,8 +79,10 @@ Status ImageWriter::append(std::vector<iovec>& pieces) {
 }
 
 Status ImageWriter::begin_region(const Region& region) {
-  if (Status good = check_region(region); !good)
-    return Error{formatted("rank image {}: {}", path_, good.error().message)};
+  if (!well_formed(region, region.present) || region.name.size() > kImageNameLimit)
+    return Error{
+        "rank image {}: region {} is malformed: addresses must be page-aligned, ascending and within it",
+        path_, region.name};
   for (const Extent& extent : region.present) present_ += extent.end - extent.begin;
   entries_.push_back({{region.begin, region.end, region.prot, region.name, {}, {}, region.kind}, {}, {}});
   return {};
@@ -124,8 +112,8 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
   std::sort(by_address.begin(), by_address.end(), [](auto* a, auto* b) { return a->begin < b->begin; });
   for (size_t i = 1; i < by_address.size(); ++i) {
     if (by_address[i - 1]->end > by_address[i]->begin)
-      return Error{formatted("rank image {}: regions {} and {} overlap", path_, by_address[i - 1]->name,
-                             by_address[i]->name)};
+      return Error{"rank image {}: regions {} and {} overlap", path_, by_address[i - 1]->name,
+                   by_address[i]->name};
   }
 
   std::string index;
@@ -152,9 +140,8 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
 
   if (index.size() > index_limit(offset_ - sizeof(ImageHeader)) || metadata.size() > kMetadataLimit)
     return Error{
-        formatted("rank image {}: what is to be said of the memory is too long ({} bytes): it is in too many "
-                  "pieces",
-                  path_, index.size() + metadata.size())};
+        "rank image {}: what is to be said of the memory is too long ({} bytes): it is in too many pieces",
+        path_, index.size() + metadata.size()};
   ImageTrailer trailer{};
   std::memcpy(trailer.magic, kTrailerMagic, sizeof trailer.magic);
   trailer.header_checksum = header_checksum_;

@@ -9,7 +9,6 @@
 #include <exception>
 
 #include "base/caught.h"
-#include "base/descriptor_table.h"
 
 namespace cropdl::restart {
 

@@ -1,12 +1,8 @@
 #include "restart/manifest.h"
 
-#include <sys/random.h>
-#include <time.h>
-
 #include <cmath>
 #include <set>
 
-#include "base/folder.h"
 #include "base/format.h"
 #include "base/json.h"
 
@@ -34,21 +30,9 @@ std::string contradiction(const Manifest& manifest) {
 
 std::string image_name(uint32_t rank) { return formatted("rank-{}.img", rank); }
 
-uint64_t Manifest::bytes() const {
+uint64_t Manifest::sum_of(uint64_t ManifestImage::*part) const {
   uint64_t sum = 0;
-  for (const ManifestImage& image : images) sum += image.bytes;
-  return sum;
-}
-
-uint64_t Manifest::memory() const {
-  uint64_t sum = 0;
-  for (const ManifestImage& image : images) sum += image.memory;
-  return sum;
-}
-
-uint64_t Manifest::device_memory() const {
-  uint64_t sum = 0;
-  for (const ManifestImage& image : images) sum += image.device_memory;
+  for (const ManifestImage& image : images) sum += image.*part;
   return sum;
 }
 
@@ -133,11 +117,10 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
       m.images.back().device_memory = integer_from_json<uint64_t>(image.at("device_memory"));
       m.images.back().devices = bytes_from_json(image.at("devices"));
     }
-    if (std::string why = contradiction(m); !why.empty())
-      return Error{formatted("{}: damaged: {}", where, why)};
+    if (std::string why = contradiction(m); !why.empty()) return Error{"{}: damaged: {}", where, why};
     return m;
   } catch (const std::exception& e) {
-    return Error{formatted("{}: damaged: {}", where, e.what())};
+    return Error{"{}: damaged: {}", where, e.what()};
   }
 }
 

@@ -48,9 +48,10 @@ struct Manifest {
   std::vector<ManifestImage> images;  // indexed by rank
   bool operator==(const Manifest&) const = default;
 
-  uint64_t bytes() const;  // of all images
-  uint64_t memory() const;
-  uint64_t device_memory() const;
+  uint64_t sum_of(uint64_t ManifestImage::*part) const;  // of all images
+  uint64_t bytes() const { return sum_of(&ManifestImage::bytes); }
+  uint64_t memory() const { return sum_of(&ManifestImage::memory); }
+  uint64_t device_memory() const { return sum_of(&ManifestImage::device_memory); }
   uint64_t iteration() const;   // of rank 0
   std::string devices() const;  // of all images, without repeats; "": none
 };

@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/format.h"
-
 namespace cropdl::restart {
 
 Status LivePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {
@@ -27,9 +25,9 @@ Status FragilePages::read(std::span<const Extent> runs, std::vector<iovec>* byte
   for (const Extent& run : runs) {
     const char* copy = memory_.copy(run.begin, run.end - run.begin, offset);
     if (copy == nullptr)
-      return Error{formatted(
+      return Error{
           "the memory of {} cannot be read any more (the file was made shorter meanwhile, or its disk fails)",
-          name_)};
+          name_};
     bytes->push_back({const_cast<char*>(copy), run.end - run.begin});
     offset += run.end - run.begin;
   }

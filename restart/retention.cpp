@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <functional>
 #include <map>
 
 namespace cropdl::restart {
@@ -26,8 +27,7 @@ void keep_newest_of_each(const std::vector<DatedVersion>& versions, int64_t late
 
 std::set<uint64_t> versions_to_keep(const std::vector<DatedVersion>& versions, const Retention& retention) {
   std::vector<DatedVersion> newest_first = versions;
-  std::sort(newest_first.begin(), newest_first.end(),
-            [](const DatedVersion& a, const DatedVersion& b) { return a.number > b.number; });
+  std::ranges::sort(newest_first, std::greater(), &DatedVersion::number);
   std::set<uint64_t> kept;
   const uint64_t count = std::max<uint64_t>(retention.keep, 1);
   std::optional<int64_t> newest;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -38,8 +37,7 @@ std::set<LockedStore> locked_stores;  // under locked_stores_mutex
 
 Result<LockedStore> key_of(const std::string& directory) {
   struct stat info;
-  if (::stat(directory.c_str(), &info) != 0)
-    return Error{formatted("store {}: {}", directory, errno_text(errno))};
+  if (::stat(directory.c_str(), &info) != 0) return Error{"store {}: {}", directory, errno_text(errno)};
   return LockedStore{::getpid(), info.st_dev, info.st_ino};
 }
 
@@ -82,16 +80,14 @@ Result<StoreIdentity> read_identity(const std::string& directory, const std::str
   }
 }
 
-bool is_ours(const std::string& name) {
-  return name == kLockFile || name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) == 0;
-}
+bool is_ours(const std::string& name) { return name == kLockFile || name.starts_with(kTemporaryPrefix); }
 
 }  // namespace
 
 Error of_another_job(const std::string& directory, const std::string& program,
                      const std::vector<std::string>& args, uint32_t ranks) {
-  return Error{formatted("store {}: belongs to another job, {}; choose another directory", directory,
-                         job_text(program, args, ranks))};
+  return Error{"store {}: belongs to another job, {}; choose another directory", directory,
+               job_text(program, args, ranks)};
 }
 
 Status check_directory(const std::string& directory, bool* is_store) {
@@ -101,10 +97,10 @@ Status check_directory(const std::string& directory, bool* is_store) {
   if (::stat(directory.c_str(), &info) != 0) return Error{store + errno_text(errno)};
   if (!S_ISDIR(info.st_mode)) return Error{store + "is not a directory"};
   if (info.st_uid != ::geteuid())
-    return Error{formatted("{}belongs to user id {}, not to yours ({}); choose another directory", store,
-                           info.st_uid, ::geteuid())};
+    return Error{"{}belongs to user id {}, not to yours ({}); choose another directory", store, info.st_uid,
+                 ::geteuid()};
   if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0)
-    return Error{formatted("{}is not writable: {}", store, errno_text(errno))};
+    return Error{"{}is not writable: {}", store, errno_text(errno)};
   Result<std::vector<std::string>> names = directory_names(directory);
   if (!names) return names.error();
   bool foreign = false;
@@ -160,7 +156,7 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   if (create_private_directory(directory)) {
     if (Status synced = sync_directory(folder_of(directory)); !synced) return synced.error();
   } else if (errno != EEXIST) {
-    return Error{formatted("store {}: cannot be created: {}", directory, errno_text(errno))};
+    return Error{"store {}: cannot be created: {}", directory, errno_text(errno)};
   }
   bool is_store;
   if (Status good = check_directory(directory, &is_store); !good) return good.error();
@@ -177,7 +173,7 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   // On a file system without modes no restart would accept the store: refuse now rather than after a week.
   if (Result<Folder> mine = Folder::open(directory, Folder::Whose::kMine); !mine)
     return Error{"store " + mine.error().message};
-  store.remove_leftovers();
+  static_cast<void>(remove_all_of(store.leftovers()));  // harmless; the next start tries again
   return store;
 }
 
@@ -197,8 +193,7 @@ Status Store::take_lock(bool* in_use) {
   if (*in_use) return Error{used_by(directory(), *reader_.live_job())};
   std::string path = directory() + "/" + kLockFile;
   Descriptor file = open_high(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
-  if (!file)
-    return Error{formatted("store {}: its lock cannot be opened: {}", directory(), errno_text(errno))};
+  if (!file) return Error{"store {}: its lock cannot be opened: {}", directory(), errno_text(errno)};
   if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
   ::fchmod(file.fd(), 0600);  // a new file has the mode that the program's umask left
   // POSIX locks, because the others (flock, open file description locks) pass to forked children: a killed
@@ -210,7 +205,7 @@ Status Store::take_lock(bool* in_use) {
   if (failure == 0) failure = holder->lock(file, 1);
   if (failure != 0) {
     if (failure != EAGAIN && failure != EACCES)
-      return Error{formatted("store {}: cannot be locked: {}", directory(), errno_text(failure))};
+      return Error{"store {}: cannot be locked: {}", directory(), errno_text(failure)};
     *in_use = true;
     Result<StoreReader::LiveJob> job = reader_.live_job();
     return Error{used_by(directory(), job ? *job : StoreReader::LiveJob{})};
@@ -218,7 +213,7 @@ Status Store::take_lock(bool* in_use) {
   std::string owner = formatted("{} {}\n", ::getpid(), host_name());
   iovec piece{owner.data(), owner.size()};
   int error = ::ftruncate(file.fd(), 0) != 0 ? errno : write_all(file.fd(), {&piece, 1}, 0);
-  if (error != 0) return Error{formatted("{}: cannot be written: {}", path, errno_text(error))};
+  if (error != 0) return Error{"{}: cannot be written: {}", path, errno_text(error)};
   Result<LockedStore> key = key_of(directory());
   if (!key) return key.error();
   std::lock_guard guard(locked_stores_mutex);
@@ -254,7 +249,7 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
   ::unlink(draft.c_str());
   if (Status written = write_durable_file(draft, sealed_text(object)); !written) return written;
   if (::rename(draft.c_str(), path.c_str()) != 0)
-    return Error{formatted("{}: cannot be written: {}", path, errno_text(errno))};
+    return Error{"{}: cannot be written: {}", path, errno_text(errno)};
   wrote_identity_ = true;
   return sync_directory(directory());
 }
@@ -263,16 +258,6 @@ void Store::disown() {
   discard();
   if (wrote_identity_ && reader_.all_versions().empty())
     ::unlink((directory() + "/" + kIdentityFile).c_str());
-}
-
-void Store::remove_leftovers() {
-  Result<std::vector<std::string>> names = directory_names(directory());
-  if (!names) return;
-  for (const std::string& name : *names) {
-    if (name.compare(0, sizeof kTemporaryPrefix - 1, kTemporaryPrefix) != 0) continue;
-    std::error_code ignored;  // harmless; the next start tries again
-    std::filesystem::remove_all(directory() + "/" + name, ignored);
-  }
 }
 
 constexpr int kMostDrafts = 100;  // per version number
@@ -294,14 +279,13 @@ Result<Store::Draft> Store::begin_version() {
     made = create_private_directory(draft.directory);
   }
   if (!made)
-    return Error{
-        formatted("store {}: version {} cannot be begun: {}", directory(), draft.number, errno_text(errno))};
+    return Error{"store {}: version {} cannot be begun: {}", directory(), draft.number, errno_text(errno)};
   draft_ = draft;
   return draft;
 }
 
 Result<uint64_t> Store::publish(Manifest manifest) {
-  if (draft_.directory.empty()) return Error{formatted("store {}: no version was begun", directory())};
+  if (draft_.directory.empty()) return Error{"store {}: no version was begun", directory()};
   std::string name = formatted("version {} is given up: ", draft_.number);
   auto give_up = [&](const std::string& why) { return Error{name + why}; };
   manifest.version = draft_.number;

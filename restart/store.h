@@ -188,7 +188,7 @@ class Store {
       : reader_(std::move(reader)), options_(std::move(options)) {}
   Status take_lock(bool* in_use);
   Status check_or_write_identity(const StoreIdentity& identity);
-  void remove_leftovers();
+  std::vector<std::string> leftovers() const;  // paths of what killed writers left
   void phase(const char* name) const;
 
   StoreReader reader_;

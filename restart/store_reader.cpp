@@ -21,11 +21,7 @@ namespace cropdl::restart {
 
 std::string contents_name(uint32_t rank) { return formatted("rank-{}.files", rank); }
 
-std::string version_name(uint64_t version) {
-  char text[32];
-  std::snprintf(text, sizeof text, "v%06lu", static_cast<unsigned long>(version));
-  return text;
-}
+std::string version_name(uint64_t version) { return formatted("v{:06}", version); }
 
 uint64_t version_number(const std::string& name) {
   if (name.size() < 7 || name.size() > 19 || name[0] != 'v' ||
@@ -48,13 +44,13 @@ Status check_image_file(const Folder& folder, const ManifestImage& image) {
   const std::string path = folder.path_of(image.file);
   struct stat info;
   if (const int failure = folder.look_at(image.file, &info); failure != 0)
-    return Error{formatted("rank image {}: {}", path, errno_text(failure))};
-  if (S_ISLNK(info.st_mode)) return Error{formatted("rank image {}: is a symbolic link", path)};
-  if (!S_ISREG(info.st_mode)) return Error{formatted("rank image {}: is not a regular file", path)};
+    return Error{"rank image {}: {}", path, errno_text(failure)};
+  if (S_ISLNK(info.st_mode)) return Error{"rank image {}: is a symbolic link", path};
+  if (!S_ISREG(info.st_mode)) return Error{"rank image {}: is not a regular file", path};
   uint64_t size = static_cast<uint64_t>(info.st_size);
   if (size == image.bytes) return {};
-  return Error{formatted("rank image {}: {}: has {} bytes, the manifest says {}", path,
-                         size < image.bytes ? "truncated" : "too long", size, image.bytes)};
+  return Error{"rank image {}: {}: has {} bytes, the manifest says {}", path,
+               size < image.bytes ? "truncated" : "too long", size, image.bytes};
 }
 
 // Returns why the version cannot be used, or "".
@@ -112,8 +108,8 @@ Result<StoreReader> StoreReader::open(const std::string& directory, Folder::Whos
   reader.whose_ = whose;
   for (const std::string& name : *names)
     if (name == kIdentityFile || version_number(name) != 0) return reader;
-  return Error{formatted("store {}: is not a CropDL store (it holds neither {} nor any version)", directory,
-                         kIdentityFile)};
+  return Error{"store {}: is not a CropDL store (it holds neither {} nor any version)", directory,
+               kIdentityFile};
 }
 
 Result<std::shared_ptr<Folder>> StoreReader::folder() const {
@@ -162,11 +158,11 @@ Result<Version> StoreReader::version(uint64_t number) const {
     if (number != 0 && version.number != number) continue;
     if (version.damage.empty()) return std::move(version);
     if (number != 0 || version.not_mine)
-      return Error{formatted("version {} cannot be used: {}", version.number, version.damage)};
+      return Error{"version {} cannot be used: {}", version.number, version.damage};
     if (damaged.empty()) damaged = formatted(" (the newest is damaged: {})", version.damage);
   }
-  if (number != 0) return Error{formatted("store {}: has no version {}", directory_, number)};
-  return Error{formatted("store {}: holds no complete version{}", directory_, damaged)};
+  if (number != 0) return Error{"store {}: has no version {}", directory_, number};
+  return Error{"store {}: holds no complete version{}", directory_, damaged};
 }
 
 Result<StoreReader::LiveJob> StoreReader::live_job() const {
@@ -179,7 +175,7 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
   if (const int failure = (*store)->look_at(kLockFile, &info); failure == ENOENT)
     return LiveJob{};
   else if (failure != 0)
-    return Error{formatted("{}: {}", path, errno_text(failure))};
+    return Error{"{}: {}", path, errno_text(failure)};
   if (!S_ISREG(info.st_mode)) return Error{path + ": is not a regular file; remove it if no job runs"};
   const Result<Descriptor> opened = (*store)->file(kLockFile);
   if (!opened) return opened.error();
@@ -188,7 +184,7 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   if (::fcntl(file.fd(), F_GETLK, &lock) != 0)
-    return Error{formatted("{}: cannot be examined: {}", path, errno_text(errno))};
+    return Error{"{}: cannot be examined: {}", path, errno_text(errno)};
   if (lock.l_type == F_UNLCK) return LiveJob{};
   // As the lock's owner wrote it: the kernel's answer has no host, and its pid is meaningless across hosts.
   char host[256] = "";
@@ -237,7 +233,7 @@ Status verify_references(const ImageReader& image, const nlohmann::json& metadat
       return integer_from_json<uint64_t>(r.at("begin")) == region.begin && r.contains("file");
     });
     if (one == all.end())
-      return Error{formatted("{}: its metadata names no file for the region {}", image.path(), region.name)};
+      return Error{"{}: its metadata names no file for the region {}", image.path(), region.name};
     const nlohmann::json& mapped = one->at("file");
     FilePages original(bytes_from_json(mapped.at("path")), region.begin,
                        integer_from_json<uint64_t>(mapped.at("offset")));
@@ -247,8 +243,7 @@ Status verify_references(const ImageReader& image, const nlohmann::json& metadat
 }
 
 bool refers_to_files(const ImageReader& image) {
-  return std::any_of(image.regions().begin(), image.regions().end(),
-                     [](const Region& region) { return !region.referenced.empty(); });
+  return std::ranges::any_of(image.regions(), [](const Region& r) { return !r.referenced.empty(); });
 }
 
 // Checks data sets: files that the program only reads and that were not saved.
@@ -275,8 +270,8 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
   const Result<ImageReader> image = ImageReader::open(version, listed.file);
   if (!image) return image.error();
   if (image->totals().checksum != listed.checksum)
-    return Error{formatted("rank image {}: is not the one that the manifest lists (its checksum differs)",
-                           image->path())};
+    return Error{"rank image {}: is not the one that the manifest lists (its checksum differs)",
+                 image->path()};
   if (Status good = image->verify(); !good) return good;
   try {
     const nlohmann::json metadata = metadata_of(*image);
@@ -288,7 +283,7 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
     if (Status good = verify_contents(version, metadata); !good) return good;
     return each ? each(*image) : Status();
   } catch (const nlohmann::json::exception& e) {
-    return Error{formatted("{}: its metadata cannot be read ({})", image->path(), e.what())};
+    return Error{"{}: its metadata cannot be read ({})", image->path(), e.what()};
   }
 }
 
@@ -305,7 +300,7 @@ Result<std::vector<std::string>> stored_contents(const ImageReader& image) {
           names.push_back(std::move(stored));
       return names;
     } catch (const nlohmann::json::exception& e) {
-      return Error{formatted("{}: its metadata cannot be read ({})", what, e.what())};
+      return Error{"{}: its metadata cannot be read ({})", what, e.what()};
     }
   });
 }

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/format.h"
-#include "base/time.h"
 #include "restart/store.h"
 #include "restart/store_layout.h"
 
@@ -44,7 +43,7 @@ Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::s
     if (::rename((directory() + "/" + name).c_str(), to.c_str()) == 0)
       renamed.push_back(to);
     else if (errno != ENOENT && good)  // ENOENT: another thread has renamed it
-      good = Error{formatted("version {} cannot be removed: {}", number, errno_text(errno))};
+      good = Error{"version {} cannot be removed: {}", number, errno_text(errno)};
   }
   if (renamed.empty()) return good;
   // Make the renames durable: after a crash the old name could return, with parts missing.
@@ -53,18 +52,21 @@ Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::s
   return good;
 }
 
+std::vector<std::string> Store::leftovers() const {
+  std::vector<std::string> left;
+  if (const Result<std::vector<std::string>> names = directory_names(directory()))
+    for (const std::string& name : *names)
+      if (name.starts_with(kTemporaryPrefix)) left.push_back(directory() + "/" + name);
+  return left;
+}
+
 std::vector<std::string> Store::set_leftovers_aside() {
   std::vector<std::string> aside;
-  Result<std::vector<std::string>> names = directory_names(directory());
-  if (!names) return aside;
-  for (const std::string& name : *names) {
-    if (!name.starts_with(kTemporaryPrefix)) continue;
-    const std::string from = directory() + "/" + name;
-    if (name.ends_with(kRemovedSuffix))
+  for (const std::string& from : leftovers())
+    if (from.ends_with(kRemovedSuffix))
       aside.push_back(from);
     else if (::rename(from.c_str(), (from + kRemovedSuffix).c_str()) == 0)
       aside.push_back(from + kRemovedSuffix);
-  }
   return aside;
 }
 
@@ -74,8 +76,8 @@ Status remove_all_of(const std::vector<std::string>& directories) {
     std::error_code failure;
     std::filesystem::remove_all(name, failure);
     if (failure && good)
-      good = Error{formatted("{}: not all of it was removed ({}); the store's next job removes the rest",
-                             name, failure.message())};
+      good = Error{"{}: not all of it was removed ({}); the store's next job removes the rest", name,
+                   failure.message()};
   }
   return good;
 }

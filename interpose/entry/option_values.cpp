@@ -16,6 +16,13 @@ constexpr double kShortest = 0.001, kLongest = 10 * kYear;     // between versio
 constexpr double kLeastOverhead = 0.001, kMostOverhead = 100;  // percent
 constexpr double kShortestMtbf = 1, kLongestMtbf = 1000 * kYear;
 
+// "" or why the text is no value from `least` to `most`.
+std::string why_not(const std::string& text, std::optional<double> value, double least, double most,
+                    const char* kind, const char* bounds) {
+  if (!value) return in_quotes(text) + " is not " + kind;
+  return *value < least || *value > most ? in_quotes(text) + " is not between " + bounds : "";
+}
+
 }  // namespace
 
 std::string in_quotes(const std::string& text) {
@@ -50,69 +57,39 @@ std::optional<double> moment(const std::string& text) {
   return text.starts_with("@") ? number(text.substr(1), "") : std::nullopt;
 }
 
-CLI::Validator interval_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        if (text == "auto") return "";
-        const auto value = number(text, "");
-        if (!value) return in_quotes(text) + " is not a number of seconds";
-        if (*value != 0 && (*value < kShortest || *value > kLongest))
-          return in_quotes(text) + " is not between 0.001 seconds and ten years";
-        return "";
-      },
-      "");
+std::string not_an_interval(const std::string& text) {
+  const auto value = number(text, "");
+  if (text == "auto" || value == 0.0) return "";
+  return why_not(text, value, kShortest, kLongest, "a number of seconds", "0.001 seconds and ten years");
 }
 
-CLI::Validator percent_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        const auto value = number(text, "%");
-        if (!value) return in_quotes(text) + " is not a number of percent";
-        if (*value < kLeastOverhead || *value > kMostOverhead)
-          return in_quotes(text) + " is not between 0.001 and 100 percent";
-        return "";
-      },
-      "");
+std::string not_a_percentage(const std::string& text) {
+  return why_not(text, number(text, "%"), kLeastOverhead, kMostOverhead, "a number of percent",
+                 "0.001 and 100 percent");
 }
 
-CLI::Validator duration_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        const auto value = duration(text);
-        if (!value) return in_quotes(text) + " is not a duration, such as 43200 (seconds), 30m, 12h or 3d";
-        if (*value != 0 && (*value < kShortestMtbf || *value > kLongestMtbf))
-          return in_quotes(text) + " is not between a second and a thousand years";
-        return "";
-      },
-      "");
+std::string not_a_duration(const std::string& text) {
+  const auto value = duration(text);
+  if (value == 0.0) return "";
+  return why_not(text, value, kShortestMtbf, kLongestMtbf,
+                 "a duration, such as 43200 (seconds), 30m, 12h or 3d", "a second and a thousand years");
 }
 
-CLI::Validator version_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        return is_positive_number(text, 18) ? "" : in_quotes(text) + " is not a version's number";
-      },
-      "");
+std::string not_a_time_limit(const std::string& text) { return moment(text) ? "" : not_a_duration(text); }
+
+std::string not_a_version(const std::string& text) {
+  return is_positive_number(text, 18) ? "" : in_quotes(text) + " is not a version's number";
 }
 
-CLI::Validator device_count_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        constexpr int kMost = 16;  // gpu_state/software/settings
-        if (text != "true" && (!is_positive_number(text, 2) || atoi(text.c_str()) > kMost))
-          return in_quotes(text) + " is not a number of devices from 1 to 16";
-        return "";
-      },
-      "");
+std::string not_a_device_count(const std::string& text) {
+  constexpr int kMost = 16;  // gpu_state/software/settings
+  if (text == "true" || (is_positive_number(text, 2) && atoi(text.c_str()) <= kMost)) return "";
+  return in_quotes(text) + " is not a number of devices from 1 to 16";
 }
 
-CLI::Validator keep_value() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        if (restart::parse_retention(text)) return "";
-        return in_quotes(text) + " says no number of versions, such as 3 or 3,24h,7d";
-      },
-      "");
+std::string not_a_retention(const std::string& text) {
+  if (restart::parse_retention(text)) return "";
+  return in_quotes(text) + " says no number of versions, such as 3 or 3,24h,7d";
 }
 
 }  // namespace cropdl::entry

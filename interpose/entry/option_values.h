@@ -1,20 +1,20 @@
 // What values of options may be, for CLI11. Tools.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
 namespace cropdl::entry {
 
-// Validators check the text before CLI11 converts it, so that the message names the given text and not a
-// type's limits.
-CLI::Validator interval_value();      // "auto", "0", or seconds: from 1 ms to ten years
-CLI::Validator percent_value();       // "0.5", "0.5%": from 0.001 to 100
-CLI::Validator duration_value();      // "43200", "30m", "12h", "3d": 0, or from a second to a thousand years
-CLI::Validator keep_value();          // "3", "3,24h,7d"
-CLI::Validator version_value();       // a version's number
-CLI::Validator device_count_value();  // number of software devices; "true": a flag without a value
+// Checks for CLI11, before it converts the text: "" or a line that names the given text and not a type's
+// limits.
+std::string not_an_interval(const std::string& text);     // "auto", "0", or seconds: from 1 ms to ten years
+std::string not_a_percentage(const std::string& text);    // "0.5", "0.5%": from 0.001 to 100
+std::string not_a_duration(const std::string& text);      // "43200", "3d": 0, or 1 s to a thousand years
+std::string not_a_time_limit(const std::string& text);    // the same, or a moment
+std::string not_a_retention(const std::string& text);     // "3", "3,24h,7d"
+std::string not_a_version(const std::string& text);       // a version's number
+std::string not_a_device_count(const std::string& text);  // "true": a flag without a value
 
 std::string in_quotes(const std::string& text);  // its first 40 characters, for messages
 

@@ -48,22 +48,21 @@ void ScheduleOptions::add_to(CLI::App& app, const char* interval_else, const cha
                            "seconds, or only when asked (0) (default: {})",
                            interval_else))
       ->option_text("auto|SECONDS|0")
-      ->check(interval_value());
+      ->check(not_an_interval);
   app.add_option("--max-overhead", max_overhead,
                  "of auto: how much of the job's time checkpoints may cost, in percent (default: 1)")
       ->option_text("PERCENT")
-      ->check(percent_value());
+      ->check(not_a_percentage);
   app.add_option("--mtbf", mtbf,
                  "of auto: the mean time between failures of the job's machines, in seconds or as 30m, 12h, "
                  "3d; 0: unknown (the default)")
       ->option_text("DURATION")
-      ->check(duration_value());
+      ->check(not_a_duration);
   app.add_option("--time-limit", time_limit,
                  "others end the job so long from now: before that, it takes a last version and ends with "
                  "status 75; 0: never (default: what Slurm says)")
       ->option_text("DURATION")
-      ->check(
-          CLI::Validator([](std::string& text) { return moment(text) ? "" : duration_value()(text); }, ""));
+      ->check(not_a_time_limit);
   app.add_option("--at-sigterm", at_sigterm,
                  "where the program leaves SIGTERM at its default: take a last version and end with status "
                  "75 (version, the default unless --interval 0), or die as without CropDL (die)")
@@ -74,7 +73,7 @@ void ScheduleOptions::add_to(CLI::App& app, const char* interval_else, const cha
                            "hours and D days (default: {})",
                            keep_else))
       ->option_text("N[,Hh][,Dd]")
-      ->check(keep_value());
+      ->check(not_a_retention);
   app.callback([this] {
     if (const double limit = duration(time_limit).value_or(0); limit > 0)
       time_limit = formatted("@{:.3f}", unix_time() + limit);
@@ -159,7 +158,7 @@ bool RunOptions::parse(int argc, char** argv, int* status) {
   app.add_flag("--software-gpu", software_gpus,
                "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs")
       ->option_text("[=N]")
-      ->check(device_count_value());
+      ->check(not_a_device_count);
   if (!parse_options(app, argc, argv, &words, status)) return false;
   save_files = static_cast<uint64_t>(bytes);
   return true;
@@ -170,7 +169,7 @@ bool RestartOptions::parse(int argc, char** argv, int* status) {
   app.set_version_flag("--program-version", "cropdl " CROPDL_VERSION);
   app.add_option("--version", version, "this version instead of the newest")
       ->option_text("N")
-      ->check(version_value());
+      ->check(not_a_version);
   schedule.add_to(app, "as before", "as before");
   reports.add_to(app);
   app.add_option("--moved-variables", moved_variables,

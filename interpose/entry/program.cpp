@@ -16,8 +16,6 @@
 namespace cropdl::entry {
 namespace {
 
-bool exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
-
 // Whether the path is a tool of the system: in a system directory, and only root can write to it. A user's
 // own program may have the same name.
 bool of_the_system(const std::string& path) {
@@ -79,14 +77,14 @@ Result<std::string> mpi_of(const launching::ElfFile& elf, const std::string& pat
     else if (begins(name, {"libmpi.so.40", "libmpi_cxx.", "libmpi_mpifh.", "libmpi_usempi"}))
       abi = "openmpi";
     else if (begins(name, {"libmpi.so"}) || (found.empty() && begins(name, {"libmpi_"})))
-      return Error{formatted(
+      return Error{
           "{}: is linked with {}, and CropDL knows libmpi.so.40 (Open MPI 3 and later) and libmpich.so.12 or "
           "libmpi.so.12 (MPICH and what has its ABI); link it with one of these",
-          path, name)};
+          path, name};
     if (abi.empty() || abi == found) continue;
     if (!found.empty())
-      return Error{formatted("{}: is linked with {} and {}, which are two MPIs; link it with one of them",
-                             path, library, name)};
+      return Error{"{}: is linked with {} and {}, which are two MPIs; link it with one of them", path,
+                   library, name};
     found = abi, library = name;
   }
   return found;
@@ -155,25 +153,21 @@ Result<std::string> find_program(const std::string& name) {
     }
     if (found.empty()) return Error{name + ": no such program in PATH"};
   }
-  char* absolute = realpath(found.c_str(), nullptr);
-  if (absolute == nullptr) return Error{found + ": " + errno_text(errno)};
-  std::string result = absolute;
-  free(absolute);
-  return result;
+  const std::string absolute = resolved_path(found);
+  if (absolute.empty()) return Error{found + ": " + errno_text(errno)};
+  return absolute;
 }
-
-namespace {
 
 constexpr int kMostInterpreters = 5;  // nested interpreters, as in execve(2)
 
-Result<ProgramFacts> inspect(const std::string& path, int depth) {
+Result<ProgramFacts> inspect_program(const std::string& path, int depth) {
   if (depth > kMostInterpreters) return Error{path + ": " + errno_text(ELOOP)};
   ProgramFacts facts;
   facts.path = path;
   facts.mpi = "none";
   char head[256] = {};
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return Error{formatted("{}: cannot open: {}", path, errno_text(errno))};
+  if (fd < 0) return Error{"{}: cannot open: {}", path, errno_text(errno)};
   const ssize_t n = read(fd, head, sizeof head - 1);
   close(fd);
   if (is_debugger(path)) {
@@ -189,9 +183,9 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
     const std::string text = head + 2;
     const std::vector<std::string> words = interpreter_of(text.substr(0, text.find('\n')));
     const auto interpreter = find_program(words[0]);
-    if (!interpreter) return Error{formatted("{}: its interpreter: {}", path, interpreter.error().message)};
-    auto inner = inspect(*interpreter, depth + 1);
-    if (!inner) return Error{formatted("{}: its interpreter: {}", path, inner.error().message)};
+    if (!interpreter) return Error{"{}: its interpreter: {}", path, interpreter.error().message};
+    auto inner = inspect_program(*interpreter, depth + 1);
+    if (!inner) return Error{"{}: its interpreter: {}", path, inner.error().message};
     if (inner->kind == ProgramKind::kStarter ||
         !inner->before.empty()) {  // execve finds the interpreter itself
       facts.kind = ProgramKind::kStarter;
@@ -221,24 +215,15 @@ Result<ProgramFacts> inspect(const std::string& path, int depth) {
   return facts;
 }
 
-}  // namespace
-
-Result<ProgramFacts> inspect_program(const std::string& path) { return inspect(path, 0); }
-
-std::string own_directory() {
-  const std::string self = link_text("/proc/self/exe");
-  return self.substr(0, self.rfind('/'));
-}
+std::string own_directory() { return folder_of(link_text("/proc/self/exe")); }
 
 std::string library_directory() {
   const std::string bin = own_directory();
   for (const char* candidate :
        {"/../lib", "/../lib/x86_64-linux-gnu/cropdl", "/../lib/cropdl", "/../lib64/cropdl"})
-    if (exists(bin + candidate + "/cropdl-core.so")) {
-      char* absolute = realpath((bin + candidate).c_str(), nullptr);
-      std::string result = absolute != nullptr ? absolute : bin + candidate;
-      free(absolute);
-      return result;
+    if (access((bin + candidate + "/cropdl-core.so").c_str(), R_OK) == 0) {
+      const std::string absolute = resolved_path(bin + candidate);
+      return absolute.empty() ? bin + candidate : absolute;
     }
   return "";
 }

@@ -27,8 +27,9 @@ struct ProgramFacts {
   std::string sanitizer;  // "AddressSanitizer", ... or ""
 };
 
-// Refuses statically linked programs and files that are not programs.
-Result<ProgramFacts> inspect_program(const std::string& path);
+// Refuses statically linked programs and files that are not programs. `depth`: of scripts whose interpreters
+// are scripts.
+Result<ProgramFacts> inspect_program(const std::string& path, int depth = 0);
 
 // The directory of this executable, and the directory of CropDL's libraries.
 std::string own_directory();

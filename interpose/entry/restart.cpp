@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/say.h"
 #include "interpose/entry/options.h"
 #include "interpose/entry/program.h"
@@ -42,10 +42,8 @@ int restart_main(int argc, char** argv) {
   const auto told = launching::read_launch("cropdl-restart");
   if (!told) return fail(told.error().message);
   const launching::Launch& launch = *told;
-  char* resolved = realpath(options.directory.c_str(), nullptr);
-  if (resolved == nullptr) return fail_together(launch.rank, options.directory + ": " + errno_text(errno));
-  const std::string directory = resolved;
-  free(resolved);
+  const std::string directory = resolved_path(options.directory);
+  if (directory.empty()) return fail_together(launch.rank, options.directory + ": " + errno_text(errno));
   const auto store = restart::StoreReader::open(directory, Folder::Whose::kMine);
   if (!store) return fail_together(launch.rank, store.error().message);
   const auto chosen = store->version(options.version);

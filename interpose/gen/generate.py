@@ -6,16 +6,14 @@
 NAME identifies an implementation of the library (implementations differ in header and ABI). Runs at build time only."""
 import argparse
 import sys
-import tomllib
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-CORE = Path(__file__).parent
-sys.path.insert(0, str(CORE))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import emit  # noqa: E402
 from header import Header, dynamic_symbols  # noqa: E402
-from model import DEFAULTS, Model  # noqa: E402
+from model import CORE, Model, read_table  # noqa: E402
 from roles import TableError  # noqa: E402
 
 TABLES = {"annotations": "annotations.toml", "roles": "roles.toml", "functions": "functions.txt",
@@ -44,7 +42,7 @@ def by_name(items):
 def main():
     options = arguments()
     files = {name: getattr(options, name) or options.folder / file for name, file in TABLES.items()}
-    library = {**DEFAULTS, **tomllib.loads(files["annotations"].read_text())["library"]}
+    library = read_table(files["annotations"])["library"]
     if library["family"]:
         files["roles"] = options.roles or CORE / library["family"] / "roles.toml"
         files["facts"] = CORE / library["family"] / "facts.toml"

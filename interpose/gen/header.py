@@ -48,6 +48,7 @@ class Header:
                     self.constants[value.get("name")] = value.get("init")
         wanted = re.compile(names)
         self.functions = {}
+        self.exported = {name for name, symbol in symbols.items() if symbol.kind == "FUNC"}
         for element in self.elements.values():
             # A static function is compiled into the program; only the functions that it calls are wrapped.
             if element.tag == "Function" and wanted.match(element.get("name")) and element.get("static") != "1":

@@ -8,6 +8,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from header import Prototype
 from roles import CURRENT_DEVICE, Roles, TableError
 
 
@@ -80,7 +81,7 @@ class Function:
             return "absent"
         if self.refuse:
             return "refused at once"
-        if self.base and not self.wide:
+        if self.base and not self.wide or (self.upper, self.lower) == ("generated", "none"):
             return "by another"
         if "hand" in (self.upper, self.lower) or self.lower == "text":
             return "by hand"
@@ -118,8 +119,16 @@ CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide",
 DEFAULTS = {"by_hand": False, "weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
             "table": "lower_table", "unused_entry": "unwritten", "stub": False, "call": "{f}", "family": ""}
 
-FAMILY_DEFAULTS = {"call": "real_function<Type_{f}>(seam::kFn_{f})", "ended": "", "keeps_error": False, "no_errors": [],
-                   "tells_errors": [], "forbidden_in_host_functions": False, "allowed_in_host_functions": [], "kinds": "interpose/one_abi/kinds.h"}
+CORE = Path(__file__).parent
+
+
+def read_table(path: Path):
+    """A library's table, with what it leaves to its family and to the defaults."""
+    table = tomllib.loads(path.read_text())
+    family = table["library"].get("family")
+    common = tomllib.loads((CORE / family / "library.toml").read_text().replace("{folder}", path.parent.name)) if family else {}
+    library = {**DEFAULTS, **common.get("library", {}), **table["library"]}
+    return {**common, **table, "library": library}
 
 
 class Model:
@@ -128,9 +137,8 @@ class Model:
     def __init__(self, headers: dict, files: dict):
         self.headers = headers
         self.files = files
-        self.table = tomllib.loads(files["annotations"].read_text())
-        own = self.table["library"]
-        self.library = {**DEFAULTS, **(FAMILY_DEFAULTS if "family" in own else {}), **own}
+        self.table = read_table(files["annotations"])
+        self.library = self.table["library"]
         self.roles = Roles(files["roles"])
         self.seam_types = self.table.get("seam_types", {})
         self.handles = self.table.get("handles", {})
@@ -182,7 +190,7 @@ class Model:
             unknown = sorted(name for name, symbol in exported.items()
                              if symbol.kind == "FUNC" and wanted.match(name) and name not in known)
             if unknown:
-                raise TableError("the library exports, and no header declares (undeclared.h is the place): " + " ".join(unknown))
+                raise TableError("the library exports, and no header declares (undeclared.h is the place, or a class that refuses it): " + " ".join(unknown))
 
     def _check_frozen(self, path):
         """Checks the released indices: for each list, its length at the release and a digest of that many names."""
@@ -225,8 +233,11 @@ class Model:
         return merged, source
 
     def _function(self, name, index):
-        prototypes = {i: h.functions[name] for i, h in self.headers.items() if name in h.functions}
         entry, source = self._class_of(name)
+        prototypes = {i: h.functions[name] for i, h in self.headers.items() if name in h.functions}
+        if entry.get("refuse"):  # of a private function that is not called, the parameters do not matter
+            private = {i: Prototype(name, self.library["code"]) for i, h in self.headers.items() if name in h.exported}
+            prototypes = {**private, **prototypes}
         f = Function(name, index, {i: p.result for i, p in prototypes.items()}, [], annotation=source)
         f.upper, f.lower = entry.get("upper", "generated"), entry.get("lower", "generated")
         f.why, f.text = entry.get("why", ""), entry.get("text", "")

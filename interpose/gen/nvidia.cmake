@@ -60,7 +60,7 @@ nvidia_library(curand curand.h libcurand.so.10)
 # They have no shims.
 option(CROPDL_ALL_TABLES "Generate, compile and check the tables of cuDNN, cuFFT, cuSOLVER, cuSOLVERMg and cuSPARSE" OFF)
 if(CROPDL_ALL_TABLES)
-  nvidia_library(cufft cufft.h libcufft.so.12)
+  nvidia_library(cufft cufftXt.h libcufft.so.12)
   nvidia_library(cusparse cusparse.h libcusparse.so.12)
   nvidia_library(cusolver cusolverDn.h libcusolver.so.12)
   nvidia_library(cudnn cudnn.h libcudnn.so.9)

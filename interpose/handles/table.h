@@ -59,8 +59,10 @@ class Tables {
   // Returns the tables of a restored heap; nullptr, with *why set, if they cannot be used.
   static Tables* restored(unsigned library, const char** why);
 
-  // Makes a live object without a recipe. 0: all indices of the kind are in use.
+  // Makes a live object without a recipe. 0: all indices of the kind are in use (is_full), or the heap is
+  // full.
   Handle create(uint32_t kind, uint32_t maker);
+  bool is_full(uint32_t kind) const { return kinds_[kind].top >= capacity_ && kinds_[kind].free == 0; }
   // Gives the object a recipe that names `dependencies` (handles below first_dynamic are fixed and not
   // counted). False: the heap is full.
   bool set_recipe(Handle, std::span<const Handle> dependencies, const void* payload, size_t bytes);

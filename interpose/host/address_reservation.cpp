@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/procfs.h"
-#include "restart/memory/restore_memory.h"
 
 namespace cropdl::host {
 namespace {
@@ -66,12 +65,13 @@ void with_enough_stack(void (*run)(int, char**), int argc, char** argv) {
   _exit(1);
 }
 
-Status settle_addresses(Process& p, const restart::Version& version) {
+Status settle_addresses(const Process& p, const restart::Version& version,
+                        host_memory::ReservedAddresses& reserved) {
   const auto folder = version.folder();
   if (!folder) return {};  // load() reports the error
   const auto image = restart::ImageReader::open(*folder, restart::image_name(p.launch.rank));
   if (!image) return {};
-  const Status kept = host_memory::reserve_addresses(*image);
+  const Status kept = reserved.reserve(*image);
   if (kept) return {};
   if (p.boot.layout < kLayouts) start_over(p.boot);
   return Error{

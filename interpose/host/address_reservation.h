@@ -4,6 +4,7 @@
 
 #include "base/result.h"
 #include "interpose/host/process.h"
+#include "restart/memory/restore_memory.h"
 #include "restart/store.h"
 
 namespace cropdl::host {
@@ -16,7 +17,8 @@ namespace cropdl::host {
 // Reserves the version's addresses outside the window. Called before a restart touches anything. If ASLR put
 // a mapping of this process on one of them, restarts the process by exec and does not return. Returns an
 // error if no layout had them free.
-Status settle_addresses(Process& p, const restart::Version& version);
+Status settle_addresses(const Process& p, const restart::Version& version,
+                        host_memory::ReservedAddresses& reserved);
 
 // After such an exec: restores the personality, so that the program sees no trace of the exec.
 void settled_in(const launching::Boot& boot);

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <initializer_list>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -131,61 +133,75 @@ void test_numbers(Program& p, std::span<const int> numbers, Label found) {
   }
 }
 
-}  // namespace
+// What is trapped besides the calls that always are. The core of an older image handles fewer calls.
+struct Followed {
+  const bool restarted, input;
+  const seam::PersistentState* const state = seam::state();
+  const bool munmap = state->brk_first != 0;
+  const bool segments = state->segments.followed != 0;
+  const bool random = state->began != 0;
+  const bool rare_calls = state->core_level >= 1;
+  const bool notifications = state->core_level >= 2;
+};
 
-Status install_filter(bool restarted, bool watch_input) {
-  const auto* state = seam::state();
-  // The core in an image from before address randomization does not handle a trapped munmap.
-  const bool follows_munmap = state->brk_first != 0;
-  const bool follows_segments = state->segments.followed != 0;
-  const bool follows_random = state->began != 0;
-  const bool follows_rare_calls = state->rare_calls_followed != 0;
-  Program p;
+void test_call(Program& p, const Followed& follows) {
+  const auto jump = [&p](int nr, Label to) { p.jump(BPF_JEQ, static_cast<uint32_t>(nr), to); };
   p.load(offsetof(seccomp_data, arch));
   p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kTrap);  // int 0x80
   p.load(offsetof(seccomp_data, nr));
   p.jump(BPF_JGE, 0x40000000, kAbsent);  // of the x32 ABI
-  p.jump(BPF_JEQ, __NR_mmap, kMmap);
-  if (follows_munmap) p.jump(BPF_JEQ, __NR_munmap, kMunmap);
-  p.jump(BPF_JEQ, __NR_mprotect, kMprotect);
-  p.jump(BPF_JEQ, __NR_pkey_mprotect, kMprotect);
-  p.jump(BPF_JEQ, __NR_rt_sigprocmask, kMask);
-  p.jump(BPF_JEQ, __NR_futex, kFutex);
-  p.jump(BPF_JEQ, __NR_arch_prctl, kArchPrctl);
-  p.jump(BPF_JEQ, __NR_prctl, kPrctl);
-  p.jump(BPF_JEQ, __NR_membarrier, kMembarrier);
-  p.jump(BPF_JEQ, __NR_fcntl, kFcntl);
-  p.jump(BPF_JEQ, __NR_ioctl, kIoctl);
-  if (follows_random) p.jump(BPF_JEQ, __NR_getrandom, kRandom);
-  if (follows_rare_calls)
-    for (const int nr : upper::kTrappedSinceRareCalls) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kTrap);
-  if (watch_input)
-    for (const int nr : upper::kReads) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), kInput);
+  jump(__NR_mmap, kMmap);
+  if (follows.munmap) jump(__NR_munmap, kMunmap);
+  jump(__NR_mprotect, kMprotect);
+  jump(__NR_pkey_mprotect, kMprotect);
+  jump(__NR_rt_sigprocmask, kMask);
+  jump(__NR_futex, kFutex);
+  jump(__NR_arch_prctl, kArchPrctl);
+  jump(__NR_prctl, kPrctl);
+  jump(__NR_membarrier, kMembarrier);
+  jump(__NR_fcntl, kFcntl);
+  jump(__NR_ioctl, kIoctl);
+  if (follows.random) jump(__NR_getrandom, kRandom);
+  if (follows.rare_calls)
+    for (const int nr : upper::kTrappedSinceLevel1) jump(nr, kTrap);
+  if (follows.input)
+    for (const int nr : upper::kReads) jump(nr, kInput);
   test_numbers(p, upper::kTrapped, kTrap);
-  if (follows_segments) test_numbers(p, upper::kTrappedSinceSegments, kTrap);
+  if (follows.segments) test_numbers(p, upper::kTrappedSinceSegments, kTrap);
   test_numbers(p, upper::kMakesDescriptors, kTrap);
-  if (restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
+  if (follows.restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
   test_numbers(p, upper::kAbsent, kAbsent);
   p.result(SECCOMP_RET_ALLOW);
+}
 
-  // No signal interrupts a getrandom of up to 256 bytes (man 2 getrandom).
-  p.label(kRandom);
-  p.load(low(argument(1)));
-  p.jump(BPF_JGT, 256, kTrap);
-  p.load(high(argument(1)));
-  p.jump(BPF_JEQ, 0, kAllow, kTrap);
+// The tests below begin at a call's label, with the low word of one of its arguments.
+void begin_test(Program& p, Label call, int of) {
+  p.label(call);
+  p.load(low(argument(of)));
+}
 
+template <class Values = std::initializer_list<uint32_t>>
+void trap_any_of(Program& p, const Values& values) {
+  const size_t count = std::size(values);
+  for (size_t i = 0; i < count; ++i)
+    p.jump(BPF_JEQ, std::data(values)[i], kTrap, i + 1 == count ? kAllow : kNext);
+}
+
+void trap_outside_window(Program& p) {
+  p.load(high(argument(0)));
+  p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
+  p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
+}
+
+void test_memory_calls(Program& p) {
   // mmap goes directly to the kernel if it is MAP_FIXED within the window and not executable. Executable
   // mappings are trapped: the core inspects libc's text when it is mapped.
-  p.label(kMmap);
-  p.load(low(argument(3)));
+  begin_test(p, kMmap, 3);
   p.jump(BPF_JSET, MAP_FIXED | MAP_FIXED_NOREPLACE, kNext, kTrap);
   p.jump(BPF_JSET, MAP_32BIT, kTrap);
   p.load(low(argument(2)));
   p.jump(BPF_JSET, PROT_EXEC, kTrap);
-  p.load(high(argument(0)));
-  p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
-  p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
+  trap_outside_window(p);
 
   // munmap goes directly to the kernel in the window and below 4 GiB: the core does not record it.
   p.label(kMunmap);
@@ -194,23 +210,16 @@ Status install_filter(bool restarted, bool watch_input) {
   p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
   p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
 
-  // mprotect: only executable mappings in the window are trapped; code outside the window is not followed.
-  p.label(kMprotect);
-  p.load(low(argument(2)));
+  // mprotect: only what becomes executable outside the window, where code is not followed.
+  begin_test(p, kMprotect, 2);
   p.jump(BPF_JSET, PROT_EXEC, kNext, kAllow);
-  p.load(high(argument(0)));
-  p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
-  p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
+  trap_outside_window(p);
+}
 
-  // Unblocking is harmless.
-  p.label(kMask);
-  p.load(low(argument(0)));
-  p.jump(BPF_JEQ, 1 /* SIG_UNBLOCK */, kAllow, kTrap);
-
-  // futex: a wait with a timeout ends when a checkpoint interrupts it; the kernel restarts any other wait. An
-  // absolute timeout may refer to a clock that differs from the kernel's (upper/clocks.cpp).
-  p.label(kFutex);
-  p.load(low(argument(1)));
+// futex: a wait with a timeout ends when a checkpoint interrupts it; the kernel restarts any other wait. An
+// absolute timeout may refer to a clock that differs from the kernel's (upper/clocks.cpp).
+void test_futex(Program& p, bool restarted) {
+  begin_test(p, kFutex, 1);
   p.mask(static_cast<uint32_t>(FUTEX_CMD_MASK));
   p.jump(BPF_JEQ, FUTEX_WAIT, kFutexTime);
   p.jump(BPF_JEQ, FUTEX_WAIT_BITSET, kFutexTime);
@@ -218,42 +227,52 @@ Status install_filter(bool restarted, bool watch_input) {
     p.jump(BPF_JEQ, command, restarted ? kTrap : kFutexTime);
   if (restarted)  // their futex words contain ids of the first run
     for (const uint32_t command : {FUTEX_TRYLOCK_PI, FUTEX_UNLOCK_PI}) p.jump(BPF_JEQ, command, kTrap);
-  p.jump(BPF_JEQ, FUTEX_CMP_REQUEUE_PI, kTrap);
-  p.jump(BPF_JEQ, FUTEX_WAIT_REQUEUE_PI, kTrap, kAllow);
-  p.label(kFutexTime);
-  p.load(low(argument(3)));
+  trap_any_of(p, {FUTEX_CMP_REQUEUE_PI, FUTEX_WAIT_REQUEUE_PI});
+  begin_test(p, kFutexTime, 3);
   p.jump(BPF_JEQ, 0, kNext, kTrap);
   p.load(high(argument(3)));
   p.jump(BPF_JEQ, 0, kAllow, kTrap);
+}
 
-  p.label(kPrctl);
-  p.load(low(argument(0)));
-  if (follows_rare_calls) p.jump(BPF_JEQ, 26 /* PR_SET_TSC */, kTrap);
-  p.jump(BPF_JEQ, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, kTrap, kAllow);
+void test_other_calls(Program& p, const Followed& follows) {
+  begin_test(p, kMask, 0);  // unblocking is harmless
+  p.jump(BPF_JEQ, 1 /* SIG_UNBLOCK */, kAllow, kTrap);
 
-  p.label(kMembarrier);
-  p.load(low(argument(0)));
+  begin_test(p, kPrctl, 0);
+  if (follows.rare_calls) p.jump(BPF_JEQ, 26 /* PR_SET_TSC */, kTrap);
+  trap_any_of(p, {59 /* PR_SET_SYSCALL_USER_DISPATCH */});
+
+  begin_test(p, kMembarrier, 0);
   p.jump(BPF_JSET, seam::kMembarrierRegistrations, kTrap, kAllow);
 
-  p.label(kArchPrctl);
-  p.load(low(argument(0)));
-  p.jump(BPF_JEQ, 0x1001 /* ARCH_SET_GS */, kTrap);
-  p.jump(BPF_JEQ, 0x1004 /* ARCH_GET_GS */, kTrap, kAllow);
+  begin_test(p, kArchPrctl, 0);
+  trap_any_of(p, {0x1001 /* ARCH_SET_GS */, 0x1004 /* ARCH_GET_GS */});
 
-  p.label(kFcntl);
-  p.load(low(argument(1)));
-  p.jump(BPF_JEQ, 0 /* F_DUPFD */, kTrap);
-  p.jump(BPF_JEQ, 1030 /* F_DUPFD_CLOEXEC */, kTrap);
-  p.jump(BPF_JEQ, 1026 /* F_NOTIFY */, kTrap, kAllow);
+  begin_test(p, kFcntl, 1);
+  if (follows.notifications) p.jump(BPF_JEQ, 1026 /* F_NOTIFY */, kTrap);
+  trap_any_of(p, {0 /* F_DUPFD */, 1030 /* F_DUPFD_CLOEXEC */});
 
-  p.label(kIoctl);
-  p.load(low(argument(1)));
-  for (const unsigned request : upper::kDescriptorIoctls) p.jump(BPF_JEQ, request, kTrap);
-  p.result(SECCOMP_RET_ALLOW);
+  begin_test(p, kIoctl, 1);
+  trap_any_of(p, upper::kDescriptorIoctls);
 
-  p.label(kInput);
-  p.load(low(argument(0)));
-  p.jump(BPF_JEQ, 0, kTrap, kAllow);
+  begin_test(p, kInput, 0);
+  trap_any_of(p, {0});
+}
+
+}  // namespace
+
+Status install_filter(bool restarted, bool watch_input) {
+  const Followed follows{restarted, watch_input};
+  Program p;
+  test_call(p, follows);
+  // No signal interrupts a getrandom of up to 256 bytes (man 2 getrandom).
+  begin_test(p, kRandom, 1);
+  p.jump(BPF_JGT, 256, kTrap);
+  p.load(high(argument(1)));
+  p.jump(BPF_JEQ, 0, kAllow, kTrap);
+  test_memory_calls(p);
+  test_futex(p, restarted);
+  test_other_calls(p, follows);
   put_ends(p);
 
   std::vector<sock_filter> code = p.finish();

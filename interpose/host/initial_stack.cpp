@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 #include "interpose/host/drawn_addresses.h"
 #include "interpose/seam/state.h"
@@ -22,22 +23,11 @@ constexpr uint64_t kFirstPart = 512ull << 10;
 constexpr uint64_t kRoom = 256ull << 30;
 constexpr uint64_t kTopSpread = 8 << 10;  // the start within a page is random, too (arch_align_stack)
 
-std::vector<Elf64_auxv_t> own_auxv() {
-  std::vector<Elf64_auxv_t> all;
-  const int fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
-  Elf64_auxv_t entry;
-  while (fd >= 0 && read(fd, &entry, sizeof entry) == sizeof entry && entry.a_type != AT_NULL)
-    all.push_back(entry);
-  if (fd >= 0) close(fd);
-  return all;
-}
-
-}  // namespace
-
-Result<uint64_t> build_stack(const InitialStack& what) {
+// Maps the stack and returns its end. The program's mappings come behind it.
+Result<uint64_t> map_stack(const InitialStack& what) {
   uint64_t texts = 0;
-  for (const auto& e : what.environment) texts += e.size() + 1 + sizeof(char*);
-  for (const auto& a : what.arguments) texts += a.size() + 1 + sizeof(char*);
+  for (const auto* list : {&what.environment, &what.arguments})
+    for (const std::string& text : *list) texts += text.size() + 1 + sizeof(char*);
   const uint64_t size = (texts + kTopSpread + kFirstPart + 0xffff) & ~0xffffull;
   auto* state = seam::state();
   const uint64_t low = state->map_next + kRoom + drawn(kStackSpread);
@@ -46,78 +36,71 @@ Result<uint64_t> build_stack(const InitialStack& what) {
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(low)) return Error{"cannot map the program's stack: " + errno_text(errno)};
   state->map_first = state->map_next = low + size + (1 << 20) + drawn(kMappingsSpread);
+  return low + size;
+}
 
-  auto* top = reinterpret_cast<char*>(low + size - 64);
-  const auto push = [&](const void* bytes, size_t n) {
-    top -= n;
-    memcpy(top, bytes, n);
-    return reinterpret_cast<uint64_t>(top);
-  };
-  const auto push_text = [&](const std::string& text) { return push(text.c_str(), text.size() + 1); };
-
-  const uint64_t execfn = push_text(what.program), platform = push_text("x86_64");
-  std::vector<uint64_t> environment, arguments;
-  // The last string first, so that the order in memory is the kernel's, which /proc shows.
-  auto& view = state->view;
-  for (auto e = what.environment.rbegin(); e != what.environment.rend(); ++e)
-    environment.push_back(push_text(*e));
-  view.environment = reinterpret_cast<uint64_t>(top);
-  for (auto a = what.arguments.rbegin(); a != what.arguments.rend(); ++a) arguments.push_back(push_text(*a));
-  view.arguments = reinterpret_cast<uint64_t>(top);
-  top = reinterpret_cast<char*>(reinterpret_cast<uint64_t>(top) & ~15ull) - drawn(kTopSpread, 16);
-  const uint64_t random = push(reinterpret_cast<const void*>(getauxval(AT_RANDOM)), 16);
-
-  std::vector<uint64_t> aux;
-  for (const Elf64_auxv_t& entry : own_auxv()) {
-    uint64_t value = entry.a_un.a_val;
-    switch (entry.a_type) {
-      case AT_PHDR:
-        value = what.image.headers;
-        break;
-      case AT_PHNUM:
-        value = what.segments;
-        break;
-      case AT_ENTRY:
-        value = what.image.entry;
-        break;
-      case AT_BASE:
-        value = what.interpreter.bias;
-        break;
-      case AT_EXECFN:
-        value = execfn;
-        break;
-      case AT_RANDOM:
-        value = random;
-        break;
-      case AT_PLATFORM:
-        value = platform;
-        break;
-      case AT_SYSINFO_EHDR:
-        value = what.vdso;
-        break;
-      case AT_BASE_PLATFORM:
-        continue;
-      default:
-        break;
-    }
-    aux.push_back(entry.a_type);
-    aux.push_back(value);
+// Each push returns its address.
+struct Top {
+  uint64_t at;
+  uint64_t push(const void* bytes, size_t n) {
+    memcpy(reinterpret_cast<void*>(at -= n), bytes, n);
+    return at;
   }
-  aux.push_back(AT_NULL);
-  aux.push_back(0);
+  uint64_t push(const std::string& text) { return push(text.c_str(), text.size() + 1); }
+  // The last string first, so that the order in memory is the kernel's, which /proc shows. The addresses end
+  // with a null.
+  std::vector<uint64_t> push(const std::vector<std::string>& texts) {
+    std::vector<uint64_t> addresses(texts.size() + 1);
+    for (size_t i = texts.size(); i-- > 0;) addresses[i] = push(texts[i]);
+    return addresses;
+  }
+};
 
-  const size_t words = 1 + arguments.size() + 1 + environment.size() + 1 + aux.size();
-  auto* sp = reinterpret_cast<uint64_t*>((reinterpret_cast<uint64_t>(top) - words * 8) & ~15ull);
-  uint64_t* w = sp;
-  *w++ = arguments.size();
-  for (auto a = arguments.rbegin(); a != arguments.rend(); ++a) *w++ = *a;
-  *w++ = 0;
-  for (auto e = environment.rbegin(); e != environment.rend(); ++e) *w++ = *e;
-  *w++ = 0;
-  view.auxiliary = reinterpret_cast<uint64_t>(w);
-  view.auxiliary_bytes = aux.size() * sizeof(uint64_t);
-  for (const uint64_t a : aux) *w++ = a;
-  return reinterpret_cast<uint64_t>(sp);
+// The kernel's vector for this process, with the program's values.
+std::vector<uint64_t> auxiliary_vector(const InitialStack& what, uint64_t execfn, uint64_t platform,
+                                       uint64_t random) {
+  const std::map<uint64_t, uint64_t> programs = {
+      {AT_PHDR, what.image.headers},    {AT_PHNUM, what.segments},   {AT_ENTRY, what.image.entry},
+      {AT_BASE, what.interpreter.bias}, {AT_EXECFN, execfn},         {AT_RANDOM, random},
+      {AT_PLATFORM, platform},          {AT_SYSINFO_EHDR, what.vdso}};
+  std::vector<uint64_t> vector;
+  const int fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
+  Elf64_auxv_t entry;
+  while (fd >= 0 && read(fd, &entry, sizeof entry) == sizeof entry && entry.a_type != AT_NULL) {
+    if (entry.a_type == AT_BASE_PLATFORM) continue;
+    const auto own = programs.find(entry.a_type);
+    vector.insert(vector.end(), {entry.a_type, own != programs.end() ? own->second : entry.a_un.a_val});
+  }
+  if (fd >= 0) close(fd);
+  vector.insert(vector.end(), {AT_NULL, 0});
+  return vector;
+}
+
+}  // namespace
+
+Result<uint64_t> build_stack(const InitialStack& what) {
+  const auto end = map_stack(what);
+  if (!end) return end.error();
+  Top top{*end - 64};
+  const uint64_t execfn = top.push(what.program), platform = top.push("x86_64");
+  auto& view = seam::state()->view;
+  const std::vector<uint64_t> environment = top.push(what.environment);
+  view.environment = top.at;
+  const std::vector<uint64_t> arguments = top.push(what.arguments);
+  view.arguments = top.at;
+  top.at = (top.at & ~15ull) - drawn(kTopSpread, 16);
+  const uint64_t random = top.push(reinterpret_cast<const void*>(getauxval(AT_RANDOM)), 16);
+  const std::vector<uint64_t> auxiliary = auxiliary_vector(what, execfn, platform, random);
+
+  std::vector<uint64_t> words = {what.arguments.size()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  words.insert(words.end(), environment.begin(), environment.end());
+  view.auxiliary_bytes = auxiliary.size() * sizeof(uint64_t);
+  words.insert(words.end(), auxiliary.begin(), auxiliary.end());
+  const uint64_t sp = (top.at - words.size() * sizeof(uint64_t)) & ~15ull;
+  memcpy(reinterpret_cast<void*>(sp), words.data(), words.size() * sizeof(uint64_t));
+  view.auxiliary = sp + (words.size() - auxiliary.size()) * sizeof(uint64_t);
+  return sp;
 }
 
 }  // namespace cropdl::host

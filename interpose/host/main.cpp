@@ -92,9 +92,15 @@ __attribute__((noinline)) void let_stack_grow() {
   *static_cast<volatile char*>(__builtin_alloca(kRoom)) = 0;
 }
 
-// After this the core's handlers may run on this thread: its GS base is its record, its FS base is the LH's.
-void ready_to_run(seam::ThreadRecord& main) {
-  Process& p = this_process();
+// After this the core's handlers may run on this thread: its GS base is its record, which is returned, and
+// its FS base is the LH's. `saved`: of a restart.
+seam::ThreadRecord& ready_to_run(const session::Metadata* saved) {
+  const Process& p = this_process();
+  show_program();
+  auto& main = seam::state()->threads[0];
+  seam::writable_control->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
+  mark_lower_half(main);
+  let_stack_grow();
   main.lower_fs = seam::by_kernel::fs_base();
   program_threads::make_segments(&main);
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&main));
@@ -107,11 +113,12 @@ void ready_to_run(seam::ThreadRecord& main) {
   files::remember_our_descriptors();
   if (auto s = install_filter(p.boot.restart, files::input_is_a_stream()); !s) die(s.error().message);
   session::remember_filters();
-  if (p.boot.restart) {
-    if (auto s = process::restore_last_attributes(); !s) die(s.error().message);
+  if (saved != nullptr) {
+    if (auto s = process::restore_last_attributes(saved->attributes); !s) die(s.error().message);
     p.agent->note_phase("idle");
   }
   process::remember_attributes();
+  return main;
 }
 
 }  // namespace
@@ -130,28 +137,18 @@ void fill_control_page(Process& p) {
 }
 
 void enter_program(uint64_t stack, uint64_t entry) {
-  show_program();
-  auto& main = seam::state()->threads[0];
-  seam::writable_control->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
-  mark_lower_half(main);
-  let_stack_grow();
-  ready_to_run(main);
+  auto& main = ready_to_run(nullptr);
   this_process().rank->ready();
   cropdl_enter(stack, entry, &main);
 }
 
-void continue_program(const std::vector<program_threads::SavedThread>& threads) {
+void continue_program(const session::Metadata& saved) {
   const Process& p = this_process();
-  show_program();
-  auto& main = seam::state()->threads[0];
-  seam::writable_control->park = reinterpret_cast<void (*)()>(seam::state()->core.park);
-  mark_lower_half(main);
-  let_stack_grow();
-  ready_to_run(main);
+  auto& main = ready_to_run(&saved);
   std::string note;
-  if (auto s = program_threads::make_threads(threads, &note); !s) die(s.error().message);
+  if (auto s = program_threads::make_threads(saved.threads, &note); !s) die(s.error().message);
   if (!note.empty()) say("cropdl-restart: " + rank_prefix() + note);
-  if (auto s = process::restore_limits(); !s) die(s.error().message);
+  if (auto s = process::restore_limits(saved.attributes); !s) die(s.error().message);
   p.rank->ready();
   program_threads::register_rseq(&main);
   program_threads::go_on_with_threads();
@@ -185,7 +182,7 @@ static bool writes_elsewhere() {
   return ::fstat(1, &output) != 0 || output.st_rdev != lines.st_rdev;
 }
 
-Status start_agent(Process& p) {
+Status start_agent(Process& p, double former_cost) {
   // Without a launcher Open MPI would fork a daemon (orte/mca/ess/singleton). Only MPI_Comm_spawn needs it,
   // and a live child refuses checkpoints. The program does not see this variable: its environment is laid out
   // already.
@@ -210,7 +207,7 @@ Status start_agent(Process& p) {
   config.rank = p.launch.rank;
   config.ranks = p.launch.ranks;
   config.schedule = p.schedule;
-  config.former_cost = p.former_cost;
+  config.former_cost = former_cost;
   config.time_limit = launching::time_limit(p.boot, p.schedule);
   config.metrics = p.boot.metrics;
   config.quiet = p.boot.quiet;

@@ -13,7 +13,6 @@
 #include "restart/session/checkpoint_session.h"
 #include "restart/session/rank.h"
 #include "restart/session/version_store.h"
-#include "restart/threads/program_threads.h"
 
 namespace cropdl::host {
 
@@ -23,7 +22,6 @@ struct Process {
   std::string keep;          // which versions stay (restart/retention.h), likewise; "": the default
   launching::Launch launch;
   libraries::Libraries libraries{libraries::libraries_of_this_lower_half()};
-  double former_cost = 0;  // of the newest version at a restart, seconds; 0: unknown
   std::string program;
   std::vector<std::string> arguments;     // without the program's name
   files::InheritedDescriptors inherited;  // descriptors that this process was started with
@@ -41,15 +39,16 @@ Process& this_process();
 // Rank 0: opens the job's store for writing; `p.versions` exists afterwards.
 Status open_versions(Process& p, const restart::StoreIdentity& identity);
 
-// Starts the agent; `p.rank` and, on rank 0, `p.versions` exist.
-Status start_agent(Process& p);
+// Starts the agent; on rank 0, `p.versions` exists. `former_cost`: of the newest version at a restart,
+// seconds; 0: unknown.
+Status start_agent(Process& p, double former_cost = 0);
 
 // Connects control page, agent and this process: after map_control_page().
 void fill_control_page(Process& p);
 
 // The last steps before the program runs: handlers, filter, and the jump.
 [[noreturn]] void enter_program(uint64_t stack, uint64_t entry);
-[[noreturn]] void continue_program(const std::vector<program_threads::SavedThread>& threads);
+[[noreturn]] void continue_program(const session::Metadata& saved);
 
 // The two stories.
 [[noreturn]] void start_program(Process& p, const std::vector<std::string>& argv);

@@ -5,7 +5,6 @@
 #include "base/format.h"
 #include "interpose/host/restart_ranks.h"
 #include "restart/files/directories.h"
-#include "restart/memory/restore_memory.h"
 #include "restart/process/machine.h"
 #include "restart/session/restore_process.h"
 
@@ -77,7 +76,8 @@ int highest_descriptor(const std::vector<Candidate>& candidates) {
 }
 
 std::string load_candidate(Process& p, const Candidate& candidate, files::FilesPolicy policy,
-                           const FilesPutBack& put_back, std::unique_ptr<restart::ImageReader>* loaded) {
+                           const files::FilesPutBack& put_back, host_memory::ReservedAddresses& reserved,
+                           std::unique_ptr<restart::ImageReader>* loaded) {
   const restart::Version& version = candidate.version;
   const session::Metadata& metadata = candidate.metadata;
   if (!version.damage.empty()) return (version.not_mine ? kRefused : kDamaged) + version.damage;
@@ -101,7 +101,7 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
     return formatted("{}{}: is not the image that the manifest names", kDamaged, image->path());
   if (auto line = why_not_here(p, metadata); !line.empty()) return kRefused + line;
-  const files::SavedFiles saved{metadata.files, metadata.contents, *folder, policy, put_back.whole};
+  const files::SavedFiles saved{metadata.files, metadata.contents, *folder, policy, put_back};
   // A file that is gone may not have been open when an older version was taken.
   files::FileVerdict v =
       files::check_current_directory(metadata.cwd, metadata.cwd_identity, metadata.cwd_is_mount_root, policy);
@@ -112,13 +112,18 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
                 ? kRefused
                 : kDamaged) +
            v.line;
-  if (auto s = host_memory::map_memory(*image, metadata.memory); !s) return kRefused + s.error().message;
-  if (auto s = host_memory::load_memory(*image, metadata.memory); !s) return kDamaged + s.error().message;
-  // An older version most likely names the same file: nothing is lost before somebody has looked.
-  if (auto s = host_memory::load_references(*image, metadata.memory, policy == files::FilesPolicy::kKeep,
-                                            put_back.all);
-      !s)
+  if (auto s = host_memory::map_memory(*image, metadata.memory, reserved); !s)
     return kRefused + s.error().message;
+  Status done = host_memory::load_memory(*image, metadata.memory);
+  const bool whole = static_cast<bool>(done);
+  if (whole)
+    done =
+        host_memory::load_references(*image, metadata.memory, policy == files::FilesPolicy::kKeep, put_back);
+  if (!done) {
+    host_memory::unmap_memory(*image, reserved);
+    // An older version most likely names the same file: nothing is lost before somebody has looked.
+    return (whole ? kRefused : kDamaged) + done.error().message;
+  }
   *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
   return formatted("{}, version {}", kFine, version.number);
 }

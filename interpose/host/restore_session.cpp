@@ -15,7 +15,6 @@
 #include "interpose/host/window.h"
 #include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
-#include "restart/memory/restore_memory.h"
 #include "restart/session/restore_process.h"
 
 namespace cropdl::host {
@@ -35,7 +34,7 @@ class RestoreSession {
   void open_versions_for_writing();
   void read_versions_again();
   void load_newest_version();
-  FilesPutBack files_put_back(const Candidate& candidate);
+  files::FilesPutBack files_put_back(const Candidate& candidate);
   void prepare_libraries();
   Status place_files_memory_and_process();
   Status restart_libraries();
@@ -46,7 +45,7 @@ class RestoreSession {
   bool keeps_files() const { return policy_ == files::FilesPolicy::kKeep; }
   const session::Metadata& metadata() const { return chosen_->metadata; }
   files::SavedFiles saved_files() const {
-    return {metadata().files, metadata().contents, *folder_, policy_, put_back_.whole};
+    return {metadata().files, metadata().contents, *folder_, policy_, put_back_};
   }
 
   Process& p_;
@@ -55,13 +54,15 @@ class RestoreSession {
   std::vector<Candidate> candidates_;         // newest first
   const restart::Version* newest_ = nullptr;  // the newest whole one of the first reading
   restart::Manifest known_;                   // of the newest whole version: what all versions have in common
+  host_memory::ReservedAddresses reserved_;   // of newest_, until a version's memory is mapped
   int highest_ = 2;                           // descriptor of the program in any candidate
   const Candidate* chosen_ = nullptr;         // one of candidates_, from load_newest_version() on
   std::optional<Folder> folder_;              // its directory
   std::unique_ptr<restart::ImageReader> image_;  // this rank's, until its contents are loaded
-  FilesPutBack put_back_;                        // of the chosen version
-  std::vector<host_memory::LateMapping> late_;   // made when files are put back
-  std::string memory_note_, files_note_;         // for people: what was left, or changed
+  files::Reopening reopening_;
+  files::FilesPutBack put_back_;                // of the chosen version
+  std::vector<host_memory::LateMapping> late_;  // made when files are put back
+  std::string memory_note_, files_note_;        // for people: what was left, or changed
 };
 
 void RestoreSession::run() {
@@ -70,7 +71,7 @@ void RestoreSession::run() {
   open_versions_for_writing();
   fill_control_page(p_);
   if (auto s = start_tls_block_pool(); !s) die(s.error().message);
-  if (auto s = start_agent(p_); !s) die(s.error().message);
+  if (auto s = start_agent(p_, known_.stall_seconds); !s) die(s.error().message);
   p_.agent->note_phase("restarting");
   read_versions_again();
   load_newest_version();
@@ -82,11 +83,11 @@ void RestoreSession::run() {
   agree_or_die(p_, process::restore_attributes(metadata().attributes));
   // Files are changed last, when all ranks and the MPI are there.
   agree_or_die(p_, change_files());
-  agree_or_die(p_, files::finish_files(saved_files()));
+  agree_or_die(p_, files::finish_files(saved_files(), reopening_));
   agree_or_die(p_, host_memory::finish_late_mappings(late_));
   report();
   resume_iterations();
-  continue_program(metadata().threads);
+  continue_program(metadata());
 }
 
 // cropdl-restart has checked the owner of the store, but this open may find another one under its name.
@@ -127,11 +128,12 @@ void RestoreSession::read_versions() {
 
 void RestoreSession::reserve_addresses_and_descriptors() {
   // Starts this process over by exec if its own memory lies on an address of the program.
-  if (auto s = settle_addresses(p_, *newest_); !s) die(s.error().message);
+  if (auto s = settle_addresses(p_, *newest_, reserved_); !s) die(s.error().message);
   std::vector<int> given = p_.inherited.programs;
   given.insert(given.end(), p_.inherited.launchers.begin(), p_.inherited.launchers.end());
   highest_ = highest_descriptor(candidates_);
-  if (auto s = files::make_room_for(highest_, given, reader_.descriptor()); !s) die(s.error().message);
+  if (auto s = files::make_room_for(highest_, given, reader_.descriptor(), reopening_); !s)
+    die(s.error().message);
 }
 
 // The schedule and the retention are those of the killed job, unless the user says otherwise now.
@@ -141,7 +143,6 @@ void RestoreSession::open_versions_for_writing() {
   const bool is_known = whole != candidates_.end();
   p_.schedule = launching::wanted_schedule(p_.boot, is_known ? whole->metadata.schedule : coord::Schedule());
   if (p_.keep.empty() && is_known) p_.keep = whole->metadata.keep;
-  p_.former_cost = known_.stall_seconds;
   if (p_.launch.rank != 0) return;
   const restart::StoreIdentity identity{known_.job, known_.program, known_.args, known_.ranks};
   if (auto s = open_versions(p_, identity); !s) die(s.error().message);
@@ -164,15 +165,16 @@ void RestoreSession::read_versions_again() {
 void RestoreSession::load_newest_version() {
   for (const Candidate& candidate : candidates_) {
     put_back_ = files_put_back(candidate);
-    const std::string verdict = agree(p_, load_candidate(p_, candidate, policy_, put_back_, &image_));
+    const std::string verdict =
+        agree(p_, load_candidate(p_, candidate, policy_, put_back_, reserved_, &image_));
     if (verdict.empty()) {
       chosen_ = &candidate;
       break;
     }
     if (image_)
-      host_memory::unmap_memory(*image_), image_.reset();
+      host_memory::unmap_memory(*image_, reserved_), image_.reset();
     else
-      host_memory::release_addresses();
+      reserved_.release();
     if (verdict[0] == kRefused) die_together(p_, verdict.substr(1));
     say_once(p_, formatted("version {} cannot be used: {}", candidate.version.number, verdict.substr(1)));
   }
@@ -185,20 +187,22 @@ void RestoreSession::load_newest_version() {
 
 // A rank may have mapped, or append to, a file that another rank has open for writing, and that is put back
 // later.
-FilesPutBack RestoreSession::files_put_back(const Candidate& candidate) {
+files::FilesPutBack RestoreSession::files_put_back(const Candidate& candidate) {
   std::string mine;
   if (!keeps_files())
     for (const files::FileContent& c : candidate.metadata.contents)
-      mine += formatted("{} {} {} {}", c.identity.device, c.identity.inode,
-                        c.stored.empty() ? 0 : c.path.size(), c.stored.empty() ? "" : c.path);
-  FilesPutBack files;
+      mine += formatted("{} {} {:d} {} {}", c.identity.device, c.identity.inode, !c.stored.empty(),
+                        c.path.size(), c.path);
+  files::FilesPutBack files;
   for (const std::string& ranks : all_gather(p_, mine)) {
     std::istringstream words(ranks);
-    for (uint64_t device, inode, length; words >> device >> inode >> length;) {
-      files.all.insert({device, inode});
-      std::string path(length, 0);  // "": this rank only appends to the file
+    bool whole = false;
+    for (uint64_t device, inode, length; words >> device >> inode >> whole >> length;) {
+      std::string path(length, 0);
       words.ignore().read(path.data(), static_cast<std::streamsize>(length));
-      if (length != 0) files.whole[{device, inode}].insert(path);
+      files::PutBack& file = files[{device, inode}];
+      if (whole && !file.whole) file = {true, {}};
+      if (whole == file.whole) file.paths.insert(path);
     }
   }
   return files;
@@ -221,9 +225,8 @@ Status RestoreSession::place_files_memory_and_process() {
   if (m.software_gpu && launching::software_gpu_directory(p_.boot.installation).empty())
     return Error{"the job ran on the software GPU, and here it is not installed"};
   if (chdir(m.cwd.c_str()) != 0) return Error{formatted("the program's directory {} is gone", m.cwd)};
-  if (auto s = files::place_files(saved_files()); !s) return s;
-  if (auto s =
-          host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_.all, &late_, &memory_note_);
+  if (auto s = files::place_files(saved_files(), reopening_); !s) return s;
+  if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_, &late_, &memory_note_);
       !s)
     return s;
   return session::restore_process(m);

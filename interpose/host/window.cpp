@@ -121,7 +121,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
     return s;
   state->kernel_pid = state->virtual_pid = getpid();
   state->segments.followed = 1;
-  state->rare_calls_followed = 1;
+  state->core_level = seam::kCoreLevel;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   state->began = now.tv_sec * 1'000'000'000 + now.tv_nsec;

@@ -9,9 +9,8 @@
 
 namespace cropdl::launching {
 
-namespace {
-template <class B, class Visit>
-void list_members_of_boot(B& b, Visit&& member) {
+template <class Visit>
+static void list_members(Boot& b, Visit&& member) {
   member("restart", b.restart);
   member("directory", b.directory);
   member("interval", b.interval);
@@ -37,20 +36,12 @@ void list_members_of_boot(B& b, Visit&& member) {
   member("software_gpu", b.software_gpu);
   member("software_gpus", b.software_gpus);
 }
-}  // namespace
 
-std::string boot_text(const Boot& b) {
-  JsonWriter writer;
-  list_members_of_boot(b, writer);
-  return writer.object.dump();
-}
+std::string boot_text(const Boot& b) { return nlohmann::json(b).dump(); }
 
 Result<Boot> parse_boot(const std::string& text) {
   try {
-    const auto json = nlohmann::json::parse(text);
-    Boot b;
-    list_members_of_boot(b, JsonReader{json});
-    return b;
+    return nlohmann::json::parse(text).get<Boot>();
   } catch (const nlohmann::json::exception&) {
     return Error{"this program is started by cropdl-run or cropdl-restart, not by hand"};
   }

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/page.h"
 
@@ -20,22 +21,16 @@ constexpr uint64_t kLargestAlignment = 1ull << 30;  // size of the largest pages
 uint64_t down(uint64_t a) { return a & ~(kPage - 1); }
 uint64_t up(uint64_t a) { return (a + kPage - 1) & ~(kPage - 1); }
 
-struct File {
-  int fd;
+struct File : Descriptor {
   uint64_t size = 0;  // of a regular file; 0 for others
   // O_NONBLOCK: opening a FIFO must not block.
-  explicit File(const std::string& path) : fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  explicit File(const std::string& path) : Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     struct stat info {};
-    if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) size = static_cast<uint64_t>(info.st_size);
-  }
-  ~File() {
-    if (fd >= 0) close(fd);
+    if (*this && fstat(fd(), &info) == 0 && S_ISREG(info.st_mode)) size = static_cast<uint64_t>(info.st_size);
   }
   bool holds(uint64_t offset, uint64_t bytes) const { return offset <= size && bytes <= size - offset; }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
   bool read(void* to, size_t bytes, uint64_t offset) const {
-    return pread(fd, to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+    return pread(fd(), to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
   }
 };
 
@@ -67,7 +62,7 @@ void read_needed(const File& file, const Elf64_Phdr& dynamic, ElfFile* elf) {
     if (e.d_tag == DT_NULL) break;
     if (e.d_tag != DT_NEEDED) continue;
     char name[256] = {};
-    if (pread(file.fd, name, sizeof name - 1,
+    if (pread(file.fd(), name, sizeof name - 1,
               static_cast<off_t>(strings + static_cast<int64_t>(e.d_un.d_val))) > 0)
       elf->needed.emplace_back(name);
   }
@@ -93,7 +88,7 @@ bool ElfFile::knows(const std::string& symbol) const {
 
 Result<ElfFile> read_elf(const std::string& path) {
   const File file(path);
-  if (file.fd < 0) return Error{formatted("{}: cannot open: {}", path, errno_text(errno))};
+  if (!file) return Error{"{}: cannot open: {}", path, errno_text(errno)};
   ElfFile elf;
   elf.path = path;
   if (!file.read(&elf.header, sizeof elf.header, 0) || memcmp(elf.header.e_ident, ELFMAG, SELFMAG) != 0)
@@ -122,7 +117,7 @@ Result<ElfFile> read_elf(const std::string& path) {
 
 Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
   const File file(elf.path);
-  if (file.fd < 0) return Error{formatted("{}: cannot open: {}", elf.path, errno_text(errno))};
+  if (!file) return Error{"{}: cannot open: {}", elf.path, errno_text(errno)};
   uint64_t low = ~0ull, high = 0, alignment = 1;
   for (const auto& s : elf.segments) {
     if (s.p_type != PT_LOAD) continue;
@@ -136,9 +131,7 @@ Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
   m.begin = elf.position_independent() ? at + ((low - at) & (alignment - 1)) : low;
   m.bias = m.begin - low;
   m.end = m.begin + (high - low);
-  auto fail = [&](const char* what) {
-    return Error{formatted("{}: {}: {}", elf.path, what, errno_text(errno))};
-  };
+  auto fail = [&](const char* what) { return Error{"{}: {}: {}", elf.path, what, errno_text(errno)}; };
   // Reserves the whole range first, so that MAP_FIXED below cannot replace another mapping.
   void* reserved = mmap(reinterpret_cast<void*>(m.begin), m.end - m.begin, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
@@ -150,7 +143,7 @@ Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
     const uint64_t begin = down(m.bias + s.p_vaddr), file_end = m.bias + s.p_vaddr + s.p_filesz;
     const uint64_t end = up(m.bias + s.p_vaddr + s.p_memsz), file_pages = up(file_end);
     if (s.p_filesz != 0 &&
-        mmap(reinterpret_cast<void*>(begin), file_pages - begin, prot, MAP_PRIVATE | MAP_FIXED, file.fd,
+        mmap(reinterpret_cast<void*>(begin), file_pages - begin, prot, MAP_PRIVATE | MAP_FIXED, file.fd(),
              static_cast<off_t>(down(s.p_offset))) == MAP_FAILED)
       return fail("cannot map it");
     const uint64_t zero_from = s.p_filesz != 0 ? file_pages : begin;

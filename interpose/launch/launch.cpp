@@ -1,6 +1,5 @@
 #include "interpose/launch/launch.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,9 +100,9 @@ bool slurm_tells_the_same(const Launch& launch) {
 
 Status read_place(const Launcher& l, Launch* launch) {
   const auto unclear = [&l](const std::string& what) {
-    return Error{formatted(
+    return Error{
         "started by {}, {}; start it with a launcher that tells its ranks their place, as mpirun does", l.who,
-        what)};
+        what};
   };
   if (getenv(l.rank) == nullptr)
     return unclear(std::string("which rank this is is not told (") + l.rank + ")");

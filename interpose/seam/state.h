@@ -116,6 +116,10 @@ struct OutsideExtent {
   uint64_t begin, end;
 };
 
+// What the core takes besides the calls that every core does; the core is part of the image, so the filter
+// must not trap for an older one. Level 1: iopl, ioperm, fallocate, PR_SET_TSC. Level 2: F_NOTIFY.
+inline constexpr uint32_t kCoreLevel = 2;
+
 struct PersistentState {
   uint32_t reserved0;
   uint32_t forked;  // this is a child of fork(): it has no LH and exits by the raw system call
@@ -171,8 +175,7 @@ struct PersistentState {
   SharedSegments segments;  // System V shared memory that the program obtained
   // Wall clock at the program's first start, ns since 1970; 0: the core does not take getrandom.
   int64_t began;
-  // 1: the core takes iopl, ioperm, fallocate, PR_SET_TSC; 0: an older core.
-  uint32_t rare_calls_followed;
+  uint32_t core_level;  // kCoreLevel of the core in the window; 0: older than level 1
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

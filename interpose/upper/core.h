@@ -61,13 +61,19 @@ long move_brk(uint64_t wanted);
 // Records an event that the core cannot follow (seam::kUnseen bits).
 inline void note_unseen(uint32_t how) { __atomic_fetch_or(&seam::state()->unseen, how, __ATOMIC_RELAXED); }
 
-// Descriptors (files.cpp)
-long open_call(const SystemCall& call);
+// Descriptors (descriptors.cpp)
 long descriptor_call(const SystemCall& call);
-long read_link(const SystemCall& call);
-long execute(const SystemCall& call);
+// Makes a call that may wait long, such as opening a FIFO, and that returns a descriptor.
+long make_slowly(const SystemCall& call);
+void note_made(long fd);  // from make_slowly(), unless cropdl_descriptor_call has noted it
+void disown(long fd);     // it is closed, or about to be
 void note_descriptor(const greg_t* registers);  // of a context interrupted in cropdl_descriptor_call
 void close_lower_files();                       // in a child of fork
+
+// Paths that lead elsewhere (files.cpp)
+long open_call(const SystemCall& call);
+long read_link(const SystemCall& call);
+long execute(const SystemCall& call);
 
 // Signals (signals.cpp)
 long set_action(const SystemCall& call);
@@ -90,7 +96,7 @@ bool futex_has_owner(long command);         // FUTEX_LOCK_PI and its kin
 long owned_futex(const SystemCall& call);   // if futex_has_owner()
 bool futex_requeues(long command);          // FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI
 long requeue_call(const SystemCall& call);  // if futex_requeues()
-// Processes the thread's robust list, as the kernel does at a thread's end.
+// Processes the calling thread's robust list, as the kernel does at a thread's end.
 void release_held_futexes(seam::ThreadRecord* t);
 
 // Threads and processes (threads.cpp)
@@ -102,7 +108,8 @@ long gs_call(const SystemCall& call);  // arch_prctl for GS
 long rseq_call(const SystemCall& call);
 void wait_while_stopped(seam::ThreadRecord* t);  // any thread but main, in its suspend handler
 enum LineOnce : uint8_t { kTooManyThreads, kGsIsTaken, kNoRequeue, kLdtIsTaken, kNoDispatch, kBlockInTheWay };
-void say_once(LineOnce which, const char* line);  // prints the line for users, once
+void say(const char* line);  // prints the line for users
+void say_once(LineOnce which, const char* line);
 // A child of vfork or posix_spawn: it runs in its parent's memory and must not change its tables.
 bool is_spawned();
 bool is_child();  // is_spawned(), or a child of fork, which has its own copy of memory; neither has an LH

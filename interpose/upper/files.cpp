@@ -1,75 +1,15 @@
-// Tracks which descriptors are the program's, and translates the few paths that must read as they would
-// natively.
+// Translates the few paths that must read as they would natively: of stand-ins, and of the program's own
+// file.
 #include <asm/stat.h>
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
 
-extern "C" long cropdl_descriptor_call(long nr, long a, long b, long c, long d, long e, long f);
-
 namespace cropdl::upper {
 namespace {
 
 constexpr int kAtFdcwd = -100;
-constexpr long kFiles = 0x400;                  // CLONE_FILES
 constexpr int kReadOnlyCloseOnExec = 02000000;  // flags with which ld.so opens libraries
-
-// Whether the caller has the program's own descriptor table. A child has a copy, without an LH, unless it was
-// made with CLONE_FILES.
-bool is_program_table() {
-  if (is_spawned()) return seam::current_thread()->shares_files != 0;
-  return seam::state()->forked == 0 || (seam::state()->unseen & seam::kUnseenSharedTable) != 0;
-}
-
-void set_stream(long fd, uint8_t stream) {
-  if (fd < static_cast<long>(seam::kStreamFiles)) seam::state()->streams[fd] = stream;
-}
-void own(long fd, uint8_t stream = 0) {
-  if (fd < 0 || failed(fd) || !is_program_table()) return;
-  if (fd >= static_cast<long>(seam::kMaxDescriptors)) return note_unseen(seam::kUnseenTooHigh);
-  set_stream(fd, stream);
-  seam::set_owned(seam::state(), fd, true);
-}
-void disown(long fd) {
-  if (fd < 0 || fd >= static_cast<long>(seam::kMaxDescriptors) || !is_program_table()) return;
-  set_stream(fd, 0);
-  seam::set_owned(seam::state(), fd, false);
-}
-
-// A copy of a standard stream counts as that stream. The program may read a copy of the input.
-void own_copy(long from, long fd) {
-  if (fd < 0 || failed(fd)) return;
-  const uint8_t stream =
-      from >= 0 && from < static_cast<long>(seam::kStreamFiles) ? seam::state()->streams[from] : 0;
-  if (stream == 1 && fd != from) seam::state()->input_used = 1;
-  if (fd != from) own(fd, stream);
-}
-
-bool is_lower_file(long fd) {
-  return fd >= seam::control()->first_lower_file && is_program_table() && !seam::owns_file(seam::state(), fd);
-}
-
-// Descriptors received with a message (man 7 unix, SCM_RIGHTS; man 3 cmsg).
-struct Message {
-  uint64_t name, name_length, pieces, piece_count, control, control_length, flags;
-};
-void own_received(const Message& m) {
-  struct Header {
-    uint64_t length;
-    int32_t level, type;
-  };
-  constexpr int kSocketLevel = 1, kRights = 1, kPidFd = 4;
-  uint64_t at = m.control;
-  const uint64_t end = m.control + m.control_length;
-  while (m.control != 0 && at + sizeof(Header) <= end) {
-    const auto* header = reinterpret_cast<const Header*>(at);
-    if (header->length < sizeof(Header) || header->length > end - at) return;
-    if (header->level == kSocketLevel && (header->type == kRights || header->type == kPidFd))
-      for (uint64_t fd = at + sizeof(Header); fd + 4 <= at + header->length; fd += 4)
-        own(*reinterpret_cast<const int32_t*>(fd));
-    at += (header->length + 7) & ~7ull;
-  }
-}
 
 // Whether the path leads to the link /proc/self/exe itself: below a descriptor of /proc/self, relative, or in
 // other words. An empty path means the descriptor.
@@ -188,15 +128,6 @@ const char* stand_in(const char* path) {
   return nullptr;
 }
 
-// Makes a call that may wait long, such as opening a FIFO, and that returns a descriptor.
-long make_slowly(const SystemCall& c) {
-  if (is_child()) return pass_on(c);
-  return cropdl_descriptor_call(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
-}
-
-// Whether cropdl_descriptor_call has not noted the descriptor.
-bool needs_note(long fd) { return fd >= static_cast<long>(seam::kMaxDescriptors) || is_child(); }
-
 }  // namespace
 
 long open_call(const SystemCall& c) {
@@ -222,147 +153,8 @@ long open_call(const SystemCall& c) {
     disown(fd);
     fd = exe;
   }
-  if (needs_note(fd)) own(fd);
+  note_made(fd);
   return fd;
-}
-
-long descriptor_call(const SystemCall& c) {
-  switch (c.nr) {
-    case __NR_accept:
-    case __NR_accept4: {
-      const long fd = make_slowly(c);
-      if (needs_note(fd)) own(fd);
-      return fd;
-    }
-    case __NR_recvmsg: {  // may wait long
-      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-      if (static_cast<int>(c.a[0]) == 0) seam::state()->input_used = 1;
-      if (!failed(result)) own_received(*reinterpret_cast<const Message*>(c.a[1]));
-      return result;
-    }
-    case __NR_recvmmsg: {
-      const long result = pass_on(c);
-      if (static_cast<int>(c.a[0]) == 0) seam::state()->input_used = 1;
-      struct Received {
-        Message message;
-        uint64_t length;
-      };
-      for (long i = 0; !failed(result) && i < result; ++i)
-        own_received(reinterpret_cast<const Received*>(c.a[1])[i].message);
-      return result;
-    }
-    case __NR_read:  // of the standard input, a pipe or a socket
-    case __NR_readv:
-    case __NR_preadv2:
-    case __NR_recvfrom:
-    case __NR_splice:
-    case __NR_tee:
-      if (!is_child() && seam::state()->streams[0] == 1) seam::state()->input_used = 1;
-      return pass_on(c);
-    case __NR_close:
-      // A program that closes all descriptors must not close the LH's.
-      if (is_lower_file(static_cast<uint32_t>(c.a[0]))) return kBadFile;
-      // Before the close: afterwards another thread may get the same number.
-      disown(static_cast<uint32_t>(c.a[0]));
-      return raw(c.nr, c.a[0]);
-    case __NR_close_range: {
-      const auto flags = static_cast<uint32_t>(c.a[2]);
-      constexpr uint32_t kUnshare = 2, kCloseOnExec = 4;  // CLOSE_RANGE_*
-      if (!is_program_table() || (flags & ~(kUnshare | kCloseOnExec)) != 0) return pass_on(c);
-      // The range contains descriptors of the LH: close only the program's.
-      const uint64_t first = static_cast<uint32_t>(c.a[0]);
-      uint64_t last = static_cast<uint32_t>(c.a[1]);
-      if (first > last) return kInvalid;
-      if ((flags & kUnshare) != 0)
-        if (const long result = descriptor_call({__NR_unshare, {kFiles}}); failed(result)) return result;
-      if ((flags & kCloseOnExec) != 0) return raw(c.nr, c.a[0], c.a[1], kCloseOnExec);
-      if (last >= seam::kMaxDescriptors) last = seam::kMaxDescriptors - 1;
-      for (uint64_t fd = first; fd <= last; ++fd) {
-        if (fd % 64 == 0 && seam::state()->files[fd / 64] == 0)
-          fd += 63;
-        else if (seam::owns_file(seam::state(), fd))
-          disown(fd), raw(__NR_close, fd);
-      }
-      return 0;
-    }
-    case __NR_dup2:
-    case __NR_dup3: {
-      const long to = static_cast<uint32_t>(c.a[1]);
-      if (is_lower_file(to) && !failed(raw(__NR_fcntl, to, 1 /* F_GETFD */))) return kBadFile;
-      const long fd = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-      own_copy(static_cast<int>(c.a[0]), fd);
-      return fd;
-    }
-    case __NR_fcntl: {
-      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-      const auto command = static_cast<uint32_t>(c.a[1]);
-      if (command == 0 || command == 1030) own_copy(static_cast<int>(c.a[0]), result);  // F_DUPFD(_CLOEXEC)
-      if (command == 1026 && result == 0) note_unseen(seam::kUnseenNotification);       // F_NOTIFY
-      return result;
-    }
-    case __NR_dup: {
-      const long fd = raw(c.nr, c.a[0]);
-      own_copy(static_cast<int>(c.a[0]), fd);
-      return fd;
-    }
-    case __NR_unshare: {  // the LH's threads share the table
-      if (!is_child() && (c.a[0] & kFiles) != 0) {
-        bool alone = true;  // if there is no other thread, unsharing makes no difference
-        for (unsigned i = 1; i < seam::kMaxThreads && alone; ++i) alone = seam::state()->threads[i].used == 0;
-        if (alone) return raw(c.nr, c.a[0] & ~kFiles);
-        note_unseen(seam::kUnseenOwnTable);
-      }
-      return raw(c.nr, c.a[0]);
-    }
-    case __NR_bpf: {  // only some commands make a descriptor; others return 0
-      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-      if (result > 0) own(result);
-      return result;
-    }
-    case 444: {  // landlock_create_ruleset: with flags it only answers queries
-      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-      if (static_cast<uint32_t>(c.a[2]) == 0) own(result);
-      return result;
-    }
-    case __NR_io_uring_setup: {
-      const long fd = raw(c.nr, c.a[0], c.a[1]);
-      if (!failed(fd)) note_unseen(seam::kUnseenIoUring);
-      own(fd);
-      return fd;
-    }
-    case __NR_pipe:
-    case __NR_pipe2:
-    case __NR_socketpair: {
-      const long result = raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3]);
-      const int* pair = reinterpret_cast<const int*>(c.nr == __NR_socketpair ? c.a[3] : c.a[0]);
-      if (result == 0) own(pair[0]), own(pair[1]);
-      return result;
-    }
-    default: {
-      const long fd = pass_on(c);
-      own(fd);
-      return fd;
-    }
-  }
-}
-
-// A child must not keep the LH's sockets and its store's lock open. Closes all from the LH's first descriptor
-// on, except the program's.
-void close_lower_files() {
-  auto* s = seam::state();
-  // The table may be the parent's, or lack descriptors of the program.
-  if ((s->unseen & (seam::kUnseenSharedTable | seam::kUnseenTooHigh | seam::kUnseenIoUring)) != 0) return;
-  const auto first = static_cast<unsigned>(seam::control()->first_lower_file);
-  unsigned begin = first;
-  for (unsigned word = first / 64; word < seam::kMaxDescriptors / 64; ++word) {
-    if (s->files[word] == 0) continue;
-    for (unsigned fd = word * 64; fd < (word + 1) * 64; ++fd) {
-      if (fd < first || !seam::owns_file(s, fd)) continue;
-      if (fd > begin) raw(__NR_close_range, begin, fd - 1, 0);
-      begin = fd + 1;
-    }
-  }
-  raw(__NR_close_range, begin, ~0u, 0);
 }
 
 long read_link(const SystemCall& c) {

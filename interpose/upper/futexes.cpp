@@ -170,6 +170,8 @@ long owned_futex(const SystemCall& c) {
 void release_held_futexes(seam::ThreadRecord* t) {
   constexpr int kLimit = 2048;  // ROBUST_LIST_LIMIT
   const auto own = static_cast<uint32_t>(t->virtual_tid);
+  raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
+      reinterpret_cast<long>(&t->robust_size));
   Head head;
   if (t->robust_list == 0 || !copy_in(&head, static_cast<long>(t->robust_list))) return;
   const uint64_t pending = head.pending & ~1ull;

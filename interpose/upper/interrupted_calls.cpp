@@ -53,50 +53,20 @@ void leave_owned_futex(greg_t* g) {
 // System calls that the kernel restarts after a handler with SA_RESTART, and ends with EINTR after another
 // handler (man 7 signal).
 bool is_restarted(long nr, long operation) {
-  switch (nr) {
-    case __NR_read:
-    case __NR_readv:
-    case __NR_preadv:
-    case __NR_preadv2:
-    case __NR_write:
-    case __NR_writev:
-    case __NR_pwritev:
-    case __NR_pwritev2:
-    case __NR_sendfile:
-    case __NR_splice:
-    case __NR_tee:
-    case __NR_vmsplice:
-    case __NR_getrandom:
-    case __NR_ioctl:
-    case __NR_open:
-    case __NR_openat:
-    case __NR_openat2:
-    case __NR_creat:
-    case __NR_wait4:
-    case __NR_waitid:
-    case __NR_accept:
-    case __NR_accept4:
-    case __NR_connect:
-    case __NR_recvfrom:
-    case __NR_recvmsg:
-    case __NR_recvmmsg:
-    case __NR_sendto:
-    case __NR_sendmsg:
-    case __NR_sendmmsg:
-    case __NR_flock:
-    case __NR_mq_timedsend:
-    case __NR_mq_timedreceive:
-    case 449:  // futex_waitv
-    case 455:  // futex_wait
-      return true;
-    case __NR_fcntl:
-      return operation == 7 /* F_SETLKW */ || operation == 38 /* F_OFD_SETLKW */;
-    case __NR_futex:
-      operation &= FUTEX_CMD_MASK;
-      return operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
-    default:
-      return false;
-  }
+  static constexpr CallSet kAlways(
+      {// files and descriptors
+       __NR_read, __NR_readv, __NR_preadv, __NR_preadv2, __NR_write, __NR_writev, __NR_pwritev, __NR_pwritev2,
+       __NR_sendfile, __NR_splice, __NR_tee, __NR_vmsplice, __NR_ioctl, __NR_open, __NR_openat, __NR_openat2,
+       __NR_creat, __NR_flock,
+       // messages
+       __NR_accept, __NR_accept4, __NR_connect, __NR_recvfrom, __NR_recvmsg, __NR_recvmmsg, __NR_sendto,
+       __NR_sendmsg, __NR_sendmmsg, __NR_mq_timedsend, __NR_mq_timedreceive,
+       // others
+       __NR_getrandom, __NR_wait4, __NR_waitid, 449 /* futex_waitv */, 455 /* futex_wait */});
+  if (nr == __NR_fcntl) return operation == 7 /* F_SETLKW */ || operation == 38 /* F_OFD_SETLKW */;
+  operation &= FUTEX_CMD_MASK;
+  if (nr == __NR_futex) return operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
+  return kAlways.has(nr);
 }
 
 // The core's own signals all have SA_RESTART: after one of them, the interrupted call is at its instruction

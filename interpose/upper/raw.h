@@ -28,6 +28,20 @@ constexpr bool failed(long result) {
 inline constexpr long kNotPermitted = -1, kNoSuchProcess = -3, kInterrupted = -4, kBadFile = -9, kAgain = -11,
                       kNoMemory = -12, kBadAddress = -14, kExists = -17, kInvalid = -22, kNoSuchCall = -38;
 
+// A set of system calls, by number; constant data of the core.
+class CallSet {
+ public:
+  template <size_t kCount>
+  explicit constexpr CallSet(const int (&numbers)[kCount]) {
+    for (const int nr : numbers) bits_[nr / 64] |= 1ull << nr % 64;
+  }
+  constexpr bool has(long nr) const { return nr >= 0 && nr < kEnd && (bits_[nr / 64] >> nr % 64 & 1) != 0; }
+
+ private:
+  static constexpr long kEnd = 512;
+  uint64_t bits_[kEnd / 64] = {};
+};
+
 // The kernel judges pointers of the program: the core dereferences one only if the kernel could, and fails
 // where the kernel fails.
 

@@ -8,79 +8,38 @@
 namespace cropdl::upper {
 
 bool made_in_one_piece(long nr) {
-  switch (nr) {
-    case kLandlockRestrictSelf:
-    case __NR_membarrier:
-    case __NR_close:
-    case __NR_close_range:
-    case __NR_dup:
-    case __NR_dup2:
-    case __NR_dup3:
-    case __NR_fcntl:
-    case __NR_pipe:
-    case __NR_pipe2:
-    case __NR_socket:
-    case __NR_socketpair:
-    case __NR_epoll_create:
-    case __NR_epoll_create1:
-    case __NR_eventfd:
-    case __NR_eventfd2:
-    case __NR_signalfd:
-    case __NR_signalfd4:
-    case __NR_timerfd_create:
-    case __NR_inotify_init:
-    case __NR_inotify_init1:
-    case __NR_memfd_create:
-    case __NR_memfd_secret:
-    case __NR_userfaultfd:
-    case __NR_perf_event_open:
-    case __NR_fanotify_init:
-    case __NR_pidfd_open:
-    case __NR_pidfd_getfd:
-    case __NR_io_uring_setup:
-    case __NR_open_by_handle_at:
-    case __NR_bpf:
-    case __NR_open_tree:
-    case __NR_fsopen:
-    case __NR_fsmount:
-    case __NR_fspick:
-    case __NR_unshare:
-    case __NR_ioctl:
-    case 444:  // landlock_create_ruleset
-    case 467:  // open_tree_attr
-    case __NR_rt_sigaction:
-    case __NR_sigaltstack:
-    case __NR_clone:
-    case __NR_fork:
-    case __NR_vfork:
-    case __NR_exit:
-    case __NR_exit_group:
-    case __NR_set_tid_address:
-    case __NR_rseq:
-    case __NR_timer_create:
-    case __NR_timer_delete:
-    case __NR_io_setup:
-    case __NR_io_destroy:
-    case __NR_iopl:
-    case __NR_ioperm:
-      return true;
-    case __NR_wait4:  // may wait long
-    case __NR_waitid:
-    case __NR_clock_nanosleep:
-    case __NR_futex:
-      return false;
-    // Registers must hold no ids and times of this run at a cut.
-    default:
-      return takes_ids(nr) || takes_clock(nr);
-  }
+  static constexpr CallSet kIndivisible(
+      {// descriptors
+       __NR_close, __NR_close_range, __NR_dup, __NR_dup2, __NR_dup3, __NR_fcntl, __NR_pipe, __NR_pipe2,
+       __NR_socket, __NR_socketpair, __NR_epoll_create, __NR_epoll_create1, __NR_eventfd, __NR_eventfd2,
+       __NR_signalfd, __NR_signalfd4, __NR_timerfd_create, __NR_inotify_init, __NR_inotify_init1,
+       __NR_memfd_create, __NR_memfd_secret, __NR_userfaultfd, __NR_perf_event_open, __NR_fanotify_init,
+       __NR_pidfd_open, __NR_pidfd_getfd, __NR_io_uring_setup, __NR_open_by_handle_at, __NR_bpf,
+       __NR_open_tree, __NR_fsopen, __NR_fsmount, __NR_fspick, __NR_unshare, __NR_ioctl,
+       444 /* landlock_create_ruleset */, 467 /* open_tree_attr */,
+       // signals, threads and processes
+       __NR_rt_sigaction, __NR_sigaltstack, __NR_clone, __NR_fork, __NR_vfork, __NR_exit, __NR_exit_group,
+       __NR_set_tid_address, __NR_rseq,
+       // what is counted or noted
+       __NR_timer_create, __NR_timer_delete, __NR_io_setup, __NR_io_destroy, __NR_iopl, __NR_ioperm,
+       __NR_membarrier, kLandlockRestrictSelf});
+  static constexpr CallSet kMayWaitLong({__NR_wait4, __NR_waitid, __NR_clock_nanosleep, __NR_futex});
+  // Registers must hold no ids and times of this run at a cut.
+  return kIndivisible.has(nr) || (!kMayWaitLong.has(nr) && (takes_ids(nr) || takes_clock(nr)));
 }
 
 namespace {
+
+template <class Note>
+long noted(long result, Note note) {
+  if (!failed(result) && !is_child()) note();
+  return result;
+}
+
 // Counts the result of a call that makes or ends an object in the kernel.
 template <class Count>
 long counted(long result, Count* alive, int change) {
-  if (!failed(result) && !is_child()) __atomic_fetch_add(alive, change, __ATOMIC_RELAXED);
-  return result;
+  return noted(result, [=] { __atomic_fetch_add(alive, change, __ATOMIC_RELAXED); });
 }
 
 // Refuses a call whose effect no later run would have, or that would overwrite CropDL's own state.
@@ -88,46 +47,102 @@ long not_here(LineOnce which, const char* line, long error) {
   if (!is_child()) say_once(which, line);
   return error;
 }
-}  // namespace
 
-long emulate_call(const SystemCall& c) {
+long map_memory(const SystemCall& c) {
+  constexpr long kExecutable = 4, kAnonymous = 0x20;
+  long result = seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
+  if (failed(result) || (c.a[2] & kExecutable) == 0) return result;
+  if ((c.a[3] & kAnonymous) == 0 && from_loader(c.from) && seam::control()->patch_libc != 0)
+    result = patch_libc(c, result);
+  if (!seam::in_window(result) && !is_child()) seam::state()->foreign_code = 1;
+  return result;
+}
+
+// The filter traps only these two options.
+long process_option(const SystemCall& c) {
+  constexpr int kTimeStamps = 26 /* PR_SET_TSC */, kForbidden = 2 /* PR_TSC_SIGSEGV */;
+  if (static_cast<int>(c.a[0]) == kTimeStamps) {
+    if (static_cast<int>(c.a[1]) == kForbidden && !is_child()) note_unseen(seam::kUnseenTimeStamps);
+    return pass_on(c);
+  }
+  return not_here(kNoDispatch,
+                  "cropdl: the program wants its system calls sent to itself (PR_SET_SYSCALL_USER_DISPATCH): "
+                  "it is told that the kernel cannot\n",
+                  kInvalid);
+}
+
+long thread_end_address(const SystemCall& c) {
+  if (is_child()) return raw(c.nr, c.a[0]);
+  seam::current_thread()->clear_tid = c.a[0];
+  const long tid = raw(c.nr, c.a[0]);
+  return seam::control()->restarted != 0 ? seam::current_thread()->virtual_tid : tid;
+}
+
+long signal_descriptor(const SystemCall& c) {
+  SystemCall call = c;
+  uint64_t wanted;
+  leave_out(kSuspend, &wanted, &call.a[1]);
+  return descriptor_call(call);
+}
+
+// Calls that the kernel performs, after a change of arguments or before a note of the effect.
+long kernels_call(const SystemCall& c) {
   switch (c.nr) {
-    case __NR_mmap: {
-      long result = seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
-      constexpr long kExecutable = 4, kAnonymous = 0x20;
-      if (!failed(result) && (c.a[2] & kExecutable) != 0) {
-        if ((c.a[3] & kAnonymous) == 0 && from_loader(c.from) && seam::control()->patch_libc != 0)
-          result = patch_libc(c, result);
-        if (!seam::in_window(result) && !is_child()) seam::state()->foreign_code = 1;
-      }
-      return result;
-    }
     case __NR_mprotect:  // the filter traps only calls that make memory outside the window executable
     case __NR_pkey_mprotect:
       if (!is_child()) seam::state()->foreign_code = 1;
       return pass_on(c);
-    case __NR_modify_ldt:
-      return not_here(
-          kLdtIsTaken,
-          "cropdl: the program sets up segments (modify_ldt), which CropDL has for itself: it is told "
-          "that there are none\n",
-          kNoSuchCall);
-    case __NR_prctl: {  // the filter traps only these two options
-      constexpr int kTimeStamps = 26 /* PR_SET_TSC */, kForbidden = 2 /* PR_TSC_SIGSEGV */;
-      if (static_cast<int>(c.a[0]) == kTimeStamps) {
-        if (static_cast<int>(c.a[1]) == kForbidden && !is_child()) note_unseen(seam::kUnseenTimeStamps);
-        return pass_on(c);
-      }
-      return not_here(
-          kNoDispatch,
-          "cropdl: the program wants its system calls sent to itself (PR_SET_SYSCALL_USER_DISPATCH): "
-          "it is told that the kernel cannot\n",
-          kInvalid);
-    }
-    case __NR_arch_prctl:  // the filter traps only operations on GS
-      return gs_call(c);
-    case __NR_rseq:
-      return rseq_call(c);
+    case __NR_prctl:
+      return process_option(c);
+    case __NR_set_tid_address:
+      return thread_end_address(c);
+    case __NR_io_setup:
+      return counted(pass_on(c), &seam::state()->io_contexts, 1);
+    case __NR_io_destroy:
+      return counted(pass_on(c), &seam::state()->io_contexts, -1);
+    case __NR_timer_create:
+      return counted(create_timer(c), &seam::state()->posix_timers, 1);
+    case __NR_timer_delete:
+      return counted(pass_on(c), &seam::state()->posix_timers, -1);
+    case __NR_shmget:
+    case __NR_semget:
+    case __NR_msgget:
+    case __NR_semop:
+    case __NR_semtimedop:
+      return system_v_call(c);
+    case __NR_signalfd:
+    case __NR_signalfd4:
+      return signal_descriptor(c);
+    case __NR_membarrier:  // the filter traps only registrations
+      return noted(pass_on(c), [&] {
+        __atomic_fetch_or(&seam::state()->membarriers, static_cast<uint32_t>(c.a[0]), __ATOMIC_RELAXED);
+      });
+    case kLandlockRestrictSelf:
+      return noted(pass_on(c), [] { note_unseen(seam::kUnseenLandlock); });
+    case __NR_iopl:
+    case __NR_ioperm:
+      return noted(pass_on(c), [&] {
+        const auto opens = static_cast<uint32_t>(c.nr == __NR_iopl ? c.a[0] : c.a[2]);
+        if (opens != 0) note_unseen(seam::kUnseenPorts);
+      });
+    case __NR_pidfd_open:
+    case __NR_perf_event_open:
+      return descriptor_call(with_kernel_ids(c));
+    default:
+      if (takes_path(c.nr)) return path_call(c);
+      if (takes_clock(c.nr)) return clock_call(c);
+      if (takes_ids(c.nr)) return id_call(c);
+      return descriptor_call(c);
+  }
+}
+
+}  // namespace
+
+// Calls that the core performs itself, or repeats; all others are kernels_call().
+long emulate_call(const SystemCall& c) {
+  switch (c.nr) {
+    case __NR_mmap:
+      return map_memory(c);
     case __NR_mremap:
       return place_mremap(c);
     case __NR_munmap:
@@ -136,6 +151,20 @@ long emulate_call(const SystemCall& c) {
       return move_brk(c.a[0]);
     case __NR_shmat:
       return place_shmat(c);
+    case __NR_modify_ldt:
+      return not_here(
+          kLdtIsTaken,
+          "cropdl: the program sets up segments (modify_ldt), which CropDL has for itself: it is told "
+          "that there are none\n",
+          kNoSuchCall);
+    case __NR_arch_prctl:  // the filter traps only operations on GS
+      return gs_call(c);
+    case __NR_rseq:
+      return rseq_call(c);
+    case __NR_exit:
+      return leave_thread(c);
+    case __NR_exit_group:
+      return leave_process(c);
 
     case __NR_rt_sigaction:
       return set_action(c);
@@ -168,66 +197,8 @@ long emulate_call(const SystemCall& c) {
       if (futex_requeues(c.a[1])) return requeue_call(c);
       return seam::control()->restarted != 0 && !is_child() && futex_has_owner(c.a[1]) ? owned_futex(c)
                                                                                        : futex_wait(c);
-
-    case __NR_exit:
-      return leave_thread(c);
-    case __NR_exit_group:
-      return leave_process(c);
-    case __NR_set_tid_address:
-      if (!is_child()) seam::current_thread()->clear_tid = c.a[0];
-      return seam::control()->restarted != 0 && !is_child()
-                 ? (raw(c.nr, c.a[0]), seam::current_thread()->virtual_tid)
-                 : raw(c.nr, c.a[0]);
-
-    case __NR_io_setup:
-      return counted(pass_on(c), &seam::state()->io_contexts, 1);
-    case __NR_io_destroy:
-      return counted(pass_on(c), &seam::state()->io_contexts, -1);
-    case __NR_timer_create:
-      return counted(create_timer(c), &seam::state()->posix_timers, 1);
-    case __NR_timer_delete:
-      return counted(pass_on(c), &seam::state()->posix_timers, -1);
-    case __NR_shmget:
-    case __NR_semget:
-    case __NR_msgget:
-    case __NR_semop:
-    case __NR_semtimedop:
-      return system_v_call(c);
-
-    case __NR_signalfd:
-    case __NR_signalfd4: {
-      SystemCall call = c;
-      uint64_t wanted;
-      leave_out(kSuspend, &wanted, &call.a[1]);
-      return descriptor_call(call);
-    }
-    case __NR_membarrier: {  // the filter traps only registrations
-      const long result = pass_on(c);
-      if (!failed(result) && !is_child())
-        __atomic_fetch_or(&seam::state()->membarriers, static_cast<uint32_t>(c.a[0]), __ATOMIC_RELAXED);
-      return result;
-    }
-    case kLandlockRestrictSelf: {
-      const long result = pass_on(c);
-      if (!failed(result) && !is_child()) note_unseen(seam::kUnseenLandlock);
-      return result;
-    }
-    case __NR_iopl:
-    case __NR_ioperm: {
-      const long result = pass_on(c);
-      const auto opens = static_cast<uint32_t>(c.nr == __NR_iopl ? c.a[0] : c.a[2]);
-      if (!failed(result) && opens != 0 && !is_child()) note_unseen(seam::kUnseenPorts);
-      return result;
-    }
-    case __NR_pidfd_open:
-    case __NR_perf_event_open:
-      return descriptor_call(with_kernel_ids(c));
-
     default:
-      if (takes_path(c.nr)) return path_call(c);
-      if (takes_clock(c.nr)) return clock_call(c);
-      if (takes_ids(c.nr)) return id_call(c);
-      return descriptor_call(c);
+      return kernels_call(c);
   }
 }
 

@@ -124,7 +124,10 @@ seam::ThreadRecord* new_record() {
 }  // namespace
 
 void say_once(LineOnce which, const char* line) {
-  if ((__atomic_fetch_or(&seam::state()->said, 1u << which, __ATOMIC_RELAXED) >> which & 1) != 0) return;
+  if ((__atomic_fetch_or(&seam::state()->said, 1u << which, __ATOMIC_RELAXED) >> which & 1) == 0) say(line);
+}
+
+void say(const char* line) {
   long length = 0;
   while (line[length] != 0) ++length;
   if (seam::control()->message_fd >= 0)
@@ -237,8 +240,6 @@ namespace {
 // with the LH: no other thread may call MPI (MPI_THREAD_FUNNELED), and a process without its first thread
 // could not be made again.
 [[noreturn]] void leave_main_thread(seam::ThreadRecord* t, const SystemCall& c) {
-  raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
-      reinterpret_cast<long>(&t->robust_size));
   release_held_futexes(t);
   t->gone = 1;
   const int32_t ended = 0;
@@ -269,11 +270,7 @@ long leave_thread(const SystemCall& c) {
   if (t->kind == seam::kMainThread) leave_main_thread(t, c);
   // The kernel would look for its own id in futexes that the thread holds. And a thread that checks whether
   // an owner is alive (futexes.cpp) must not find one that has left and still holds a futex.
-  if (seam::control()->restarted != 0) {
-    raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
-        reinterpret_cast<long>(&t->robust_size));
-    release_held_futexes(t);
-  }
+  if (seam::control()->restarted != 0) release_held_futexes(t);
   constexpr int kBoottime = 7;
   int64_t now[2] = {};
   raw(__NR_clock_gettime, kBoottime, reinterpret_cast<long>(now));

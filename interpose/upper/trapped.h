@@ -8,58 +8,30 @@ namespace cropdl::upper {
 
 inline constexpr int kLandlockRestrictSelf = 446;
 
-// Always trapped (if the instruction pointer lies in the window). The most frequent calls come first.
-inline constexpr int kTrapped[] = {__NR_close,          __NR_openat,
-                                   __NR_open,           __NR_brk,
-                                   __NR_mremap,         __NR_rt_sigaction,
-                                   __NR_poll,           __NR_epoll_wait,
-                                   __NR_nanosleep,      __NR_clock_nanosleep,
-                                   __NR_select,         __NR_ppoll,
-                                   __NR_pselect6,       __NR_epoll_pwait,
-                                   __NR_epoll_pwait2,   __NR_rt_sigtimedwait,
-                                   __NR_rt_sigsuspend,  __NR_pause,
-                                   __NR_readlink,       __NR_readlinkat,
-                                   __NR_clone,          __NR_fork,
-                                   __NR_vfork,          __NR_exit,
-                                   __NR_exit_group,     __NR_set_tid_address,
-                                   __NR_shmat,          __NR_dup,
-                                   __NR_dup2,           __NR_dup3,
-                                   __NR_pipe,           __NR_pipe2,
-                                   __NR_socket,         __NR_socketpair,
-                                   __NR_accept,         __NR_accept4,
-                                   __NR_creat,          __NR_openat2,
-                                   __NR_epoll_create,   __NR_epoll_create1,
-                                   __NR_eventfd,        __NR_eventfd2,
-                                   __NR_signalfd,       __NR_signalfd4,
-                                   __NR_timerfd_create, __NR_inotify_init,
-                                   __NR_inotify_init1,  __NR_memfd_create,
-                                   __NR_userfaultfd,    __NR_perf_event_open,
-                                   __NR_fanotify_init,  __NR_pidfd_open,
-                                   __NR_pidfd_getfd,    __NR_io_uring_setup,
-                                   __NR_mq_open,        __NR_memfd_secret,
-                                   __NR_close_range,    __NR_timer_create,
-                                   __NR_timer_delete,   __NR_execve,
-                                   __NR_execveat,       __NR_sigaltstack,
-                                   __NR_semget,         __NR_msgget,
-                                   __NR_semop,          __NR_semtimedop,
-                                   __NR_io_setup,       __NR_io_destroy,
-                                   __NR_msgrcv,         __NR_msgsnd,
-                                   __NR_rt_sigreturn,   __NR_rseq,
-                                   __NR_modify_ldt,     kLandlockRestrictSelf};
+// Always trapped (if the instruction pointer lies in the window). The filter looks for them in this order.
+inline constexpr int kTrapped[] = {
+    // frequent
+    __NR_close, __NR_openat, __NR_open, __NR_brk, __NR_mremap, __NR_rt_sigaction, __NR_poll, __NR_epoll_wait,
+    __NR_nanosleep, __NR_clock_nanosleep, __NR_select, __NR_ppoll, __NR_pselect6, __NR_epoll_pwait,
+    __NR_epoll_pwait2, __NR_rt_sigtimedwait, __NR_rt_sigsuspend, __NR_pause,
+    // others
+    __NR_readlink, __NR_readlinkat, __NR_clone, __NR_fork, __NR_vfork, __NR_exit, __NR_exit_group,
+    __NR_set_tid_address, __NR_shmat, __NR_dup, __NR_dup2, __NR_dup3, __NR_pipe, __NR_pipe2, __NR_socket,
+    __NR_socketpair, __NR_accept, __NR_accept4, __NR_creat, __NR_openat2, __NR_epoll_create,
+    __NR_epoll_create1, __NR_eventfd, __NR_eventfd2, __NR_signalfd, __NR_signalfd4, __NR_timerfd_create,
+    __NR_inotify_init, __NR_inotify_init1, __NR_memfd_create, __NR_userfaultfd, __NR_perf_event_open,
+    __NR_fanotify_init, __NR_pidfd_open, __NR_pidfd_getfd, __NR_io_uring_setup, __NR_mq_open,
+    __NR_memfd_secret, __NR_close_range, __NR_timer_create, __NR_timer_delete, __NR_execve, __NR_execveat,
+    __NR_sigaltstack, __NR_semget, __NR_msgget, __NR_semop, __NR_semtimedop, __NR_io_setup, __NR_io_destroy,
+    __NR_msgrcv, __NR_msgsnd, __NR_rt_sigreturn, __NR_rseq, __NR_modify_ldt, kLandlockRestrictSelf};
 
 // Further calls that make descriptors. The filter examines the arguments of ioctl, fcntl and reads of the
 // standard input.
-inline constexpr int kMakesDescriptors[] = {__NR_recvmsg,
-                                            __NR_recvmmsg,
-                                            __NR_open_by_handle_at,
-                                            __NR_bpf,
-                                            __NR_open_tree,
-                                            __NR_fsopen,
-                                            __NR_fsmount,
-                                            __NR_fspick,
-                                            __NR_unshare,
-                                            444 /* landlock_create_ruleset */,
-                                            467 /* open_tree_attr */};
+inline constexpr int kMakesDescriptors[] = {  // received
+    __NR_recvmsg, __NR_recvmmsg,
+    // made
+    __NR_open_by_handle_at, __NR_bpf, __NR_open_tree, __NR_fsopen, __NR_fsmount, __NR_fspick, __NR_unshare,
+    444 /* landlock_create_ruleset */, 467 /* open_tree_attr */};
 
 // ioctls that return a new descriptor (man 2 ioctl_tty, ioctl_ns)
 inline constexpr unsigned kDescriptorIoctls[] = {0x5441 /* TIOCGPTPEER */, 0xb701 /* NS_GET_USERNS */,
@@ -69,9 +41,9 @@ inline constexpr unsigned kDescriptorIoctls[] = {0x5441 /* TIOCGPTPEER */, 0xb70
 // socket.
 inline constexpr int kReads[] = {__NR_read, __NR_readv, __NR_preadv2, __NR_recvfrom, __NR_splice, __NR_tee};
 
-// Trapped only if the core handles them: PersistentState::segments, PersistentState::rare_calls_followed.
+// Trapped only if the core handles them: PersistentState::segments, PersistentState::core_level.
 inline constexpr int kTrappedSinceSegments[] = {__NR_shmget};
-inline constexpr int kTrappedSinceRareCalls[] = {__NR_iopl, __NR_ioperm, __NR_fallocate};
+inline constexpr int kTrappedSinceLevel1[] = {__NR_iopl, __NR_ioperm, __NR_fallocate};
 
 // Trapped only in a process that continues an image: they return or take ids of the first run (ids.cpp).
 inline constexpr int kTrappedAfterRestart[] = {

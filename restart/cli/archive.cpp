@@ -9,9 +9,6 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/format.h"
-#include "base/words.h"
-
 namespace cropdl::cli {
 namespace {
 
@@ -24,7 +21,7 @@ using NewEntry = std::unique_ptr<archive_entry, FreeEntry>;
 
 Error failure_of(archive* all, const std::string& name) {
   const char* const why = archive_error_string(all);
-  return Error{formatted("{}: {}", name, why != nullptr ? why : "fails, and libarchive does not say why")};
+  return Error{"{}: {}", name, why != nullptr ? why : "fails, and libarchive does not say why"};
 }
 
 bool is_good(int result) { return result == ARCHIVE_OK; }
@@ -59,15 +56,15 @@ Compression compression_of(const std::string& file_name) {
 // --- Writing ---------------------------------------------------------------------------------------------
 
 // An unfinished archive must not look complete.
-void ArchiveWriter::Free::operator()(archive* all) const {
+static int give_up(archive* all) {
   archive_write_fail(all);
-  archive_write_free(all);
+  return archive_write_free(all);
 }
 
 Error ArchiveWriter::failed() const { return failure_of(archive_.get(), name_); }
 
 Result<ArchiveWriter> ArchiveWriter::open(int fd, const std::string& name, Compression compression) {
-  ArchiveWriter writer(std::unique_ptr<archive, Free>(archive_write_new()), name);
+  ArchiveWriter writer(ArchiveHandle(archive_write_new(), give_up), name);
   archive* const all = writer.archive_.get();
   if (all == nullptr) return Error{name + ": no memory for an archive"};
   const int filter = compression == Compression::kGzip   ? archive_write_add_filter_gzip(all)
@@ -81,7 +78,7 @@ Result<ArchiveWriter> ArchiveWriter::open(int fd, const std::string& name, Compr
 
 Status ArchiveWriter::add(const std::string& path, const Descriptor& file, const std::string& from) {
   struct stat info;
-  if (::fstat(file.fd(), &info) != 0) return Error{formatted("{}: {}", from, errno_text(errno))};
+  if (::fstat(file.fd(), &info) != 0) return Error{"{}: {}", from, errno_text(errno)};
   const NewEntry entry(archive_entry_new());
   if (!entry) return Error{name_ + ": no memory for an archive"};
   archive_entry_set_pathname(entry.get(), path.c_str());
@@ -96,8 +93,8 @@ Status ArchiveWriter::add(const std::string& path, const Descriptor& file, const
     const auto n = static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(kBlock), info.st_size - at));
     iovec piece{block.data(), n};
     if (const int failure = read_all(file.fd(), {&piece, 1}, static_cast<uint64_t>(at)); failure != 0)
-      return Error{formatted("{}: cannot be read: {}", from,
-                             failure == kEndOfFile ? "it has become shorter" : errno_text(failure))};
+      return Error{"{}: cannot be read: {}", from,
+                   failure == kEndOfFile ? "it has become shorter" : errno_text(failure)};
     if (archive_write_data(archive_.get(), block.data(), n) < 0) return failed();
     at += static_cast<int64_t>(n);
   }
@@ -108,12 +105,10 @@ Status ArchiveWriter::finish() { return is_good(archive_write_close(archive_.get
 
 // --- Reading ---------------------------------------------------------------------------------------------
 
-void ArchiveReader::Free::operator()(archive* all) const { archive_read_free(all); }
-
 Error ArchiveReader::failed() const { return failure_of(archive_.get(), name_); }
 
 Result<ArchiveReader> ArchiveReader::open(int fd, const std::string& name) {
-  ArchiveReader reader(std::unique_ptr<archive, Free>(archive_read_new()), name);
+  ArchiveReader reader(ArchiveHandle(archive_read_new(), archive_read_free), name);
   archive* const all = reader.archive_.get();
   if (all == nullptr) return Error{name + ": no memory for an archive"};
   if (!is_good(archive_read_support_format_tar(all)) || !is_there(archive_read_support_filter_gzip(all)) ||
@@ -133,18 +128,18 @@ Result<std::optional<ArchiveReader::Entry>> ArchiveReader::next() {
     entry_ = {path, static_cast<uint64_t>(std::max<int64_t>(archive_entry_size(entry), 0))};
     if (archive_entry_filetype(entry) == AE_IFDIR) continue;
     if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr)
-      return Error{formatted("{}: {} is no regular file", name_, entry_.path)};
+      return Error{"{}: {} is no regular file", name_, entry_.path};
     return std::optional(entry_);
   }
 }
 
 Result<std::string> ArchiveReader::text(uint64_t limit) {
-  if (entry_.bytes > limit) return Error{formatted("{}: {} is too large", name_, entry_.path)};
+  if (entry_.bytes > limit) return Error{"{}: {} is too large", name_, entry_.path};
   std::string text(entry_.bytes, 0);
   for (size_t at = 0; at < text.size();) {
     const la_ssize_t n = archive_read_data(archive_.get(), text.data() + at, text.size() - at);
     if (n < 0) return failed();
-    if (n == 0) return Error{formatted("{}: {} is cut short", name_, entry_.path)};
+    if (n == 0) return Error{"{}: {} is cut short", name_, entry_.path};
     at += static_cast<size_t>(n);
   }
   return text;
@@ -152,7 +147,7 @@ Result<std::string> ArchiveReader::text(uint64_t limit) {
 
 Status ArchiveReader::extract(const Descriptor& file, const std::string& path) {
   const auto cannot = [&path](int failure) {
-    return Error{formatted("{}: cannot be written: {}", path, errno_text(failure))};
+    return Error{"{}: cannot be written: {}", path, errno_text(failure)};
   };
   for (;;) {
     const void* data = nullptr;

@@ -19,6 +19,8 @@ enum class Compression { kNone, kGzip, kZstd };
 // Chosen by the file name's suffix: .gz or .tgz, .zst, any other.
 Compression compression_of(const std::string& file_name);
 
+using ArchiveHandle = std::unique_ptr<archive, int (*)(archive*)>;
+
 class ArchiveWriter {
  public:
   // `fd` remains the caller's; `name` is for error messages.
@@ -30,14 +32,10 @@ class ArchiveWriter {
   Status finish();
 
  private:
-  struct Free {
-    void operator()(archive* all) const;
-  };
-  ArchiveWriter(std::unique_ptr<archive, Free> all, std::string name)
-      : archive_(std::move(all)), name_(std::move(name)) {}
+  ArchiveWriter(ArchiveHandle all, std::string name) : archive_(std::move(all)), name_(std::move(name)) {}
   Error failed() const;
 
-  std::unique_ptr<archive, Free> archive_;
+  ArchiveHandle archive_;
   std::string name_;
 };
 
@@ -59,14 +57,10 @@ class ArchiveReader {
   Status extract(const Descriptor& file, const std::string& path);
 
  private:
-  struct Free {
-    void operator()(archive* all) const;
-  };
-  ArchiveReader(std::unique_ptr<archive, Free> all, std::string name)
-      : archive_(std::move(all)), name_(std::move(name)) {}
+  ArchiveReader(ArchiveHandle all, std::string name) : archive_(std::move(all)), name_(std::move(name)) {}
   Error failed() const;
 
-  std::unique_ptr<archive, Free> archive_;
+  ArchiveHandle archive_;
   std::string name_;
   Entry entry_;
 };

@@ -3,7 +3,6 @@
 // stdout; an error is one line on stderr and a non-zero exit status. While a checkpoint waits, stderr says
 // for what.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -93,54 +92,35 @@ class CommandLine {
 #endif
   }
 
-  // Returns false if the process must exit with `*status`.
-  bool parse(int argc, char** argv, int* status) {
-    const auto is_first = [&](const Command& command) { return command.app->get_name() == argv[1]; };
+  // Runs the command and returns the exit status.
+  int run(int argc, char** argv) {
     const auto wrong = [&](const std::string& line) {
-      *status = fail(wants_json(argc, argv), cropdl::Error{line + " (see cropdl --help)"}, kMisuse);
-      return false;
+      return fail(wants_json(argc, argv), cropdl::Error{line + " (see cropdl --help)"}, kMisuse);
     };
-    if (argc > 1 && argv[1][0] != '-' && std::none_of(commands_.begin(), commands_.end(), is_first))
+    const auto is_first = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+    if (argc > 1 && argv[1][0] != '-' && app_.get_subcommands(is_first).empty())
       return wrong(cropdl::formatted("unknown command `{}`", argv[1]));
     try {
       app_.parse(argc, argv);
     } catch (const CLI::Success& e) {  // help, or the version
-      *status = app_.exit(e);
-      return false;
+      return app_.exit(e);
     } catch (const CLI::ParseError& e) {
       return wrong(e.what());
-    }
-    return true;
-  }
-
-  int run() const {
-    try {
-      for (const Command& command : commands_)
-        if (*command.app) {
-          const int done = command.run();
-          if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return done;
-          return fail(false,
-                      cropdl::Error{"standard output: cannot be written: " + cropdl::errno_text(errno)});
-        }
-      return kMisuse;                    // not reached: a command is required
     } catch (const std::exception& e) {  // out of memory
       return fail(common_.json, cropdl::Error{e.what()});
     }
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status_;
+    return fail(false, cropdl::Error{"standard output: cannot be written: " + cropdl::errno_text(errno)});
   }
 
  private:
-  struct Command {
-    CLI::App* app;
-    std::function<int()> run;
-  };
-
   CLI::App* add(const char* name, const char* what, std::function<int()> run) {
     CLI::App* command = app_.add_subcommand(name, what);
     command->add_option("DIR", common_.directory, "The store (--dir of cropdl-run)")
         ->required()
         ->option_text(" ");
     add_json(command);
-    commands_.push_back({command, std::move(run)});
+    command->callback([this, run = std::move(run)] { status_ = run(); });
     return command;
   }
 
@@ -224,13 +204,13 @@ class CommandLine {
     command->add_option("--dir", store_, "Where its checkpoints would go (default: ./cropdl.ckpt)")
         ->option_text("DIR");
     add_json(command);
-    commands_.push_back({command, [&] { return doctor(program_, store_, common_.json); }});
+    command->callback([&] { status_ = doctor(program_, store_, common_.json); });
   }
 #endif
 
   CLI::App app_{"Looks at the checkpoints of a CropDL store, checks them, and asks a running job for one.",
                 "cropdl"};
-  std::vector<Command> commands_;
+  int status_ = kMisuse;  // of the command
   Common common_;
   uint64_t number_ = 0;  // 0: not given
   int64_t rank_ = -1;
@@ -257,7 +237,5 @@ int main(int argc, char** argv) {
     return fail(false, cropdl::entry::become(path, std::move(words)));
   }
 #endif
-  CommandLine line;
-  int status = 0;
-  return line.parse(argc, argv, &status) ? line.run() : status;
+  return CommandLine().run(argc, argv);
 }

@@ -44,17 +44,18 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
+void add(Findings& found, const char* about, bool good, const std::string& what, Verdict otherwise,
+         const std::string& why) {
+  found.push_back({good ? kOk : otherwise, about, good ? what : why});
+}
+
 // --- The program
 
 void examine_mpi(const entry::ProgramFacts& facts, Findings& found) {
   const std::string lower = entry::own_directory() + "/cropdl-lower-" + facts.mpi;
-  if (::access(lower.c_str(), X_OK) != 0)
-    found.push_back(
-        {kPrevents, "MPI", formatted("the program is for {}, and CropDL was built without it", facts.mpi)});
-  else if (facts.mpi == "none")
-    found.push_back({kOk, "MPI", "the program is linked with none"});
-  else
-    found.push_back({kOk, "MPI", facts.mpi});
+  add(found, "MPI", ::access(lower.c_str(), X_OK) == 0,
+      facts.mpi == "none" ? "the program is linked with none" : facts.mpi, kPrevents,
+      formatted("the program is for {}, and CropDL was built without it", facts.mpi));
 }
 
 // Returns the path by which a store knows the program; "" if it is not saved, or is a script.
@@ -83,30 +84,21 @@ std::string examine_program(const std::string& name, Findings& found) {
 // --- The machine
 
 void examine_kernel(Findings& found) {
-  if (process::has_fsgsbase())
-    found.push_back({kOk, "CPU", "FSGSBASE"});
-  else
-    found.push_back(
-        {kSlow, "CPU",
-         "no FSGSBASE (a CPU that has it and Linux >= 5.9): where threads have no segments either, "
-         "each call of MPI or CUDA takes two system calls"});
-
+  add(found, "CPU", process::has_fsgsbase(), "FSGSBASE", kSlow,
+      "no FSGSBASE (a CPU that has it and Linux >= 5.9): where threads have no segments either, each call of "
+      "MPI "
+      "or CUDA takes two system calls");
   uint32_t action = SECCOMP_RET_TRAP;
-  if (::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0)
-    found.push_back({kOk, "seccomp", "filters can be set"});
-  else
-    found.push_back({kPrevents, "seccomp", "filters: " + errno_text(errno) + " (containers may forbid it)"});
-
+  const bool filters = ::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+  add(found, "seccomp", filters, "filters can be set", kPrevents,
+      "filters: " + errno_text(errno) + " (containers may forbid it)");
   char table[64];
-  if (::syscall(SYS_modify_ldt, 0, table, sizeof table) >= 0)  // reads the table
-    found.push_back({kOk, "modify_ldt", "threads can have segments"});
-  else
-    found.push_back({kSlow, "modify_ldt", errno_text(errno) + ": each call of MPI or CUDA takes longer"});
-
-  if (kernel_text("/proc/self/smaps").find("\nVmFlags:") != std::string::npos)
-    found.push_back({kOk, "/proc", "tells the flags of mappings"});
-  else
-    found.push_back({kPrevents, "/proc", "/proc/self/smaps does not tell the flags of mappings (VmFlags)"});
+  const bool segments = ::syscall(SYS_modify_ldt, 0, table, sizeof table) >= 0;  // reads the table
+  add(found, "modify_ldt", segments, "threads can have segments", kSlow,
+      errno_text(errno) + ": each call of MPI or CUDA takes longer");
+  const bool flags = kernel_text("/proc/self/smaps").find("\nVmFlags:") != std::string::npos;
+  add(found, "/proc", flags, "tells the flags of mappings", kPrevents,
+      "/proc/self/smaps does not tell the flags of mappings (VmFlags)");
 }
 
 // Examines hard limits; CropDL raises soft limits itself.
@@ -230,8 +222,7 @@ int doctor(const std::vector<std::string>& command, const std::string& directory
   examine_kernel(found);
   examine_limits(found);
   examine_store(directory, program, command, found);
-  const auto bad =
-      std::find_if(found.begin(), found.end(), [](const Finding& one) { return one.verdict == kPrevents; });
+  const auto bad = std::ranges::find(found, kPrevents, &Finding::verdict);
   const bool good = bad == found.end();
   if (json_wanted) {
     json all = json::array();

@@ -15,7 +15,6 @@
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
-#include "restart/cli/output_file.h"
 #include "restart/cli/saved_process.h"
 #include "restart/content.h"
 #include "restart/image.h"
@@ -27,7 +26,7 @@ using restart::StoreReader;
 using restart::Version;
 
 Error cannot_write(const std::string& file, int failure) {
-  return Error{formatted("{}: cannot be written: {}", file, errno_text(failure))};
+  return Error{"{}: cannot be written: {}", file, errno_text(failure)};
 }
 
 // What the images of a verified version say.
@@ -49,7 +48,7 @@ Result<Parts> verified_parts(const Version& version) {
     return {};
   };
   if (const Status good = restart::verify_version(version, &parts.outside, take); !good)
-    return Error{formatted("version {}: {}", version.number, good.error().message)};
+    return Error{"version {}: {}", version.number, good.error().message};
   return parts;
 }
 

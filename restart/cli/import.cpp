@@ -66,14 +66,14 @@ Status check_entry(const Allowed& allowed, const std::string& draft, const std::
                    std::set<std::string>* made) {
   if (const auto image = allowed.images.find(name); image != allowed.images.end()) {
     if (image->second == bytes) return {};
-    return Error{formatted("`{}` has {} bytes, and {} in the manifest", name, bytes, image->second)};
+    return Error{"`{}` has {} bytes, and {} in the manifest", name, bytes, image->second};
   }
   const size_t slash = std::min(name.find('/'), name.size());
   const std::string folder = name.substr(0, slash);
   if (slash == name.size() || !allowed.folders.contains(folder) || !is_plain_name(name.substr(slash + 1)))
-    return Error{formatted("`{}` is no part of the version that its manifest lists", name)};
+    return Error{"`{}` is no part of the version that its manifest lists", name};
   if (made->insert(folder).second && !create_private_directory(draft + "/" + folder))
-    return Error{formatted("{}/{}: cannot be made: {}", draft, folder, errno_text(errno))};
+    return Error{"{}/{}: cannot be made: {}", draft, folder, errno_text(errno)};
   return {};
 }
 
@@ -89,11 +89,11 @@ Result<std::set<std::string>> extract_all(ArchiveReader& archive, const std::str
     const std::string& path = (*entry)->path;
     const std::string name = path.starts_with(from.top) ? path.substr(from.top.size()) : path;
     if (Status good = check_entry(allowed, draft, name, (*entry)->bytes, &folders); !good)
-      return Error{formatted("{}: {}", file, good.error().message)};
+      return Error{"{}: {}", file, good.error().message};
     const std::string to = draft + "/" + name;
     const Descriptor out = create_private_file(to, O_WRONLY);
-    if (!out && errno == EEXIST) return Error{formatted("{}: holds `{}` twice", file, name)};
-    if (!out) return Error{formatted("{}: cannot be written: {}", to, errno_text(errno))};
+    if (!out && errno == EEXIST) return Error{"{}: holds `{}` twice", file, name};
+    if (!out) return Error{"{}: cannot be written: {}", to, errno_text(errno)};
     if (Status written = archive.extract(out, to); !written) return written.error();
     names.insert(name);
   }
@@ -115,7 +115,7 @@ Status check_all(const Folder& folder, const Manifest& manifest, std::set<std::s
   if (!outside.as_they_were) return outside.as_they_were;
   for (const restart::ManifestImage& listed : manifest.images) names.erase(listed.file);
   if (names.empty()) return {};
-  return Error{formatted("`{}` is no part of the version: no image names it", *names.begin())};
+  return Error{"`{}` is no part of the version: no image names it", *names.begin()};
 }
 
 Result<uint64_t> make_version(Store& store, ArchiveReader& archive, const std::string& file,
@@ -127,7 +127,7 @@ Result<uint64_t> make_version(Store& store, ArchiveReader& archive, const std::s
   const Result<Folder> folder = Folder::open(draft->directory, Folder::Whose::kMine);
   if (!folder) return folder.error();
   if (Status good = check_all(*folder, from.manifest, *names); !good)
-    return Error{formatted("{}: {}", file, good.error().message)};
+    return Error{"{}: {}", file, good.error().message};
   Manifest manifest = from.manifest;
   manifest.parent = 0;  // version numbers of another store have no meaning here
   manifest.restarted = false;
@@ -138,14 +138,13 @@ Result<uint64_t> make_version(Store& store, ArchiveReader& archive, const std::s
 // A pipe does not say who wrote what comes out of it: the user must know (docs/cli.md).
 Status check_author(int archive, const std::string& file, bool may_be_a_pipe) {
   struct stat info;
-  if (::fstat(archive, &info) != 0) return Error{formatted("{}: {}", file, errno_text(errno))};
+  if (::fstat(archive, &info) != 0) return Error{"{}: {}", file, errno_text(errno)};
   if (may_be_a_pipe && !S_ISREG(info.st_mode)) return {};
   const char* const advice = "a restart runs what is in it; if you trust who made it, import a copy of yours";
   if (info.st_uid != ::geteuid())
-    return Error{formatted("{}: belongs to user id {}, not to yours ({}): {}", file, info.st_uid, ::geteuid(),
-                           advice)};
+    return Error{"{}: belongs to user id {}, not to yours ({}): {}", file, info.st_uid, ::geteuid(), advice};
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return Error{formatted("{}: others may write to it (mode {:o}): {}", file, info.st_mode & 07777, advice)};
+    return Error{"{}: others may write to it (mode {:o}): {}", file, info.st_mode & 07777, advice};
   return {};
 }
 
@@ -156,7 +155,7 @@ int import_version(const Common& common, const std::string& file) {
   Descriptor opened;
   if (!from_stdin) {
     opened = Descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!opened) return fail(common.json, Error{formatted("{}: {}", file, errno_text(errno))});
+    if (!opened) return fail(common.json, Error{"{}: {}", file, errno_text(errno)});
   }
   const std::string name = from_stdin ? "standard input" : file;
   const int fd = from_stdin ? STDIN_FILENO : opened.fd();

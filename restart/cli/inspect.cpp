@@ -44,8 +44,8 @@ Result<Inspected> inspect_image(const Folder& folder, const ManifestImage& liste
   if (!image) return image.error();
   const ImageTotals& totals = image->totals();
   if (totals.checksum != listed.checksum || totals.bytes != listed.bytes)
-    return Error{formatted("rank image {}: is not the one that the manifest lists (its checksum differs)",
-                           image->path())};
+    return Error{"rank image {}: is not the one that the manifest lists (its checksum differs)",
+                 image->path()};
   Result<SavedProcess> process = saved_process(*image);
   if (!process) return process.error();
   add_memory(uses, image->regions(), process->addresses);
@@ -225,8 +225,8 @@ int inspect(const Common& common, uint64_t number, int64_t rank) {
   if (!version) return fail(common.json, version.error());
   const restart::Manifest& manifest = version->manifest;
   if (rank >= static_cast<int64_t>(manifest.ranks))
-    return fail(common.json, Error{formatted("version {}: has no rank {}, only {} rank{}", version->number,
-                                             rank, manifest.ranks, manifest.ranks == 1 ? "" : "s")});
+    return fail(common.json, Error{"version {}: has no rank {}, only {} rank{}", version->number, rank,
+                                   manifest.ranks, manifest.ranks == 1 ? "" : "s"});
   const Result<Folder> folder = version->folder();
   if (!folder) return fail(common.json, folder.error());
   std::vector<MemoryUse> uses;
@@ -234,8 +234,7 @@ int inspect(const Common& common, uint64_t number, int64_t rank) {
   for (uint32_t i = 0; i < manifest.ranks; ++i) {
     if (rank >= 0 && i != static_cast<uint64_t>(rank)) continue;
     Result<Inspected> one = inspect_image(*folder, manifest.images[i], i, uses);
-    if (!one)
-      return fail(common.json, Error{formatted("version {}: {}", version->number, one.error().message)});
+    if (!one) return fail(common.json, Error{"version {}: {}", version->number, one.error().message});
     images.push_back(std::move(*one));
   }
   sort_memory(uses);

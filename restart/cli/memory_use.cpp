@@ -68,8 +68,8 @@ class Regions {
 
   bool is_stack(const Region& region) const {
     return region.begin == main_stack_ || region.name == "[stack]" ||
-           std::any_of(facts_.stack_pointers.begin(), facts_.stack_pointers.end(),
-                       [&](uint64_t sp) { return region.begin <= sp && sp < region.end; });
+           std::ranges::any_of(facts_.stack_pointers,
+                               [&](uint64_t sp) { return region.begin <= sp && sp < region.end; });
   }
 
   const AddressFacts& facts_;
@@ -80,25 +80,9 @@ class Regions {
 }  // namespace
 
 const char* use_name(Use use) {
-  switch (use) {
-    case Use::kHeap:
-      return "heap";
-    case Use::kStacks:
-      return "stacks";
-    case Use::kAnonymous:
-      return "anonymous";
-    case Use::kProgram:
-      return "program";
-    case Use::kLibrary:
-      return "library";
-    case Use::kFile:
-      return "file";
-    case Use::kDevice:
-      return "device";
-    case Use::kCropdl:
-      return "CropDL";
-  }
-  return "";
+  constexpr const char* kNames[] = {"heap",    "stacks", "anonymous", "program",
+                                    "library", "file",   "device",    "CropDL"};
+  return kNames[static_cast<size_t>(use)];
 }
 
 void add_memory(std::vector<MemoryUse>& uses, const std::vector<Region>& regions, const AddressFacts& facts) {

@@ -11,7 +11,7 @@
 
 namespace cropdl::cli {
 
-// In display order.
+// In display order. use_name() has them in this order, too.
 enum class Use { kHeap, kStacks, kAnonymous, kProgram, kLibrary, kFile, kDevice, kCropdl };
 const char* use_name(Use use);
 

@@ -1,7 +1,11 @@
 #include "restart/cli/output.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <cstdio>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "base/say.h"
@@ -62,6 +66,19 @@ json version_json(const restart::Version& version) {
   add("stall_seconds", m.stall_seconds);
   add("iteration", m.iteration() == 0 ? json() : json(m.iteration()));
   return object;
+}
+
+Status check_outside(const std::string& file, const std::string& store) {
+  const std::string inside = resolved_path(store) + "/";
+  if (inside == "/") return Error{"{}: {}", store, errno_text(errno)};
+  struct stat info;
+  if (::lstat(file.c_str(), &info) == 0 && S_ISLNK(info.st_mode) && resolved_path(file).empty())
+    return Error{"{}: is a link to nothing; name a file with --output", file};
+  // A link may lead into the store, too.
+  for (const std::string& place : {resolved_path(folder_of(file)) + "/", resolved_path(file)})
+    if (place.starts_with(inside))
+      return Error{"{}: lies in the store; name a file elsewhere with --output", file};
+  return {};
 }
 
 }  // namespace cropdl::cli

@@ -1,8 +1,8 @@
 // Output of the commands: lines for users, or with --json one object on standard output (docs/cli.md). An
-// error is one line on standard error, or with --json an object with a member "error". Tools; one thread.
+// error is one line on standard error, or with --json an object with a member "error". Also checks of the
+// files that commands write outside a store. Tools; one thread.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -41,5 +41,8 @@ nlohmann::json text_or_null(const std::string& text);
 
 // Returns "A version" of docs/cli.md.
 nlohmann::json version_json(const restart::Version& version);
+
+// Refuses an output file inside the store: with foreign files, a store is no longer valid.
+Status check_outside(const std::string& file, const std::string& store);
 
 }  // namespace cropdl::cli

@@ -41,8 +41,8 @@ uint64_t bytes_on_disk(const std::string& path) {
 Status check_owner(const std::string& directory) {
   struct stat info;
   if (::stat(directory.c_str(), &info) == 0 && info.st_uid != ::geteuid())
-    return Error{formatted("store {}: belongs to user id {}, not to yours ({}); only its owner may prune it",
-                           directory, info.st_uid, ::geteuid())};
+    return Error{"store {}: belongs to user id {}, not to yours ({}); only its owner may prune it", directory,
+                 info.st_uid, ::geteuid()};
   return {};
 }
 
@@ -56,6 +56,7 @@ struct Plan {
   std::vector<Doomed> doomed;
   std::vector<Version> damaged;
   std::optional<Version> newest;  // always kept
+  uint64_t leftovers = 0;         // bytes left by killed writers
   std::vector<uint64_t> doomed_numbers() const {
     std::vector<uint64_t> numbers;
     for (const Doomed& one : doomed) numbers.push_back(one.number);
@@ -97,25 +98,20 @@ Status check_newest(const Plan& plan) {
   if (plan.doomed.empty() || !plan.newest) return {};
   const Status good = restart::verify_version(*plan.newest);
   if (good) return {};
-  return Error{formatted(
+  return Error{
       "nothing was removed: version {}, the newest that would stay, is damaged ({}); keep more (--keep), or "
       "remove its directory",
-      plan.newest->number, good.error().message)};
+      plan.newest->number, good.error().message};
 }
 
-struct Outcome {
-  Plan plan;
-  uint64_t leftovers = 0;  // bytes left by killed writers
-};
-
-Result<Outcome> look_only(const std::string& directory, const Retention& retention) {
+Result<Plan> look_only(const std::string& directory, const Retention& retention) {
   const Result<StoreReader> store = StoreReader::open(directory, Folder::Whose::kMine);
   if (!store) return store.error();
-  return Outcome{plan_for(*store, retention)};
+  return plan_for(*store, retention);
 }
 
-Result<Outcome> remove(const std::string& directory, const Retention& retention) {
-  Outcome outcome;
+Result<Plan> remove(const std::string& directory, const Retention& retention) {
+  Plan plan;
   Status set_aside;
   std::vector<std::string> aside;
   {
@@ -126,32 +122,27 @@ Result<Outcome> remove(const std::string& directory, const Retention& retention)
                    ": prune it when that has ended (a running job removes its old "
                    "versions itself)"};
     if (!store) return store.error();
-    outcome.plan = plan_for(store->reader(), retention);
-    if (Status good = check_newest(outcome.plan); !good) return good.error();
+    plan = plan_for(store->reader(), retention);
+    if (Status good = check_newest(plan); !good) return good.error();
     aside = store->set_leftovers_aside();
-    for (const std::string& name : aside) outcome.leftovers += bytes_on_disk(name);
-    set_aside = store->set_aside(outcome.plan.doomed_numbers(), &aside);
+    for (const std::string& name : aside) plan.leftovers += bytes_on_disk(name);
+    set_aside = store->set_aside(plan.doomed_numbers(), &aside);
   }  // released before the slow removal from disk
   if (Status removed = restart::remove_all_of(aside); !removed) return removed.error();
   if (!set_aside) return set_aside.error();
-  return outcome;
+  return plan;
 }
 
-json outcome_json(const Outcome& outcome, bool dry_run) {
+json plan_json(const Plan& plan, bool dry_run) {
   json removed = json::array(), damaged = json::array();
-  for (const Doomed& one : outcome.plan.doomed)
-    removed.push_back({{"version", one.number}, {"bytes", one.bytes}});
-  for (const Version& version : outcome.plan.damaged) damaged.push_back(version.number);
-  return {{"dry_run", dry_run},
-          {"removed", std::move(removed)},
-          {"kept", outcome.plan.kept},
-          {"damaged", std::move(damaged)},
-          {"leftovers", outcome.leftovers},
-          {"freed", outcome.plan.bytes() + outcome.leftovers}};
+  for (const Doomed& one : plan.doomed) removed.push_back({{"version", one.number}, {"bytes", one.bytes}});
+  for (const Version& version : plan.damaged) damaged.push_back(version.number);
+  return {{"dry_run", dry_run},          {"removed", std::move(removed)},
+          {"kept", plan.kept},           {"damaged", std::move(damaged)},
+          {"leftovers", plan.leftovers}, {"freed", plan.bytes() + plan.leftovers}};
 }
 
-void print_outcome(const Outcome& outcome, bool dry_run) {
-  const Plan& plan = outcome.plan;
+void print_plan(const Plan& plan, bool dry_run) {
   for (const Doomed& one : plan.doomed)
     print(formatted("version {}: {}removed, {}", one.number, dry_run ? "would be " : "", amount(one.bytes)));
   for (const Version& version : plan.damaged)
@@ -159,9 +150,9 @@ void print_outcome(const Outcome& outcome, bool dry_run) {
   std::string kept;
   for (const uint64_t number : plan.kept) kept += formatted("{}{}", kept.empty() ? "" : ", ", number);
   print("kept:  " + (kept.empty() ? "no complete version" : kept));
-  if (outcome.leftovers != 0)
-    print(formatted("{} that killed writers had left were removed, too", amount(outcome.leftovers)));
-  print(formatted("{} {}", dry_run ? "would free" : "freed:", amount(plan.bytes() + outcome.leftovers)));
+  if (plan.leftovers != 0)
+    print(formatted("{} that killed writers had left were removed, too", amount(plan.leftovers)));
+  print(formatted("{} {}", dry_run ? "would free" : "freed:", amount(plan.bytes() + plan.leftovers)));
 }
 
 }  // namespace
@@ -171,13 +162,13 @@ int prune(const Common& common, const Retention& retention, bool dry_run) {
     return fail(common.json,
                 Error{"prune: say what to keep: --keep, --hourly or --daily (see cropdl --help)"}, kMisuse);
   if (Status mine = check_owner(common.directory); !mine) return fail(common.json, mine.error());
-  const Result<Outcome> outcome =
+  const Result<Plan> plan =
       dry_run ? look_only(common.directory, retention) : remove(common.directory, retention);
-  if (!outcome) return fail(common.json, outcome.error());
+  if (!plan) return fail(common.json, plan.error());
   if (common.json)
-    print(outcome_json(*outcome, dry_run));
+    print(plan_json(*plan, dry_run));
   else
-    print_outcome(*outcome, dry_run);
+    print_plan(*plan, dry_run);
   return kDone;
 }
 

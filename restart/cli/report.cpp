@@ -14,7 +14,6 @@
 #include "base/time.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
-#include "restart/cli/output_file.h"
 #include "restart/cli/report_page.h"
 #include "restart/cli/report_series.h"
 
@@ -26,15 +25,15 @@ using restart::Version;
 
 Status write_page(const std::string& file, const std::string& page) {
   Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!out) return Error{formatted("{}: cannot be written: {}", file, errno_text(errno))};
+  if (!out) return Error{"{}: cannot be written: {}", file, errno_text(errno)};
   for (size_t done = 0; done < page.size();) {
     const ssize_t written = ::write(out.fd(), page.data() + done, page.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return Error{formatted("{}: cannot be written: {}", file, errno_text(errno))};
+    if (written <= 0) return Error{"{}: cannot be written: {}", file, errno_text(errno)};
     done += static_cast<size_t>(written);
   }
   if (const int failure = out.close(); failure != 0)
-    return Error{formatted("{}: cannot be written: {}", file, errno_text(failure))};
+    return Error{"{}: cannot be written: {}", file, errno_text(failure)};
   return {};
 }
 
@@ -51,7 +50,7 @@ int report(const Common& common, const std::string& output) {
       return fail(common.json, outside.error());
   const Result<StoreReader::LiveJob> job = store->live_job();
   PageFacts facts{common.directory, utc_now(), ""};
-  if (const std::string path = resolved(common.directory); !path.empty()) facts.store = path;
+  if (const std::string path = resolved_path(common.directory); !path.empty()) facts.store = path;
   if (!job) say(formatted("cropdl: {}", job.error().message));
   if (job && job->pid != 0) facts.running = formatted("process {} on {}", job->pid, job->host);
   const std::vector<Version> versions = store->all_versions();

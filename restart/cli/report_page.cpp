@@ -190,8 +190,7 @@ std::string key(const char* style, const char* text) {
 // `otherwise`: shown if there are no points; says why.
 std::string figure(const char* heading, const std::string& keys, const Plot& plot, const std::string& caption,
                    const std::string& otherwise) {
-  const bool empty =
-      std::all_of(plot.curves.begin(), plot.curves.end(), [](const Curve& c) { return c.points.empty(); });
+  const bool empty = std::ranges::all_of(plot.curves, [](const Curve& c) { return c.points.empty(); });
   return formatted("<figure>\n<h2>{}</h2>\n{}{}\n<figcaption>{}</figcaption>\n</figure>\n", heading,
                    empty ? "" : keys, empty ? "" : svg_of(plot), empty ? otherwise : caption);
 }
@@ -216,8 +215,7 @@ std::string plots(const Report& report) {
       figure("Stall of each version", marks,
              plot("Stall of each version", "stall", Unit::kSeconds, {{"stall", "one", false, report.stalls}}),
              "How long the program stood still for it.", "No version says when it was made.");
-  const bool devices = std::any_of(report.device_memory.begin(), report.device_memory.end(),
-                                   [](const Point& p) { return p.value > 0; });
+  const bool devices = std::ranges::any_of(report.device_memory, [](const Point& p) { return p.value > 0; });
   std::vector<Curve> sizes{{"stored", "one", true, report.stored},
                            {"of memory", "two", false, report.memory}};
   std::string keys = key("one", "stored: size of the images") + key("two", "memory in them");
@@ -283,27 +281,12 @@ std::string html_text(const std::string& text, size_t most) {
     if (!clean.empty() && static_cast<unsigned char>(clean.back()) >= 0xc0) clean.pop_back();
     clean += "\u2026";
   }
+  static const std::map<char, std::string> kMarkup = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string html;
   for (const char c : clean) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += c;
-    }
+    const auto markup = kMarkup.find(c);
+    html += markup == kMarkup.end() ? std::string(1, c) : markup->second;
   }
   return html;
 }

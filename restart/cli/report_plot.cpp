@@ -196,9 +196,7 @@ class Drawing {
       return formatted("<path class=\"area\" d=\"{}{}Z\"/>", path(places, [](const Place& p) { return p.y; }),
                        path(
                            {back.front(), back.back()}, [](const Place&) { return kBottom; }, "L"));
-    const bool exact =
-        std::all_of(places.begin(), places.end(), [](const Place& p) { return p.high == p.low; });
-    if (exact) return "";
+    if (std::ranges::all_of(places, [](const Place& p) { return p.high == p.low; })) return "";  // exact
     return formatted("<path class=\"band\" d=\"{}{}Z\"/>",
                      path(places, [](const Place& p) { return p.high; }),
                      path(

@@ -29,8 +29,7 @@ std::vector<Seen> in_order(const std::vector<Version>& versions) {
   std::vector<Seen> seen;
   for (const Version& version : versions)
     if (readable(version)) seen.push_back({&version, restart::seconds_of(version.manifest.created)});
-  std::sort(seen.begin(), seen.end(),
-            [](const Seen& a, const Seen& b) { return a.version->number < b.version->number; });
+  std::ranges::sort(seen, {}, [](const Seen& one) { return one.version->number; });
   for (size_t i = 0; i < seen.size(); ++i) {
     const restart::Manifest& now = seen[i].version->manifest;
     if (i == 0) {

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/format.h"
 #include "base/json.h"
 #include "base/within_memory.h"
 #include "interpose/seam/state.h"
@@ -17,25 +16,11 @@ namespace {
 using nlohmann::json;
 using restart::Extent;
 using restart::ImageReader;
-using restart::PageTarget;
 
 // Collects the bytes of [begin, end); bytes that are not stored are zero.
-class Copy final : public PageTarget {
+class Copy final : public restart::ChunkBuffer {
  public:
   Copy(uint64_t begin, uint64_t end) : begin_(begin), end_(end), bytes_(end - begin, '\0') {}
-
-  Status room(std::span<const Extent> runs, std::vector<iovec>* bytes) override {
-    uint64_t size = 0;
-    for (const Extent& run : runs) size += run.end - run.begin;
-    chunk_.resize(size);
-    bytes->clear();
-    char* at = chunk_.data();
-    for (const Extent& run : runs) {
-      bytes->push_back({at, run.end - run.begin});
-      at += run.end - run.begin;
-    }
-    return {};
-  }
 
   Status put(std::span<const Extent> runs) override {
     const char* at = chunk_.data();
@@ -47,8 +32,6 @@ class Copy final : public PageTarget {
     return {};
   }
 
-  Status finish() override { return {}; }
-
   template <class T>
   T get(uint64_t offset) const {
     T value{};
@@ -59,7 +42,7 @@ class Copy final : public PageTarget {
 
  private:
   uint64_t begin_, end_;
-  std::vector<char> bytes_, chunk_;
+  std::vector<char> bytes_;
 };
 
 Status read_memory(const ImageReader& image, uint64_t begin, uint64_t end, Copy& to) {
@@ -185,7 +168,7 @@ Result<SavedProcess> told_by_metadata(const ImageReader& image) {
       if (!metadata.is_object()) throw_wrong_json_type("an object");
       return from_json(metadata);
     } catch (const json::exception& e) {
-      return Error{formatted("{}: its metadata cannot be read ({})", what, e.what())};
+      return Error{"{}: its metadata cannot be read ({})", what, e.what()};
     }
   });
 }

@@ -61,7 +61,7 @@ json job_json(const StoreState& seen) {
   object["iteration"] = live && live->iteration != 0 ? json(live->iteration) : json();
   object["iteration_seconds"] =
       live && live->iteration_us != 0 ? json(static_cast<double>(live->iteration_us) * 1e-6) : json();
-  object["last_failure"] = live ? text_or_null(live->last_failure) : json();
+  object["last_failure"] = live ? text_or_null(live->last_line) : json();
   return object;
 }
 
@@ -90,8 +90,8 @@ void add_job(std::vector<std::string>& lines, const StoreState& seen) {
                         ? formatted("         iteration {}", live->iteration)
                         : formatted("         iteration {}, {:.3g} s each", live->iteration,
                                     static_cast<double>(live->iteration_us) * 1e-6));
-  if (!live->last_failure.empty())
-    lines.push_back(formatted("         last checkpoint failed: {}", live->last_failure));
+  if (!live->last_line.empty())
+    lines.push_back(formatted("         last checkpoint failed: {}", live->last_line));
 }
 
 std::vector<std::string> status_lines(const StoreState& seen) {

@@ -64,8 +64,8 @@ int verify(const Common& common, uint64_t number) {
     if (!common.json) (void)fail(false, damage);
   }
   if (!found)
-    return fail(common.json, Error{formatted("store {}: holds no version{}", common.directory,
-                                             number != 0 ? formatted(" {}", number) : "")});
+    return fail(common.json, Error{"store {}: holds no version{}", common.directory,
+                                   number != 0 ? formatted(" {}", number) : ""});
   if (common.json) print(json{{"versions", std::move(all)}, {"error", text_or_null(first_damage)}});
   return first_damage.empty() ? kDone : kFailed;
 }

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -31,11 +30,10 @@ struct Key {
 };
 Key key_of(const struct stat& st) { return {st.st_dev, st.st_ino, st.st_rdev}; }
 
+// For the process's life: each checkpoint compares with them.
 std::map<int, Key> given_to_program;
 std::map<int, Key> ours;  // set by remember_our_descriptors()
 StandardStream streams[3];
-
-bool begins(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
 
 // What libraries of the LH keep open, as observed with Open MPI, MPICH and CUDA: sockets, pipes, event
 // descriptors, files of shared memory and of their session's directory, devices of networks and GPUs.
@@ -50,10 +48,11 @@ bool may_be_a_librarys(const struct stat& st, const std::string& link) {
     return major != kTerminal && major != kTerminals && (major < kFirstPty || major > kLastPty);
   }
   if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
-    return begins(link, "/dev/shm/") || begins(link, "/sys/") || link.find("/ompi.") != std::string::npos ||
-           link.find("/pmix") != std::string::npos || link.find("/prte.") != std::string::npos ||
-           link.find("/openmpi-sessions") != std::string::npos || begins(link, "/memfd:ucx") ||
-           begins(link, "/memfd:software-gpu") || begins(link, "/proc/driver/nvidia");
+    return link.starts_with("/dev/shm/") || link.starts_with("/sys/") ||
+           link.find("/ompi.") != std::string::npos || link.find("/pmix") != std::string::npos ||
+           link.find("/prte.") != std::string::npos || link.find("/openmpi-sessions") != std::string::npos ||
+           link.starts_with("/memfd:ucx") || link.starts_with("/memfd:software-gpu") ||
+           link.starts_with("/proc/driver/nvidia");
   return false;
 }
 
@@ -67,13 +66,6 @@ bool environment_names(int fd) {
       return true;
   }
   return false;
-}
-
-// Whether the pipe is empty and has no writer.
-bool is_pipe_at_its_end(int fd) {
-  pollfd p{fd, POLLIN, 0};
-  int left = 0;
-  return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
 }
 
 // The files that the launcher itself has open. Empty: unknown.
@@ -119,6 +111,12 @@ bool have_common_mark(int a, int b) {
 
 std::string descriptor_link(int fd) { return link_text(formatted("/proc/thread-self/fd/{}", fd)); }
 
+bool is_pipe_at_its_end(int fd) {
+  pollfd p{fd, POLLIN, 0};
+  int left = 0;
+  return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
+}
+
 int choose_first_descriptor() {
   // As high as the limit allows, but low enough to keep the kernel's table small: every fork copies it up to
   // the highest descriptor. The program keeps at least half of its numbers.
@@ -147,8 +145,8 @@ InheritedDescriptors inherited_descriptors(const std::vector<int>& given, bool u
 bool descriptor_was_given(int fd) { return given_to_program.count(fd) != 0; }
 
 bool file_was_given(const struct stat& st) {
-  return std::any_of(given_to_program.begin(), given_to_program.end(),
-                     [key = key_of(st)](const auto& given) { return given.second == key; });
+  return std::ranges::any_of(given_to_program,
+                             [key = key_of(st)](auto& given) { return given.second == key; });
 }
 
 std::string advice_on_given(int fd) {

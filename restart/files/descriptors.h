@@ -12,6 +12,8 @@ namespace cropdl::files {
 // The target of the link in /proc: a path, "pipe:[7]", ...; "" if the descriptor is not open.
 std::string descriptor_link(int fd);
 
+bool is_pipe_at_its_end(int fd);  // empty, and without a writer
+
 inline constexpr int kOwnDescriptors = 124;  // the LH needs this many, above the program's
 
 // Returns the first number for the LH's own descriptors, from the limit of the process. START, first.

@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/json.h"
 #include "restart/content.h"
 #include "restart/files/closed_mode.h"
 #include "restart/store.h"
@@ -70,7 +69,7 @@ class Copies {
   Status sync() {
     for (auto& [copy, path] : open_) {
       const int failure = fsync(copy.fd()) != 0 ? errno : copy.close();
-      if (failure != 0) return Error{formatted("{}: cannot be made durable: {}", path, errno_text(failure))};
+      if (failure != 0) return Error{"{}: cannot be made durable: {}", path, errno_text(failure)};
     }
     open_.clear();
     return {};
@@ -118,8 +117,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
   for (const auto& [key, writers] : by_inode) {
     FileContent& c = contents[static_cast<size_t>(writers.content)];
     const Descriptor file = open_high(formatted("/proc/thread-self/fd/{}", writers.fd), O_RDONLY | O_NOCTTY);
-    if (!file)
-      return Error{formatted("{}: cannot be read, and so not saved: {}", own(c.path), errno_text(errno))};
+    if (!file) return Error{"{}: cannot be read, and so not saved: {}", own(c.path), errno_text(errno)};
     if (!writers.in_place) {
       const auto mark = mark_of(file.fd(), c.identity.size, c.path);
       if (!mark) return mark.error();
@@ -131,11 +129,11 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     total += std::min<uint64_t>(static_cast<uint64_t>(st.st_size), static_cast<uint64_t>(st.st_blocks) * 512);
     if (total > limit)
       return Error{
-          formatted("{} is open for writing in place, and with it {} would have to be saved, more than {}; "
-                    "raise that (cropdl-run --save-files BYTES), or open it with O_APPEND",
-                    own(c.path), bytes_text(total), bytes_text(limit))};
+          "{} is open for writing in place, and with it {} would have to be saved, more than {}; raise that "
+          "(cropdl-run --save-files BYTES), or open it with O_APPEND",
+          own(c.path), bytes_text(total), bytes_text(limit)};
     if (!made && !create_private_directory(directory + "/" + folder))
-      return Error{formatted("{}/{}: cannot be made: {}", directory, folder, errno_text(errno))};
+      return Error{"{}/{}: cannot be made: {}", directory, folder, errno_text(errno)};
     made = true;
     c.stored = formatted("{}/{}", folder, writers.content);
     const std::string path = directory + "/" + c.stored;
@@ -145,7 +143,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
       if (auto s = copies.sync(); !s) return s.error();
       copy = make();
     }
-    if (!copy) return Error{formatted("{}: cannot be made: {}", path, errno_text(errno))};
+    if (!copy) return Error{"{}: cannot be made: {}", path, errno_text(errno)};
     const auto size = static_cast<uint64_t>(c.identity.size);
     const auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
     if (!checksum) return checksum.error();
@@ -234,7 +232,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
     if (st.st_size == c.identity.size) return {};
     if (Status its = check_opened(c, file.fd()); !its) return its;
     if (ftruncate(file.fd(), c.identity.size) != 0)
-      return Error{formatted("{}: cannot be cut back: {}", own(c.path), errno_text(errno))};
+      return Error{"{}: cannot be cut back: {}", own(c.path), errno_text(errno)};
     note(formatted(" was cut back from {} to {}", st.st_size, bytes_text(size)));
     return set_modified(file.fd(), c.identity.modified);
   }
@@ -246,7 +244,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
     // Makes the file under a temporary name and links it when it is complete. Another rank may be first.
     const std::string aside = formatted("{}.cropdl-{}", c.path, getpid());
     Descriptor made = open_high(aside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-    if (!made) return Error{formatted("{}: cannot be made again: {}", own(c.path), errno_text(errno))};
+    if (!made) return Error{"{}: cannot be made again: {}", own(c.path), errno_text(errno)};
     Status s = restart::put_back_content(copy->fd(), made.fd(), size, own(c.path), &changed);
     // Without the set-user-ID and set-group-ID bits: the owner may be another one.
     if (s && fchmod(made.fd(), c.identity.mode & 0777) != 0)
@@ -261,29 +259,15 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
       note(" was made again");
       return {};
     }
-    if (why != EEXIST) return Error{formatted("{}: cannot be made again: {}", own(c.path), errno_text(why))};
+    if (why != EEXIST) return Error{"{}: cannot be made again: {}", own(c.path), errno_text(why)};
     file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
-  if (!file) return Error{formatted("{}: cannot be written: {}", own(c.path), errno_text(errno))};
+  if (!file) return Error{"{}: cannot be written: {}", own(c.path), errno_text(errno)};
   if (Status its = check_opened(c, file.fd()); !its) return its;
   if (auto s = restart::put_back_content(copy->fd(), file.fd(), size, own(c.path), &changed); !s) return s;
   if (!changed) return {};
   note(" was put back");
   return set_modified(file.fd(), c.identity.modified);
-}
-
-void to_json(nlohmann::json& j, const FileContent& c) {
-  j = {{"path", json_bytes(c.path)},
-       {"identity", to_json(c.identity)},
-       {"stored", c.stored},
-       {"checksum", hex_text(c.checksum)}};
-}
-
-void from_json(const nlohmann::json& j, FileContent& c) {
-  c.path = bytes_from_json(j.at("path"));
-  c.identity = file_identity_from(j.at("identity"));
-  j.at("stored").get_to(c.stored);
-  c.checksum = hex_from_json(j.at("checksum"));
 }
 
 }  // namespace cropdl::files

@@ -22,8 +22,13 @@ struct FileContent {  // one per inode
   std::string stored;     // name in the version's folder (restart/content.h); "": only appended to
   uint64_t checksum = 0;  // of the whole content, or the mark
 };
-void to_json(nlohmann::json& j, const FileContent& c);
-void from_json(const nlohmann::json& j, FileContent& c);  // throws json::exception
+template <class Visit>
+void list_members(FileContent& c, Visit&& member) {  // base/json.h
+  member("path", c.path);
+  member("identity", c.identity);
+  member("stored", c.stored);
+  member.hex("checksum", c.checksum);
+}
 
 // Sets OpenFile::content. Refuses by name to save more than `limit` bytes.
 Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, const std::string& directory,

@@ -69,22 +69,9 @@ bool has_name_of_deleted(const std::string& path) {
   return false;
 }
 
-json to_json(const FileIdentity& id) {
-  return {{"device", id.device}, {"inode", id.inode}, {"born", id.born},    {"modified", id.modified},
-          {"size", id.size},     {"mode", id.mode},   {"handle", id.handle}};
-}
+json to_json(const FileIdentity& id) { return id; }
 
-FileIdentity file_identity_from(const json& j) {
-  FileIdentity id;
-  id.device = integer_from_json<uint64_t>(j.at("device"));
-  id.inode = integer_from_json<uint64_t>(j.at("inode"));
-  id.born = integer_from_json<int64_t>(j.at("born"));
-  id.modified = integer_from_json<int64_t>(j.at("modified"));
-  id.size = integer_from_json<int64_t>(j.at("size"));
-  id.mode = integer_from_json<uint32_t>(j.at("mode"));
-  id.handle = j.at("handle").get<std::string>();
-  return id;
-}
+FileIdentity file_identity_from(const json& j) { return j.get<FileIdentity>(); }
 
 bool is_a_services_table(const std::string& path) {
   for (const char* folder : {"/var/lib/sss/mc/", "/run/nscd/", "/var/run/nscd/", "/var/cache/nscd/",

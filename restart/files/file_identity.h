@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 
@@ -18,6 +21,16 @@ struct FileIdentity {
   uint32_t mode = 0;
   std::string handle;  // name_to_handle_at(2): differs between inodes of the same number; "": unknown
 };
+template <class Visit>
+void list_members(FileIdentity& id, Visit&& member) {  // base/json.h
+  member("device", id.device);
+  member("inode", id.inode);
+  member("born", id.born);
+  member("modified", id.modified);
+  member("size", id.size);
+  member("mode", id.mode);
+  member("handle", id.handle);
+}
 
 // Identifies the file to which `fd` or, if fd < 0, `path` leads; both missing: the current directory, whoever
 // may search it.
@@ -43,5 +56,13 @@ bool is_a_services_table(const std::string& path);
 
 nlohmann::json to_json(const FileIdentity& id);
 FileIdentity file_identity_from(const nlohmann::json& j);  // throws json::exception
+
+// A file that ranks put back late in a restart (reopen_files.h), and the paths by which they do: if some have
+// saved it whole, the others, who only append to it, leave it to them.
+struct PutBack {
+  bool whole = false;
+  std::set<std::string> paths;
+};
+using FilesPutBack = std::map<std::pair<uint64_t, uint64_t>, PutBack>;  // by device and inode at the cut
 
 }  // namespace cropdl::files

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,7 +15,6 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/json.h"
 #include "interpose/seam/state.h"
 #include "restart/files/descriptors.h"
 #include "restart/files/shared_by_ranks.h"
@@ -52,9 +49,7 @@ bool is_at_its_end(int fd, const struct stat& st) {
     char byte;
     return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
   }
-  pollfd p{fd, POLLIN, 0};
-  int left = 0;
-  return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0 && ioctl(fd, FIONREAD, &left) == 0 && left == 0;
+  return is_pipe_at_its_end(fd);
 }
 
 // "" or a refusal of a file that a restart could not open again, or would open as another one.
@@ -168,17 +163,16 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
     if (f.standard == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) && state->input_used != 0) {
       if (!is_at_its_end(fd, st))
         return Error{
-            formatted("the standard input is {} of which the program has read, and what was read cannot be "
-                      "had again; give it a file instead (< FILE)",
-                      kind_of(st, ""))};
+            "the standard input is {} of which the program has read, and what was read cannot be had again; "
+            "give it a file instead (< FILE)",
+            kind_of(st, "")};
       f.ended = true;
     }
     const std::string link = descriptor_link(fd);
     if (has_file_lock(fd) && (stream == nullptr || !stream->locked))
-      return Error{formatted("a file lock or lease on {}{} cannot be saved yet", link, number)};
+      return Error{"a file lock or lease on {}{} cannot be saved yet", link, number};
     if (has_signal_owner(fd) && (stream == nullptr || !stream->owned))
-      return Error{formatted("SIGIO or SIGURG for {}{} (fcntl F_SETOWN or F_SETSIG) cannot be saved yet",
-                             link, number)};
+      return Error{"SIGIO or SIGURG for {}{} (fcntl F_SETOWN or F_SETSIG) cannot be saved yet", link, number};
     if (f.standard < 0) {
       f.same_as = find_description(by_inode[{st.st_dev, st.st_ino}], fd);
       f.path = link;
@@ -187,7 +181,7 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
       if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
       if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
         auto id = identify_file(fd, "");
-        if (!id) return Error{formatted("{}{}: {}", link, number, id.error().message)};
+        if (!id) return Error{"{}{}: {}", link, number, id.error().message};
         f.identity = *id;
         if (S_ISREG(st.st_mode) && (f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
       }
@@ -197,36 +191,10 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
   // A restart needs descriptors of its own above the program's.
   if (!files.empty() && static_cast<rlim_t>(files.back().fd) + kOwnDescriptors >= hard_limit_at_start)
     return Error{
-        formatted("the program's descriptor {} leaves no room above it for a restart below the hard limit "
-                  "(ulimit -Hn {}); use lower numbers or raise that",
-                  files.back().fd, hard_limit_at_start)};
+        "the program's descriptor {} leaves no room above it for a restart below the hard limit (ulimit -Hn "
+        "{}); use lower numbers or raise that",
+        files.back().fd, hard_limit_at_start};
   return files;
-}
-
-template <class F, class Visit>
-static void list_members_of_file(F& f, Visit&& member) {
-  member("fd", f.fd);
-  member("standard", f.standard);
-  member("same_as", f.same_as);
-  member("path", f.path);
-  member("flags", f.flags);
-  member("descriptor_flags", f.descriptor_flags);
-  member("offset", f.offset);
-  member("size", f.size);
-  member("ended", f.ended);
-  member("content", f.content);
-}
-
-void to_json(nlohmann::json& j, const OpenFile& f) {
-  JsonWriter writer;
-  list_members_of_file(f, writer);
-  j = std::move(writer.object);
-  j["identity"] = to_json(f.identity);
-}
-
-void from_json(const nlohmann::json& j, OpenFile& f) {
-  list_members_of_file(f, JsonReader{j});
-  f.identity = file_identity_from(j.at("identity"));
 }
 
 }  // namespace cropdl::files

@@ -24,8 +24,20 @@ struct OpenFile {
   FileIdentity identity;  // of a regular file or a directory
   int content = -1;       // index of its FileContent, if some descriptor can write to the regular file
 };
-void to_json(nlohmann::json& j, const OpenFile& f);
-void from_json(const nlohmann::json& j, OpenFile& f);  // throws json::exception
+template <class Visit>
+void list_members(OpenFile& f, Visit&& member) {  // base/json.h
+  member("fd", f.fd);
+  member("standard", f.standard);
+  member("ended", f.ended);
+  member("same_as", f.same_as);
+  member("path", f.path);
+  member("flags", f.flags);
+  member("descriptor_flags", f.descriptor_flags);
+  member("offset", f.offset);
+  member("size", f.size);
+  member("identity", f.identity);
+  member("content", f.content);
+}
 
 // "" or a refusal because of a descriptor on which calls may end with EINTR when a stop interrupts them (man
 // 7 signal: sockets with a time limit; io_uring_enter). Called before the program is stopped. Any thread.

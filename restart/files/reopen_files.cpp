@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -19,7 +18,6 @@
 #include "restart/files/closed_mode.h"
 #include "restart/files/descriptors.h"
 #include "restart/files/directories.h"
-#include "restart/process/raised_limit.h"
 
 namespace cropdl::files {
 namespace {
@@ -27,8 +25,6 @@ namespace {
 Error refuse(const OpenFile& f, const std::string& why) {
   return {formatted("the program's file {} (descriptor {}): {}", f.path, f.fd, why)};
 }
-
-std::optional<process::RaisedLimit> raised;  // RLIMIT_NOFILE, until the program's descriptors are in place
 
 int highest_of(const std::vector<OpenFile>& files) {
   int highest = 2;
@@ -78,8 +74,6 @@ Status put_at(int fd, const OpenFile& f) {
   return {};
 }
 
-std::vector<const OpenFile*> postponed;  // opened by finish_files(): apply_files() makes their files again
-
 // Whether the file has a state to compare: a regular file on a disk.
 bool is_real_file(const OpenFile& f) {
   return S_ISREG(f.identity.mode) && !f.path.starts_with("/proc/") && !f.path.starts_with("/sys/");
@@ -89,10 +83,18 @@ std::string sizes(const FileIdentity& now, const FileIdentity& then) {
   return formatted("({} bytes, then {} bytes)", now.size, then.size);
 }
 
+// Whether both are the same name in the same folder, which may be mounted at two places.
+bool is_same_entry(const std::string& a, const std::string& b) {
+  struct stat in_a {
+  }, in_b{};
+  return file_name_of(a) == file_name_of(b) && stat(folder_of(a).c_str(), &in_a) == 0 &&
+         stat(folder_of(b).c_str(), &in_b) == 0 && in_a.st_dev == in_b.st_dev && in_a.st_ino == in_b.st_ino;
+}
+
 // check_content() has checked the name by which the file is put back (`checked`), perhaps on another rank.
 // This checks another name.
 FileVerdict check_other_name(const OpenFile& f, const std::string& checked, FilesPolicy policy) {
-  if (f.path == checked) return {};
+  if (f.path == checked || is_same_entry(f.path, checked)) return {};
   const auto first = identify_file(-1, checked), now = identify_file(-1, f.path);
   for (const auto& [name, found] : {std::pair{&checked, &first}, {&f.path, &now}})
     if (!*found)
@@ -109,15 +111,21 @@ FileVerdict check_other_name(const OpenFile& f, const std::string& checked, File
               .message};
 }
 
-// Whether another rank puts this file back, which this one only appends to.
+// nullptr: nobody puts it back.
+const PutBack* find_put_back(const FileContent& c, const SavedFiles& saved) {
+  const auto it = saved.put_back.find({c.identity.device, c.identity.inode});
+  return it == saved.put_back.end() ? nullptr : &it->second;
+}
+
 bool is_left_to_another_rank(const FileContent& c, const SavedFiles& saved) {
-  return c.stored.empty() && saved.whole.count({c.identity.device, c.identity.inode}) != 0;
+  const PutBack* found = find_put_back(c, saved);
+  return c.stored.empty() && found && found->whole;
 }
 
 // A path by which the file is put back, the same one on all ranks that have it open for writing.
 const std::string& path_put_back(const FileContent& c, const SavedFiles& saved) {
-  const auto it = saved.whole.find({c.identity.device, c.identity.inode});
-  return it == saved.whole.end() || it->second.empty() ? c.path : *it->second.begin();
+  const PutBack* found = find_put_back(c, saved);
+  return found ? *found->paths.begin() : c.path;
 }
 
 FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
@@ -140,8 +148,8 @@ FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPol
 
 }  // namespace
 
-Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours) {
-  raised.emplace(RLIMIT_NOFILE, static_cast<rlim_t>(highest + 1 + kOwnDescriptors));
+Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours, Reopening& reopening) {
+  reopening.raised.emplace(RLIMIT_NOFILE, static_cast<rlim_t>(highest + 1 + kOwnDescriptors));
   if (highest >= first_high_descriptor()) {
     set_first_high_descriptor(highest + 1);
     keep_error_stream(highest + 1);
@@ -151,9 +159,10 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
   for (const int fd : inherited) {
     if (fd < 3) continue;
     const int high = move_away(fd);
-    if (high < 0) return no_room_for(fd, highest);
     // Hydra gives each rank an open connection, and passes its number in PMI_FD.
-    if (connection != nullptr && atoi(connection) == fd) setenv("PMI_FD", std::to_string(high).c_str(), 1);
+    const bool is_connection = connection != nullptr && atoi(connection) == fd;
+    if (high < 0) return is_connection ? no_room_above(highest) : no_room_for(fd, highest);
+    if (is_connection) setenv("PMI_FD", std::to_string(high).c_str(), 1);
   }
   for (const int fd : open_descriptors())
     if (fd > 2 && fd <= highest && is_own_descriptor(fd)) return no_room_above(highest);
@@ -183,7 +192,7 @@ FileVerdict check_files(const SavedFiles& saved) {
   return {};
 }
 
-Status place_files(const SavedFiles& saved) {
+Status place_files(const SavedFiles& saved, Reopening& reopening) {
   const auto& files = saved.files;
   // Temporary descriptors have numbers above all of the program's.
   const int above = std::max(first_high_descriptor(), highest_of(files) + 1);
@@ -195,7 +204,6 @@ Status place_files(const SavedFiles& saved) {
   }
   auto* state = seam::state();
   for (auto& stream : state->streams) stream = 0;
-  postponed.clear();
   for (const OpenFile& f : files) {
     int fd = -1;
     if (f.same_as >= 0) {
@@ -210,7 +218,7 @@ Status place_files(const SavedFiles& saved) {
         state->streams[f.fd] = static_cast<uint8_t>(f.standard + 1);
     } else if (f.content >= 0 && access(f.path.c_str(), F_OK) != 0) {
       fd = open("/dev/null", O_RDONLY | O_CLOEXEC);  // reserves the number
-      postponed.push_back(&f);
+      reopening.postponed.push_back(&f);
     } else {
       const auto opened = open_again(f);
       if (!opened) return opened.error();
@@ -220,7 +228,7 @@ Status place_files(const SavedFiles& saved) {
   }
   for (const int stream : streams)
     if (stream >= 0) close(stream);
-  raised.reset();
+  reopening.raised.reset();
   set_first_high_descriptor(std::min(first_high_descriptor(), choose_first_descriptor()));
   seam::writable_control->first_lower_file = first_high_descriptor();
   return {};
@@ -241,9 +249,9 @@ Status apply_files(const SavedFiles& saved, std::string* done) {
   return {};
 }
 
-Status finish_files(const SavedFiles& saved) {
+Status finish_files(const SavedFiles& saved, const Reopening& reopening) {
   if (saved.policy == FilesPolicy::kKeep) return {};
-  for (const OpenFile* f : postponed) {
+  for (const OpenFile* f : reopening.postponed) {
     const auto opened = open_again(*f);
     if (!opened) return opened.error();
     if (auto s = put_at(*opened, *f); !s) return s;

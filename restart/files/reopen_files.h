@@ -3,22 +3,24 @@
 // that were made again). The ranks agree between the steps. LH, START of a restart.
 #pragma once
 
-#include <map>
-#include <set>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "restart/files/file_contents.h"
+#include "restart/process/raised_limit.h"
 
 namespace cropdl::files {
 
+// What a step leaves to a later one.
+struct Reopening {
+  std::optional<process::RaisedLimit> raised;  // RLIMIT_NOFILE, until the program's descriptors are in place
+  std::vector<const OpenFile*> postponed;      // until apply_files() has made their files again
+};
+
 // Keeps the program's numbers, up to `highest`, free. Moves `ours`, and descriptors that the launcher or a
 // shell left open (`inherited`), out of the way.
-Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours);
-
-// Files that some rank saved whole: device and inode, and the paths by which such ranks put them back.
-using WholeFiles = std::map<std::pair<uint64_t, uint64_t>, std::set<std::string>>;
+Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours, Reopening& reopening);
 
 // Input of the four steps.
 struct SavedFiles {
@@ -26,13 +28,13 @@ struct SavedFiles {
   const std::vector<FileContent>& contents;
   const Folder& version;
   FilesPolicy policy = FilesPolicy::kTruncate;
-  WholeFiles whole;  // a rank that only appends to one of them leaves it to that rank
+  FilesPutBack put_back;  // by any rank
 };
 
 // Whether all files can be opened again and restored.
 FileVerdict check_files(const SavedFiles& saved);
 
-Status place_files(const SavedFiles& saved);
+Status place_files(const SavedFiles& saved, Reopening& reopening);
 
 // Sets O_NONBLOCK on the standard input if it was set: the program relies on EAGAIN. All processes that have
 // the terminal see this, so it is done last.
@@ -42,7 +44,7 @@ void keep_input_from_waiting(const std::vector<OpenFile>& files);
 Status apply_files(const SavedFiles& saved, std::string* done);
 
 // When all ranks have applied theirs: this rank may have open what another one has made again.
-Status finish_files(const SavedFiles& saved);
+Status finish_files(const SavedFiles& saved, const Reopening& reopening);
 
 // "" or the files that differ from the checkpoint and are not restored: those only read, and all with
 // FilesPolicy::kKeep. Called after all ranks have applied theirs, which may be the same files.

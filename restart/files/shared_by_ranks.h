@@ -4,8 +4,6 @@
 
 #include <sys/stat.h>
 
-#include <string>
-
 namespace cropdl::files {
 
 // Whether another rank of this job has the description of this descriptor open, too. Where kcmp(2) is

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -50,10 +48,6 @@ Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is,
 // Maps the file over [begin, end), replacing mappings there. Checks the opened file again: its name may lead
 // to another one since check_left_in_file().
 Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is);
-
-// Files whose contents some rank puts back late in a restart (files::apply_files): device and inode at the
-// cut.
-using FileKeys = std::set<std::pair<uint64_t, uint64_t>>;
 
 enum class Remapped { kYes, kOtherFile, kRefused };
 

@@ -22,14 +22,6 @@ namespace {
 constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
 constexpr long kSeal = 462;         // mseal(2), Linux 6.10
 
-std::vector<restart::Extent> reserved;  // set by reserve_addresses(); START only
-
-bool is_reserved(const restart::Region& r) {
-  for (const auto& e : reserved)
-    if (e.begin <= r.begin && r.end <= e.end) return true;
-  return false;
-}
-
 bool is_a_librarys(const restart::Region& r) { return r.kind != restart::RegionKind::kHostMemory; }
 
 // How a region is mapped until its contents are loaded. Memory with contents that the kernel never counted as
@@ -77,7 +69,7 @@ Status lock_and_seal(const restart::Region& r, const RegionState& s) {
 }
 
 // A shared mapping is made when its file has its contents again.
-bool waits_for(const RegionState& s, const FileKeys& put_back) {
+bool waits_for(const RegionState& s, const files::FilesPutBack& put_back) {
   return s.file && s.file->shared && put_back.count({s.file->identity.device, s.file->identity.inode}) != 0;
 }
 
@@ -106,22 +98,32 @@ Result<bool> finish_region(const restart::Region& r, const RegionState& s, bool 
 
 }  // namespace
 
-Status reserve_addresses(const restart::ImageReader& image) {
+Status ReservedAddresses::reserve(const restart::ImageReader& image) {
   for (const auto& r : image.regions()) {
     if (seam::in_window(r.begin) || is_a_librarys(r)) continue;
     void* p = mmap(pointer(r.begin), r.end - r.begin, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (p == pointer(r.begin)) {
-      reserved.push_back({r.begin, r.end});
+      extents_.push_back({r.begin, r.end});
       continue;
     }
-    release_addresses();
+    release();
     return Error{formatted("the program's addresses {} are taken in this process", range(r.begin, r.end))};
   }
   return {};
 }
 
-Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
+bool ReservedAddresses::hold(const restart::Region& r) const {
+  return std::any_of(extents_.begin(), extents_.end(),
+                     [&r](const restart::Extent& e) { return e.begin <= r.begin && r.end <= e.end; });
+}
+
+void ReservedAddresses::release() {
+  for (const auto& e : extents_) munmap(pointer(e.begin), e.end - e.begin);
+  extents_.clear();
+}
+
+Status map_memory(const restart::ImageReader& image, const MemoryState& state, ReservedAddresses& reserved) {
   const auto& regions = image.regions();
   for (const auto& r : regions)
     if (!is_a_librarys(r) && state.of(r.begin, r.end) == nullptr)
@@ -133,7 +135,7 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
     const RegionState& s = *state.of(r.begin, r.end);
     const Making how = making(r, s);
     void* p = mmap(pointer(r.begin), r.end - r.begin, how.prot,
-                   how.flags | MAP_ANONYMOUS | (is_reserved(r) ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
+                   how.flags | MAP_ANONYMOUS | (reserved.hold(r) ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
     Status done;
     if (p != pointer(r.begin)) {
       const int why = errno;
@@ -149,7 +151,7 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state) {
     for (size_t j = 0; j < i; ++j)
       if (!is_a_librarys(regions[j])) munmap(pointer(regions[j].begin), regions[j].end - regions[j].begin);
     if (p == pointer(r.begin)) munmap(p, r.end - r.begin);
-    release_addresses();
+    reserved.release();
     return done;
   }
   return {};
@@ -159,63 +161,44 @@ Status load_memory(const restart::ImageReader& image, const MemoryState& state) 
   for (size_t i = 0; i < image.regions().size(); ++i) {
     const auto& r = image.regions()[i];
     if (is_a_librarys(r)) {  // the library loads it, once no older version can be chosen
-      if (Status whole = image.verify_region(i); !whole) {
-        unmap_memory(image);
-        return whole;
-      }
+      if (Status whole = image.verify_region(i); !whole) return whole;
       continue;
     }
     const RegionState& s = *state.of(r.begin, r.end);
     Status done = image.load_region(i);
     if (done && !s.file && making(r, s).prot != static_cast<int>(r.prot)) done = protect(r);
-    if (done) continue;
-    unmap_memory(image);
-    return done;
+    if (!done) return done;
   }
   return {};
 }
 
 Status load_references(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
-                       const FileKeys& put_back) {
+                       const files::FilesPutBack& put_back) {
   for (const RegionState& s : state.regions) {
     if (!s.file || !s.file->left_in_file || waits_for(s, put_back)) continue;
-    if (Status there = check_left_in_file(*s.file, s.end - s.begin, as_they_are); !there) {
-      unmap_memory(image);
-      return there;
-    }
+    if (Status there = check_left_in_file(*s.file, s.end - s.begin, as_they_are); !there) return there;
   }
   for (size_t i = 0; i < image.regions().size(); ++i) {
     const auto& r = image.regions()[i];
     if (r.referenced.empty()) continue;
     const RegionState& s = *state.of(r.begin, r.end);
-    Status done;
-    if (s.file) {
-      restart::FilePages original(s.file->path, r.begin, s.file->offset);
-      done = image.load_referenced(i, original);
-    } else {
-      done = Error{
+    if (!s.file)
+      return Error{
           formatted("{}: its metadata names no file for the memory {}", image.path(), range(r.begin, r.end))};
-    }
-    if (done) continue;
-    unmap_memory(image);
-    return done;
+    restart::FilePages original(s.file->path, r.begin, s.file->offset);
+    if (Status done = image.load_referenced(i, original); !done) return done;
   }
   return {};
 }
 
-void unmap_memory(const restart::ImageReader& image) {
+void unmap_memory(const restart::ImageReader& image, ReservedAddresses& reserved) {
   for (const auto& r : image.regions())
     if (!is_a_librarys(r)) munmap(pointer(r.begin), r.end - r.begin);
-  release_addresses();
-}
-
-void release_addresses() {
-  for (const auto& e : reserved) munmap(pointer(e.begin), e.end - e.begin);
-  reserved.clear();
+  reserved.release();
 }
 
 Status finish_memory(const restart::ImageReader& image, const MemoryState& state, bool as_they_are,
-                     const FileKeys& put_back, std::vector<LateMapping>* late, std::string* note) {
+                     const files::FilesPutBack& put_back, std::vector<LateMapping>* late, std::string* note) {
   std::vector<std::string> gone;
   for (const auto& r : image.regions()) {
     if (is_a_librarys(r)) continue;

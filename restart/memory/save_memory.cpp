@@ -137,18 +137,12 @@ class NewMapping {
   const int refused_;
 };
 
-// Reading the flags of mappings walks all page tables, so one reading serves for a stop.
-struct Look {
-  std::vector<Mapping> all;
-  int lock_future = 0;  // from NewMapping
-};
-Look look() {
+StoppedMemory look() {
   const NewMapping probe;
-  Look seen{read_mappings_and_flags(), 0};
+  StoppedMemory seen{read_mappings_and_flags(), 0};
   seen.lock_future = probe.locked_as(seen.all);
   return seen;
 }
-Look seen_when_stopped;  // set by refusal_of_stopped_memory(), for examine_memory()
 
 // Gives each mapping the flags of the mapping in `from` that contains it; false if there is none.
 bool add_flags(std::vector<Mapping>& mappings, const std::vector<Mapping>& from) {
@@ -204,23 +198,23 @@ std::string memory_refusal() {
   return "";
 }
 
-std::string refusal_of_stopped_memory() {
-  seen_when_stopped = look();
-  const std::vector<Mapping> mine = program_part(seen_when_stopped.all);
+std::string refusal_of_stopped_memory(StoppedMemory* seen) {
+  *seen = look();
+  const std::vector<Mapping> mine = program_part(seen->all);
   if (mine.empty()) return "cannot read /proc/self/smaps, which tells what the program's memory is";
-  drop_what_is_not_mapped(seen_when_stopped.all);
+  drop_what_is_not_mapped(seen->all);
   for (const Mapping& m : mine) {
     if (std::string line = file_refusal(m); !line.empty()) return line;
     if (std::string line = flags_refusal(m); !line.empty()) return line;
   }
-  if (uses_protection_keys(seen_when_stopped.all))
+  if (uses_protection_keys(seen->all))
     return "the program has allocated protection keys (pkey_alloc), which cannot be saved yet";
   return "";
 }
 
-Result<ProgramMemory> examine_memory(const std::function<bool(const MappedFile&)>& may_leave) {
+Result<ProgramMemory> examine_memory(StoppedMemory seen,
+                                     const std::function<bool(const MappedFile&)>& may_leave) {
   ProgramMemory memory;
-  Look seen = std::exchange(seen_when_stopped, {});
   std::vector<Mapping> mine = program_part(read_mappings());
   if (mine.empty() || !add_flags(mine, seen.all)) {  // draining has enlarged the persistent heap since
     seen = look();

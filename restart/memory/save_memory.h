@@ -16,8 +16,14 @@ namespace cropdl::host_memory {
 // "" or a refusal of a mapping because of what it maps. Any thread of the LH; the program may run.
 std::string memory_refusal();
 
+// All mappings with their flags. Reading them walks all page tables, so one reading serves for a stop.
+struct StoppedMemory {
+  std::vector<Mapping> all;
+  int lock_future = 0;  // flags of mlockall() that are in force for new mappings
+};
+
 // As memory_refusal(), also because of flags. MAIN, while the program is stopped.
-std::string refusal_of_stopped_memory();
+std::string refusal_of_stopped_memory(StoppedMemory* seen);
 
 // What to write of each mapping, and the state to record with it. `may_leave` decides for which files the
 // contents may stay in them.
@@ -25,7 +31,8 @@ struct ProgramMemory {
   std::vector<restart::Region> regions;
   MemoryState state;
 };
-Result<ProgramMemory> examine_memory(const std::function<bool(const MappedFile&)>& may_leave);
+Result<ProgramMemory> examine_memory(StoppedMemory seen,
+                                     const std::function<bool(const MappedFile&)>& may_leave);
 
 // Reads the memory region by region (the program is stopped), and passes it to `sink` in chunks. Pages that
 // equal a file accepted by `may_refer` are saved by reference.

@@ -46,9 +46,11 @@ constexpr const char* kOfThread[] = {"scheduling policy",
                                      "thread keyring",
                                      "session keyring"};
 
-std::vector<Attribute> make_table() {
-  using S = AttributeStage;
-  std::vector<Attribute> t = {
+using S = AttributeStage;
+
+// In the order in which they are put back.
+std::vector<Attribute> attributes_put_back() {
+  return {
       // restore_attributes() raises limits before the credentials, which may give up the right to raise them.
       {"session", "stat:session", S::kFirst, read_session, lead_session, 0, is_leader},
       {"process group", "stat:pgrp", S::kFirst, read_group, lead_group, 0, is_leader},
@@ -105,8 +107,12 @@ std::vector<Attribute> make_table() {
       {"personality", "proc:personality", S::kLast, read_personality, write_personality},
       {"write-xor-execute switch (PR_SET_MDWE)", "prctl:PR_GET_MDWE", S::kLast, read_prctl, write_prctl,
        pair(66, 65)},
+  };
+}
 
-      // Cannot be put back: a change refuses the checkpoint.
+// A change of these refuses the checkpoint.
+void add_fixed(std::vector<Attribute>& t) {
+  const Attribute fixed[] = {
       {"no_new_privs flag", "status:NoNewPrivs prctl:PR_GET_NO_NEW_PRIVS", S::kFirst, read_prctl, nullptr,
        pair(PR_GET_NO_NEW_PRIVS, 0)},
       {"set of seccomp filters", "status:Seccomp status:Seccomp_filters prctl:PR_GET_SECCOMP", S::kFirst,
@@ -120,18 +126,28 @@ std::vector<Attribute> make_table() {
       {"process keyring", "", S::kFirst, read_keyring, nullptr, -2},
       {"session keyring", "", S::kFirst, read_keyring, nullptr, -3},
   };
+  t.insert(t.end(), std::begin(fixed), std::end(fixed));
   for (int i = 0; i < static_cast<int>(std::size(kNamespaces)); ++i)
     t.push_back({std::string(kNamespaces[i]) + " namespace", std::string("ns:") + kNamespaces[i], S::kFirst,
                  read_namespace, nullptr, i});
   for (int i = kSecurity; i <= kSockCreate; ++i)
     t.push_back({std::string("security label (") + kFiles[i] + ")", std::string("proc:") + kFiles[i],
                  S::kFirst, read_file, nullptr, i});
+}
+
+void add_limits(std::vector<Attribute>& t) {
   for (const LimitRow& row : kLimitRows) {  // the hard limit first: it bounds the soft one
     t.push_back({std::string(row.name) + " (hard)", std::string("limits:") + row.shown, S::kLast, read_limit,
                  write_limit, row.resource | kHard});
     t.push_back(
         {row.name, std::string("limits:") + row.shown, S::kLast, read_limit, write_limit, row.resource});
   }
+}
+
+std::vector<Attribute> make_table() {
+  std::vector<Attribute> t = attributes_put_back();
+  add_fixed(t);
+  add_limits(t);
   for (Attribute& row : t)
     row.of_thread = row.name.find("namespace") != std::string::npos ||
                     row.name.rfind("security label", 0) == 0 ||

@@ -11,8 +11,8 @@
 namespace cropdl::process {
 namespace {
 
+// For the process's life: each checkpoint compares with them.
 AttributeValues at_start;         // when the program began in this process
-AttributeValues last_values;      // for the last stage of this restart
 uid_t user;                       // effective user when the program began
 std::set<std::string> own_names;  // changed by the program in an earlier run
 
@@ -100,7 +100,6 @@ Result<AttributeValues> changed_attributes() {
 
 Status restore_attributes(const AttributeValues& saved) {
   for (const auto& [name, value] : saved) own_names.insert(name);
-  last_values = saved;
   for (const AttributeStage stage : {AttributeStage::kFirst, AttributeStage::kLast,
                                      AttributeStage::kCredentials, AttributeStage::kAfterCredentials}) {
     if (stage == AttributeStage::kCredentials) {
@@ -159,17 +158,17 @@ std::string put_back_differing(const AttributeValues& saved) {
 }
 
 namespace {
-Status restore_of_last_stage(bool limits) {
+Status restore_of_last_stage(const AttributeValues& saved, bool limits) {
   for (const Attribute& a : attributes()) {
-    const auto found = last_values.find(a.name);
-    if (a.stage != AttributeStage::kLast || found == last_values.end() || is_limit(a) != limits) continue;
+    const auto found = saved.find(a.name);
+    if (a.stage != AttributeStage::kLast || found == saved.end() || is_limit(a) != limits) continue;
     if (auto s = put_back(a, found->second); !s) return s;
   }
   return {};
 }
 }  // namespace
 
-Status restore_last_attributes() { return restore_of_last_stage(false); }
-Status restore_limits() { return restore_of_last_stage(true); }
+Status restore_last_attributes(const AttributeValues& saved) { return restore_of_last_stage(saved, false); }
+Status restore_limits(const AttributeValues& saved) { return restore_of_last_stage(saved, true); }
 
 }  // namespace cropdl::process

@@ -50,8 +50,8 @@ Result<AttributeValues> changed_attributes();
 // Puts attributes back, in the stages up to kAfterCredentials. The MPI runs already, and nothing privileged
 // follows. Raises limits; the last stage only lowers them, which cannot fail.
 Status restore_attributes(const AttributeValues& saved);
-Status restore_last_attributes();
-Status restore_limits();  // last of all: a limit could forbid making threads
+Status restore_last_attributes(const AttributeValues& saved);
+Status restore_limits(const AttributeValues& saved);  // last of all: a limit could forbid making threads
 
 // Attributes of the calling thread. differing_attributes() returns those that the program set: they differ
 // from the main thread's (`mains`), or a new thread would not inherit them. An error says which cannot be

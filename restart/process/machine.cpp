@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 #include "base/caught.h"
 
@@ -13,69 +14,13 @@ namespace cropdl::process {
 namespace {
 
 // Only extensions that user code can execute; most flags of /proc/cpuinfo concern the kernel.
-constexpr const char* kUserFeatures[] = {"sse3",
-                                         "pni",
-                                         "ssse3",
-                                         "sse4_1",
-                                         "sse4_2",
-                                         "popcnt",
-                                         "aes",
-                                         "pclmulqdq",
-                                         "avx",
-                                         "f16c",
-                                         "fma",
-                                         "movbe",
-                                         "bmi1",
-                                         "bmi2",
-                                         "abm",
-                                         "avx2",
-                                         "avx_vnni",
-                                         "avx512f",
-                                         "avx512dq",
-                                         "avx512cd",
-                                         "avx512bw",
-                                         "avx512vl",
-                                         "avx512ifma",
-                                         "avx512vbmi",
-                                         "avx512_vbmi2",
-                                         "avx512_vnni",
-                                         "avx512_bitalg",
-                                         "avx512_vpopcntdq",
-                                         "avx512_bf16",
-                                         "avx512_fp16",
-                                         "avx512_vp2intersect",
-                                         "vaes",
-                                         "vpclmulqdq",
-                                         "gfni",
-                                         "sha_ni",
-                                         "adx",
-                                         "rdrand",
-                                         "rdseed",
-                                         "clwb",
-                                         "clflushopt",
-                                         "clzero",
-                                         "rdpid",
-                                         "erms",
-                                         "fsrm",
-                                         "movdiri",
-                                         "movdir64b",
-                                         "serialize",
-                                         "waitpkg",
-                                         "amx_tile",
-                                         "amx_int8",
-                                         "amx_bf16",
-                                         "rtm",
-                                         "sse4a",
-                                         "xop",
-                                         "fma4",
-                                         "tbm",
-                                         "xsavec",
-                                         "cx16",
-                                         "lahf_lm"};
+constexpr std::string_view kUserFeatures =
+    " sse3 pni ssse3 sse4_1 sse4_2 popcnt aes pclmulqdq avx f16c fma movbe bmi1 bmi2 abm avx2 avx_vnni "
+    "avx512f avx512dq avx512cd avx512bw avx512vl avx512ifma avx512vbmi avx512_vbmi2 avx512_vnni "
+    "avx512_bitalg avx512_vpopcntdq avx512_bf16 avx512_fp16 avx512_vp2intersect vaes vpclmulqdq gfni "
+    "sha_ni adx rdrand rdseed clwb clflushopt clzero rdpid erms fsrm movdiri movdir64b serialize "
+    "waitpkg amx_tile amx_int8 amx_bf16 rtm sse4a xop fma4 tbm xsavec cx16 lahf_lm ";
 
-}  // namespace
-
-namespace {
 std::vector<std::string> read_cpu_features() {
   std::ifstream in("/proc/cpuinfo");
   let_exceptions_through(in);
@@ -85,8 +30,7 @@ std::vector<std::string> read_cpu_features() {
     std::istringstream words(line.substr(line.find(':') + 1));
     let_exceptions_through(words);
     for (std::string word; words >> word;)
-      if (std::find(std::begin(kUserFeatures), std::end(kUserFeatures), word) != std::end(kUserFeatures))
-        found.push_back(word);
+      if (kUserFeatures.find(" " + word + " ") != kUserFeatures.npos) found.push_back(word);
     break;
   }
   if (has_fsgsbase()) found.push_back(kFsGsBase);

@@ -32,7 +32,7 @@ VectorState state_of(const SavedRegisters& frame) {
   return state;
 }
 
-SavedRegisters own_frame;
+SavedRegisters own_frame;  // written by a signal handler, which nothing can be handed to
 
 // The layout of the calling thread's frames, from the frame of one signal. SIGURG is ignored unless it has a
 // handler.

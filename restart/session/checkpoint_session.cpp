@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "interpose/boundaries/token_ring.h"
 #include "restart/files/directories.h"
@@ -77,7 +78,7 @@ std::string CheckpointSession::look() {
   if (!threads) return threads.error().message;
   threads_ = std::move(*threads);
   if (const auto state = process::vector_state_of_threads(); !state) return state.error().message;
-  return host_memory::refusal_of_stopped_memory();
+  return host_memory::refusal_of_stopped_memory(&memory_);
 }
 
 Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::string& directory,
@@ -138,6 +139,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   m.software_gpus = job_.boot.software_gpus;
 
   auto memory = host_memory::examine_memory(
+      std::exchange(memory_, {}),
       [&](const host_memory::MappedFile& file) { return !is_written(file, m.contents); });
   if (!memory) return memory.error();
   snapshot.memory = std::move(*memory);

@@ -59,6 +59,7 @@ class CheckpointSession {
   const JobOfRank job_;
   // From look(), of whose cost they are most; still valid, because a parked thread receives only signals.
   std::vector<program_threads::SavedThread> threads_;
+  host_memory::StoppedMemory memory_;
 };
 
 }  // namespace cropdl::session

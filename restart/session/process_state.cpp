@@ -26,7 +26,7 @@
 namespace cropdl::session {
 namespace {
 
-std::string filters_at_start;
+std::string filters_at_start;  // for the process's life: each checkpoint compares with it
 
 // The main thread's filters; "": it has ended.
 std::string filters() {

@@ -27,8 +27,7 @@ using seam::ThreadRecord;
 
 namespace {
 
-// Threads run here until go_on_with_threads(), without a C library.
-
+// Threads run here until go_on_with_threads(), without a C library, and know no more than their records.
 enum Gate : uint32_t { kShut, kOpen, kEnd };
 uint32_t gate;
 

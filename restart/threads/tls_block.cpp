@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kStack = 64 << 10;
 
 constexpr unsigned kStacks = (seam::kLowEnd - seam::kLowBegin) / kStack;
-unsigned stacks_used;
+unsigned stacks_used;  // for the process's life, like the segments: nothing is given back
 bool no_low_memory;
 
 constexpr unsigned kSegments = 4096;  // of at most 8192 in a table

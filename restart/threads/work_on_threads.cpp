@@ -26,7 +26,7 @@ struct Borrowed {
   uint64_t fs = 0, stack = 0;
   int32_t* id = nullptr;  // the C library's, in the block; null: unknown
 };
-Borrowed borrowed;
+Borrowed borrowed;  // for the process's life, like the lending thread; begin_work() has no C library
 
 void* lend(void*) {
   borrowed.id = lend_block_to(0);

@@ -14,6 +14,7 @@ import signal
 import stat
 import subprocess
 import sys
+import termios
 import time
 
 from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, Skipped, app, check_continued, check_refused, check_results,
@@ -1218,6 +1219,7 @@ def at_terminal(place, options, steps=120, read=True):
     if pid == 0:
         os.chdir(place.root)
         os.closerange(3, 1024)  # the program shall not inherit descriptors of the test
+        termios.tcsetwinsize(2, (24, 120))  # wide enough for the whole line
         os.set_blocking(2, read)
         while not read:
             try:

@@ -209,7 +209,7 @@ for _mpi in ("openmpi", "mpich"):
     PROMISES[f"mpi.{_mpi}.drained_messages_are_received_by_threads"] = (
         lambda mpi=_mpi: survives("drained_threads", mpi, 2, ("--steps", "40", "--pace", "30000"), attempts=60))
     PROMISES[f"mpi.{_mpi}.partly_freed_communicators_are_restored"] = (
-        lambda mpi=_mpi: survives("freed_late", mpi, 4, ("--steps", "60", "--pace", "30000"), ("same", "other", "same"), latest=0.7))
+        lambda mpi=_mpi: survives("freed_late", mpi, 3, ("--steps", "60", "--pace", "30000"), ("same", "other", "same"), latest=0.7))
     PROMISES[f"mpi.{_mpi}.tens_of_thousands_of_info_objects_at_once"] = (
         lambda mpi=_mpi: survives("many_infos", mpi, 1, ("--steps", "40", "--pace", "30000"), ("same", "other")))
     for _what, _ranks in (("alone", 2), ("groups", 3), ("create_group", 3)):

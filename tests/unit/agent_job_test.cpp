@@ -848,8 +848,7 @@ TEST_F(AgentJob, ALastVersionThatACommandWasRefusedTakesNoneFromTheTimeLimit) {
     const std::lock_guard lock(fakes_[0].mutex);
     fakes_[0].unstoppable = false;
   }
-  EXPECT_TRUE(soon([&] { return fakes_[0].left_with == 75 || !lines().empty(); }));
-  EXPECT_EQ(fakes_[0].left_with, 75) << (lines().empty() ? "" : lines()[0]);
+  EXPECT_TRUE(soon([&] { return fakes_[0].left_with == 75; })) << (lines().empty() ? "" : lines()[0]);
 }
 
 TEST_F(AgentJob, ALastVersionByCommandGoesOnBeyondTheTimeLimit) {

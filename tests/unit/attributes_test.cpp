@@ -141,7 +141,7 @@ TEST(Attributes, AChangeIsNoticedAndPutBack) {
               prctl(PR_SET_TIMERSLACK, 50000, 0, 0, 0);
               limit.rlim_cur = before;
               setrlimit(RLIMIT_CORE, &limit);
-              if (!restore_attributes(*changed) || !restore_last_attributes()) return 4;
+              if (!restore_attributes(*changed) || !restore_last_attributes(*changed)) return 4;
               if (prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) != 77777) return 5;
               remember_attributes();  // the next run: these are still the program's changes
               auto again = changed_attributes();

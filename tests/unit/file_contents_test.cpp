@@ -118,19 +118,21 @@ TEST_F(FileContents, AFileThatAnotherRankPutsBackByAnotherNameMustBeTheSameOne) 
   const std::vector<OpenFile> files{file};
   const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
   ASSERT_TRUE(version);
-  const auto verdict = [&](const std::string& name) {
-    return check_files({files,
-                        contents,
-                        *version,
-                        FilesPolicy::kTruncate,
-                        {{{identity.device, identity.inode}, {path(name)}}}});
+  const auto verdict = [&](const std::string& name, bool whole = true) {
+    const FilesPutBack put_back{{{identity.device, identity.inode}, {whole, {path(name)}}}};
+    return check_files({files, contents, *version, FilesPolicy::kTruncate, put_back});
   };
   EXPECT_EQ(verdict("other").kind, FileVerdict::kFine);
+  EXPECT_EQ(verdict("other", false).kind, FileVerdict::kFine);  // that one only appends to it, too
+  std::filesystem::remove(path("other"));
+  write("other", "then");  // both right, and no longer one
+  EXPECT_EQ(verdict("other", false).kind, FileVerdict::kRefused);
   replace("of somebody else");
   EXPECT_EQ(verdict("other").kind, FileVerdict::kRefused);
   std::filesystem::remove(path("log"));
   EXPECT_EQ(verdict("other").kind, FileVerdict::kMissing);
-  EXPECT_EQ(verdict("log").kind, FileVerdict::kFine);  // the other rank makes it again under this name
+  EXPECT_EQ(verdict("log").kind, FileVerdict::kFine);    // the other rank makes it again under this name
+  EXPECT_EQ(verdict("./log").kind, FileVerdict::kFine);  // another spelling, as of a folder mounted twice
   std::filesystem::remove(path("other"));
   EXPECT_EQ(verdict("other").kind, FileVerdict::kMissing);
 }

@@ -36,7 +36,10 @@ TEST(Progress, SaysWhatIsKnown) {
 }
 
 TEST(Progress, FitsTheTerminal) {
-  EXPECT_EQ(progress_text(job(), kNow, 22), "cropdl: iteration 5120");
+  EXPECT_EQ(progress_text(job(), kNow, 70),
+            "cropdl: iteration 5120 (0.12 s each), overhead 0.41 %, next in 9 s");
+  EXPECT_EQ(progress_text(job(), kNow, 36), "cropdl: iteration 5120 (0.12 s each)");
+  EXPECT_EQ(progress_text(job(), kNow, 35), "cropdl: overhead 0.41 %");
   EXPECT_EQ(progress_text(job(), kNow, 0), "");
 }
 

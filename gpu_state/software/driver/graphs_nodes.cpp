@@ -1,7 +1,8 @@
-// Graph nodes: creation, queries, changes. Source: CUDA Driver API 13.0, "Graph Management".
+// Nodes of graphs: made, asked, changed. Source: CUDA Driver API 13.0, "Graph Management".
 #include <cuda.h>
 
 #include <cstring>
+#include <optional>
 
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
@@ -15,7 +16,7 @@ using namespace cropdl;
 
 namespace {
 
-// Where a node is added.
+// Where a node is to go.
 struct Place {
   CUgraph graph;
   const CUgraphNode* before;
@@ -37,7 +38,7 @@ CUresult add_child(CUgraphNode* handle, const Place& place, CUgraph child, bool 
   return device::add_child(*graph, place.before, place.data, place.count, child, move, context, handle);
 }
 
-// The pool properties must name a device, and a pool that cannot be exported.
+// The pool's properties say where the memory is to be: on a device, as a pool that cannot be exported.
 CUresult add_allocation(CUgraphNode* handle, const Place& place, CUDA_MEM_ALLOC_NODE_PARAMS* params,
                         CUcontext context) {
   if (params->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
@@ -58,9 +59,9 @@ CUresult add_allocation(CUgraphNode* handle, const Place& place, CUDA_MEM_ALLOC_
   auto graph = device::find_graph(place.graph);
   device::Device* device = device::find(params->poolProps.location.id);
   if (!graph || !device) return CUDA_ERROR_INVALID_VALUE;
-  device->memory();  // made on first use
+  device->memory();  // is made on first use
   device::AllocateWork work;
-  device::Reservation reservation;  // released if the node is refused
+  device::Reservation reservation;  // goes again if the node is refused
   if (CUresult error = device::reserve_allocation(graph->id, params->poolProps.location.id, params->bytesize,
                                                   &work, &reservation);
       error != CUDA_SUCCESS)
@@ -75,14 +76,6 @@ CUresult add_allocation(CUgraphNode* handle, const Place& place, CUDA_MEM_ALLOC_
   return CUDA_SUCCESS;
 }
 
-CUresult add_free(CUgraphNode* handle, const Place& place, CUdeviceptr address, CUcontext context) {
-  std::lock_guard lock(device::capture_mutex());
-  auto graph = device::find_graph(place.graph);
-  if (!graph) return CUDA_ERROR_INVALID_VALUE;
-  return device::add_node(*graph, place.before, place.data, place.count, device::ReleaseWork{address, 0, {}},
-                          context, handle);
-}
-
 CUresult add(CUgraphNode* handle, const Place& place, CUgraphNodeParams* params) {
   CUcontext context = nullptr;
   if (CUresult error = device::enter(&context); error != CUDA_SUCCESS) return error;
@@ -91,17 +84,35 @@ CUresult add(CUgraphNode* handle, const Place& place, CUgraphNodeParams* params)
     return add_child(handle, place, params->graph.graph,
                      params->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE, context);
   if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-    // versions 1 and 2 are equal
-    auto* alloc = reinterpret_cast<CUDA_MEM_ALLOC_NODE_PARAMS*>(&params->alloc);
+    auto* alloc = reinterpret_cast<CUDA_MEM_ALLOC_NODE_PARAMS*>(&params->alloc);  // v1 and v2 are the same
     return add_allocation(handle, place, alloc, context);
   }
-  if (params->type == CU_GRAPH_NODE_TYPE_MEM_FREE) return add_free(handle, place, params->free.dptr, context);
+  if (params->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+    return add(handle, place, device::ReleaseWork{params->free.dptr, 0, {}}, context);
   device::Work work;
   if (CUresult error = driver::work_of(*params, &work, &context); error != CUDA_SUCCESS) return error;
   return add(handle, place, std::move(work), context);
 }
 
-CUresult change(CUgraphNode handle, const CUgraphNodeParams& params) {
+// A kernel's attributes are set apart from the parameters.
+void keep_attributes(device::Work* work, const device::Work& before) {
+  auto* kernel = std::get_if<device::KernelWork>(work);
+  auto* was = std::get_if<device::KernelWork>(&before);
+  if (!kernel || !was) return;
+  kernel->attributes = was->attributes;
+  kernel->cooperative = was->cooperative;
+}
+
+// The parameters of a call; none if the caller gave none.
+using Params = std::optional<CUgraphNodeParams>;
+
+CUresult add(CUgraphNode* handle, CUgraph graph, const CUgraphNode* before, size_t count, Params params) {
+  return params ? add(handle, {graph, before, nullptr, count}, &*params) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult change(CUgraphNode handle, const Params& to) {
+  if (!to) return CUDA_ERROR_INVALID_VALUE;
+  const CUgraphNodeParams& params = *to;
   CUcontext context = nullptr;
   if (CUresult error = device::enter(&context); error != CUDA_SUCCESS) return error;
   device::Work work;
@@ -110,23 +121,25 @@ CUresult change(CUgraphNode handle, const CUgraphNodeParams& params) {
   auto node = device::find_node(handle);
   if (!node || device::type_of(node->work) != params.type || node->work.index() != work.index())
     return CUDA_ERROR_INVALID_VALUE;
-  if (auto* kernel = std::get_if<device::KernelWork>(&work)) {
-    // Attributes are set separately from parameters.
-    const auto& before = std::get<device::KernelWork>(node->work);
-    kernel->attributes = before.attributes;
-    kernel->cooperative = before.cooperative;
-  }
+  keep_attributes(&work, node->work);
   node->work = std::move(work);
   node->context = context;
   return CUDA_SUCCESS;
 }
 
-CUresult ask(CUgraphNode handle, CUgraphNodeType type, CUgraphNodeParams* params) {
+// `take` picks the answer out of the parameters.
+template <class Answer, class Take>
+CUresult ask(CUgraphNode handle, CUgraphNodeType type, Answer* to, Take take) {
+  if (!to) return CUDA_ERROR_INVALID_VALUE;
   CUcontext context = nullptr;
   if (CUresult error = device::enter(&context); error != CUDA_SUCCESS) return error;
   std::lock_guard lock(device::capture_mutex());
   auto node = device::find_node(handle);
-  return node ? driver::parameters_of(*node, type, params) : CUDA_ERROR_INVALID_VALUE;
+  if (!node) return CUDA_ERROR_INVALID_VALUE;
+  CUgraphNodeParams params;
+  CUresult error = driver::parameters_of(*node, type, &params);
+  if (error == CUDA_SUCCESS) *to = take(params);
+  return error;
 }
 
 CUgraphNodeParams params_of(CUgraphNodeType type) {
@@ -135,30 +148,34 @@ CUgraphNodeParams params_of(CUgraphNodeType type) {
   return params;
 }
 
-CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS* from) {
+Params kernel_params(const CUDA_KERNEL_NODE_PARAMS* from) {
+  if (!from) return std::nullopt;
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_KERNEL);
-  static_assert(sizeof params.kernel == sizeof *from);  // versions 2 and 3 are equal
+  static_assert(sizeof params.kernel == sizeof *from);  // v2 and v3 are the same
   std::memcpy(&params.kernel, from, sizeof *from);
   return params;
 }
-CUgraphNodeParams memcpy_params(const CUDA_MEMCPY3D* from, CUcontext context) {
+Params memcpy_params(const CUDA_MEMCPY3D* from, CUcontext context) {
+  if (!from) return std::nullopt;
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_MEMCPY);
   params.memcpy.copyCtx = context;
   params.memcpy.copyParams = *from;
   return params;
 }
-CUgraphNodeParams memset_params(const CUDA_MEMSET_NODE_PARAMS* from, CUcontext context) {
+Params memset_params(const CUDA_MEMSET_NODE_PARAMS* from, CUcontext context) {
+  if (!from) return std::nullopt;
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_MEMSET);
   params.memset = {from->dst,   from->pitch,  from->value, from->elementSize,
                    from->width, from->height, context};
   return params;
 }
-CUgraphNodeParams host_params(const CUDA_HOST_NODE_PARAMS* from) {
+Params host_params(const CUDA_HOST_NODE_PARAMS* from) {
+  if (!from) return std::nullopt;
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_HOST);
   params.host = {from->fn, from->userData};
   return params;
 }
-CUgraphNodeParams event_params(CUgraphNodeType type, CUevent event) {
+Params event_params(CUgraphNodeType type, CUevent event) {
   CUgraphNodeParams params = params_of(type);
   if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
     params.eventRecord.event = event;
@@ -166,13 +183,21 @@ CUgraphNodeParams event_params(CUgraphNodeType type, CUevent event) {
     params.eventWait.event = event;
   return params;
 }
-CUgraphNodeParams values_params(const CUDA_BATCH_MEM_OP_NODE_PARAMS* from) {
+Params values_params(const CUDA_BATCH_MEM_OP_NODE_PARAMS* from) {
+  if (!from) return std::nullopt;
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
   params.memOp = {from->ctx, from->count, from->paramArray, from->flags};
   return params;
 }
+Params child_params(CUgraph child) {
+  CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_GRAPH);
+  params.graph.graph = child;
+  return params;
+}
 
-CUresult change_in_exec(CUgraphExec exec_handle, CUgraphNode node_handle, const CUgraphNodeParams& params) {
+CUresult change_in_exec(CUgraphExec exec_handle, CUgraphNode node_handle, const Params& to) {
+  if (!to) return CUDA_ERROR_INVALID_VALUE;
+  const CUgraphNodeParams& params = *to;
   CUcontext context = nullptr;
   if (CUresult error = device::enter(&context); error != CUDA_SUCCESS) return error;
   if (params.type == CU_GRAPH_NODE_TYPE_GRAPH) {
@@ -187,12 +212,7 @@ CUresult change_in_exec(CUgraphExec exec_handle, CUgraphNode node_handle, const 
   auto exec = device::find_exec(exec_handle);
   auto node = device::find_node(node_handle);
   if (!exec || !node) return CUDA_ERROR_INVALID_VALUE;
-  if (auto* kernel = std::get_if<device::KernelWork>(&work))
-    if (CUgraphNode own = device::own_node(*exec, *node))
-      if (auto* before = std::get_if<device::KernelWork>(&own->work)) {
-        kernel->attributes = before->attributes;
-        kernel->cooperative = before->cooperative;
-      }
+  if (CUgraphNode own = device::own_node(*exec, *node)) keep_attributes(&work, own->work);
   return device::set_work(*exec, *node, std::move(work), context);
 }
 
@@ -206,133 +226,104 @@ CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* 
 }
 
 CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* params) {
-  return params ? change(node, *params) : CUDA_ERROR_INVALID_VALUE;
+  return change(node, params ? Params(*params) : std::nullopt);
 }
 
 CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams* params) {
-  return params ? change_in_exec(exec, node, *params) : CUDA_ERROR_INVALID_VALUE;
+  return change_in_exec(exec, node, params ? Params(*params) : std::nullopt);
 }
 
 CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count,
                                  const CUDA_KERNEL_NODE_PARAMS* from) {
-  if (!from) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params = kernel_params(from);
-  return add(node, {graph, before, nullptr, count}, &params);
+  return add(node, graph, before, count, kernel_params(from));
 }
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* to) {
-  if (!to) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params;
-  CUresult error = ask(node, CU_GRAPH_NODE_TYPE_KERNEL, &params);
-  if (error == CUDA_SUCCESS) std::memcpy(to, &params.kernel, sizeof *to);
-  return error;
+  return ask(node, CU_GRAPH_NODE_TYPE_KERNEL, to, [](const CUgraphNodeParams& p) {
+    CUDA_KERNEL_NODE_PARAMS answer;
+    std::memcpy(&answer, &p.kernel, sizeof answer);
+    return answer;
+  });
 }
 CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* from) {
-  return from ? change(node, kernel_params(from)) : CUDA_ERROR_INVALID_VALUE;
+  return change(node, kernel_params(from));
 }
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                            const CUDA_KERNEL_NODE_PARAMS* from) {
-  return from ? change_in_exec(exec, node, kernel_params(from)) : CUDA_ERROR_INVALID_VALUE;
+  return change_in_exec(exec, node, kernel_params(from));
 }
 
 CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count,
                               const CUDA_MEMCPY3D* from, CUcontext context) {
-  if (!from) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params = memcpy_params(from, context);
-  return add(node, {graph, before, nullptr, count}, &params);
+  return add(node, graph, before, count, memcpy_params(from, context));
 }
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* to) {
-  if (!to) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params;
-  CUresult error = ask(node, CU_GRAPH_NODE_TYPE_MEMCPY, &params);
-  if (error == CUDA_SUCCESS) *to = params.memcpy.copyParams;
-  return error;
+  return ask(node, CU_GRAPH_NODE_TYPE_MEMCPY, to,
+             [](const CUgraphNodeParams& p) { return p.memcpy.copyParams; });
 }
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D* from) {
-  return from ? change(node, memcpy_params(from, nullptr)) : CUDA_ERROR_INVALID_VALUE;
+  return change(node, memcpy_params(from, nullptr));
 }
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* from,
                                         CUcontext context) {
-  return from ? change_in_exec(exec, node, memcpy_params(from, context)) : CUDA_ERROR_INVALID_VALUE;
+  return change_in_exec(exec, node, memcpy_params(from, context));
 }
 
 CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count,
                               const CUDA_MEMSET_NODE_PARAMS* from, CUcontext context) {
-  if (!from) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params = memset_params(from, context);
-  return add(node, {graph, before, nullptr, count}, &params);
+  return add(node, graph, before, count, memset_params(from, context));
 }
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* to) {
-  if (!to) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params;
-  CUresult error = ask(node, CU_GRAPH_NODE_TYPE_MEMSET, &params);
-  if (error == CUDA_SUCCESS)
-    *to = {params.memset.dst,         params.memset.pitch, params.memset.value,
-           params.memset.elementSize, params.memset.width, params.memset.height};
-  return error;
+  return ask(node, CU_GRAPH_NODE_TYPE_MEMSET, to, [](const CUgraphNodeParams& p) {
+    return CUDA_MEMSET_NODE_PARAMS{p.memset.dst,         p.memset.pitch, p.memset.value,
+                                   p.memset.elementSize, p.memset.width, p.memset.height};
+  });
 }
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* from) {
-  return from ? change(node, memset_params(from, nullptr)) : CUDA_ERROR_INVALID_VALUE;
+  return change(node, memset_params(from, nullptr));
 }
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         const CUDA_MEMSET_NODE_PARAMS* from, CUcontext context) {
-  return from ? change_in_exec(exec, node, memset_params(from, context)) : CUDA_ERROR_INVALID_VALUE;
+  return change_in_exec(exec, node, memset_params(from, context));
 }
 
 CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count,
                             const CUDA_HOST_NODE_PARAMS* from) {
-  if (!from) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params = host_params(from);
-  return add(node, {graph, before, nullptr, count}, &params);
+  return add(node, graph, before, count, host_params(from));
 }
 CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* to) {
-  if (!to) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params;
-  CUresult error = ask(node, CU_GRAPH_NODE_TYPE_HOST, &params);
-  if (error == CUDA_SUCCESS) *to = {params.host.fn, params.host.userData};
-  return error;
+  return ask(node, CU_GRAPH_NODE_TYPE_HOST, to, [](const CUgraphNodeParams& p) {
+    return CUDA_HOST_NODE_PARAMS{p.host.fn, p.host.userData};
+  });
 }
 CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* from) {
-  return from ? change(node, host_params(from)) : CUDA_ERROR_INVALID_VALUE;
+  return change(node, host_params(from));
 }
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS* from) {
-  return from ? change_in_exec(exec, node, host_params(from)) : CUDA_ERROR_INVALID_VALUE;
+  return change_in_exec(exec, node, host_params(from));
 }
 
 CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count,
                                   CUgraph child) {
-  CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_GRAPH);
-  params.graph.graph = child;
-  return add(node, {graph, before, nullptr, count}, &params);
+  return add(node, graph, before, count, child_params(child));
 }
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {
-  if (!graph) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params;
-  CUresult error = ask(node, CU_GRAPH_NODE_TYPE_GRAPH, &params);
-  if (error == CUDA_SUCCESS) *graph = params.graph.graph;
-  return error;
+  return ask(node, CU_GRAPH_NODE_TYPE_GRAPH, graph, [](const CUgraphNodeParams& p) { return p.graph.graph; });
 }
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
-  CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_GRAPH);
-  params.graph.graph = child;
-  return change_in_exec(exec, node, params);
+  return change_in_exec(exec, node, child_params(child));
 }
 
 CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count) {
-  CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_EMPTY);
-  return add(node, {graph, before, nullptr, count}, &params);
+  return add(node, graph, before, count, params_of(CU_GRAPH_NODE_TYPE_EMPTY));
 }
 
 CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count,
                                    CUevent event) {
-  CUgraphNodeParams params = event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
-  return add(node, {graph, before, nullptr, count}, &params);
+  return add(node, graph, before, count, event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event));
 }
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* event) {
-  if (!event) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params;
-  CUresult error = ask(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &params);
-  if (error == CUDA_SUCCESS) *event = params.eventRecord.event;
-  return error;
+  return ask(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event,
+             [](const CUgraphNodeParams& p) { return p.eventRecord.event; });
 }
 CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
   return change(node, event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event));
@@ -343,15 +334,11 @@ CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, 
 
 CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count,
                                  CUevent event) {
-  CUgraphNodeParams params = event_params(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
-  return add(node, {graph, before, nullptr, count}, &params);
+  return add(node, graph, before, count, event_params(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event));
 }
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* event) {
-  if (!event) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params;
-  CUresult error = ask(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &params);
-  if (error == CUDA_SUCCESS) *event = params.eventWait.event;
-  return error;
+  return ask(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event,
+             [](const CUgraphNodeParams& p) { return p.eventWait.event; });
 }
 CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
   return change(node, event_params(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event));
@@ -362,24 +349,19 @@ CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CU
 
 CUresult cuGraphAddBatchMemOpNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count,
                                   const CUDA_BATCH_MEM_OP_NODE_PARAMS* from) {
-  if (!from) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params = values_params(from);
-  return add(node, {graph, before, nullptr, count}, &params);
+  return add(node, graph, before, count, values_params(from));
 }
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS* to) {
-  if (!to) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params;
-  CUresult error = ask(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &params);
-  if (error == CUDA_SUCCESS)
-    *to = {params.memOp.ctx, params.memOp.count, params.memOp.paramArray, params.memOp.flags};
-  return error;
+  return ask(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, to, [](const CUgraphNodeParams& p) {
+    return CUDA_BATCH_MEM_OP_NODE_PARAMS{p.memOp.ctx, p.memOp.count, p.memOp.paramArray, p.memOp.flags};
+  });
 }
 CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS* from) {
-  return from ? change(node, values_params(from)) : CUDA_ERROR_INVALID_VALUE;
+  return change(node, values_params(from));
 }
 CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                             const CUDA_BATCH_MEM_OP_NODE_PARAMS* from) {
-  return from ? change_in_exec(exec, node, values_params(from)) : CUDA_ERROR_INVALID_VALUE;
+  return change_in_exec(exec, node, values_params(from));
 }
 
 CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count,
@@ -390,26 +372,20 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphN
   return add_allocation(node, {graph, before, nullptr, count}, from, context);
 }
 CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS* to) {
-  if (!to) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params;
-  CUresult error = ask(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &params);
-  if (error == CUDA_SUCCESS)
-    *to = {params.alloc.poolProps, params.alloc.accessDescs, params.alloc.accessDescCount,
-           params.alloc.bytesize, params.alloc.dptr};
-  return error;
+  return ask(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC, to, [](const CUgraphNodeParams& p) {
+    return CUDA_MEM_ALLOC_NODE_PARAMS{p.alloc.poolProps, p.alloc.accessDescs, p.alloc.accessDescCount,
+                                      p.alloc.bytesize, p.alloc.dptr};
+  });
 }
 CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* before, size_t count,
                                CUdeviceptr address) {
   CUgraphNodeParams params = params_of(CU_GRAPH_NODE_TYPE_MEM_FREE);
   params.free.dptr = address;
-  return add(node, {graph, before, nullptr, count}, &params);
+  return add(node, graph, before, count, params);
 }
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* address) {
-  if (!address) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNodeParams params;
-  CUresult error = ask(node, CU_GRAPH_NODE_TYPE_MEM_FREE, &params);
-  if (error == CUDA_SUCCESS) *address = params.free.dptr;
-  return error;
+  return ask(node, CU_GRAPH_NODE_TYPE_MEM_FREE, address,
+             [](const CUgraphNodeParams& p) { return p.free.dptr; });
 }
 
 }  // extern "C"

@@ -60,7 +60,7 @@ struct Row {
 
 // All rows of data processing: register values computed from register values, without memory or other lanes,
 // except mma. Made once. (The engine implements control, memory, barriers, shuffles and atomics itself,
-// lower.cpp.)
+// lower_*.cpp.)
 const std::vector<Row>& data_rows();
 // Returns the opcode with the modifiers of rounding and range at the end, in a fixed order: PTX allows them
 // anywhere among the types (nvcc writes min.s16x2.relu). For comparing opcodes, not for showing them.

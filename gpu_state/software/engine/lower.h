@@ -1,6 +1,6 @@
-// Lowers one function. lower.cpp has what all instructions need (operands, literals, symbols) and the rows of
-// data processing; each other lower_*.cpp has one kind of instructions. An unknown instruction is an error
-// that names instruction, function and line. One thread.
+// Lowers one function. lower.cpp has the function as a whole, lower_words.cpp and lower_operands.cpp have
+// what all instructions need; each other lower_*.cpp has one kind of instructions. An unknown instruction is
+// an error that names instruction, function and line. One thread.
 #pragma once
 
 #include <functional>
@@ -37,7 +37,7 @@ class Lowering {
   friend struct Opcode;
   // Each lowers the current instruction if it is of its kind; nullopt: it is not.
   using Done = std::optional<Status>;
-  Done data();
+  Done data();          // rows of instruction.h: lower_data.cpp
   Done memory();        // ld, st, atom, red: lower_memory.cpp
   Done asynchronous();  // cp.async, mbarrier
   Done addresses();     // cvta, isspacep, mapa, fences
@@ -80,8 +80,17 @@ class Lowering {
   void read(Draft& draft, size_t at, Ref ref);  // `ref` may be one of the draft's
   // The address operand [a]: base register, offset and flags. False: not an address.
   bool address(Draft& draft, const ptx::Operand& operand, Area* area);
-  Ref fetch_special(int which, uint32_t lane_bytes);
-  Ref fetch_local(uint64_t offset);
+  // A new register with what an instruction of its own fetches.
+  Ref fetch(Instruction::Execute execute, int64_t immediate, uint32_t lane_bytes);
+  Ref fetch_local(uint64_t offset, uint32_t lane_bytes = 8);
+  // The register, if it has that width, or a larger one where that is allowed.
+  std::optional<Ref> wide_enough(uint32_t number, uint32_t lane_bytes, bool wider) const;
+
+  // lower_data.cpp. `text`: the operands of the current instruction one by one.
+  bool can_be(const ptx::Operand& operand, Kind kind, bool is_destination) const;
+  bool is_of(const std::vector<const ptx::Operand*>& text, const Row& row) const;
+  Status data(const Row& row, const std::vector<const ptx::Operand*>& text);
+  Ref carry();
 
   const ptx::Function& function_;
   const Surroundings& around_;

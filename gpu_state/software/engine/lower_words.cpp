@@ -112,6 +112,34 @@ const std::map<std::string_view, Word>& memory_words() {
 
 }  // namespace
 
+std::optional<NamedType> named_type(std::string_view name) {
+  static const std::unordered_map<std::string_view, NamedType> kTypes = {
+      {"pred", {0, false, false, false, true, Number::kBits}},
+      {"b8", {1, false, false, true, false, Number::kBits}},
+      {"b16", {2, false, false, true, false, Number::kBits}},
+      {"b32", {4, false, false, true, false, Number::kBits}},
+      {"b64", {8, false, false, true, false, Number::kBits}},
+      {"b128", {16, false, false, true, false, Number::kBits}},
+      {"u8", {1, false, false, false, false, Number::kUnsigned}},
+      {"u16", {2, false, false, false, false, Number::kUnsigned}},
+      {"u32", {4, false, false, false, false, Number::kUnsigned}},
+      {"u64", {8, false, false, false, false, Number::kUnsigned}},
+      {"s8", {1, true, false, false, false, Number::kSigned}},
+      {"s16", {2, true, false, false, false, Number::kSigned}},
+      {"s32", {4, true, false, false, false, Number::kSigned}},
+      {"s64", {8, true, false, false, false, Number::kSigned}},
+      {"f16", {2, false, false, false, false, Number::kHalf}},
+      {"bf16", {2, false, false, false, false, Number::kBrain}},
+      {"f16x2", {4, false, false, false, false, Number::kHalf2}},
+      {"bf16x2", {4, false, false, false, false, Number::kBrain2}},
+      {"f32", {4, false, true, false, false, Number::kFloat}},
+      {"f64", {8, false, true, false, false, Number::kFloat}},
+  };
+  auto found = kTypes.find(name);
+  if (found == kTypes.end()) return std::nullopt;
+  return found->second;
+}
+
 bool Lowering::takes(std::initializer_list<std::string_view> forms) const {
   return std::any_of(forms.begin(), forms.end(), [&](std::string_view form) { return fits(words_, form); });
 }

@@ -82,7 +82,8 @@ void know_symbols() {
   known_code().symbols_of = rt::tables->newest();
   // The first registration counts, as in the runtime.
   each_registered_symbol([](const RegisteredSymbol& one) {
-    known_code().symbols.try_emplace(reinterpret_cast<uint64_t>(one.host), Symbol{one.code, one.variable});
+    if (one.kind != RegisteredSymbol::kManaged)
+      known_code().symbols.try_emplace(one.word(), Symbol{one.code, one.kind == RegisteredSymbol::kVariable});
   });
 }
 
@@ -246,7 +247,7 @@ uint64_t code_of_address(uint64_t address) {
 
 void device_is_chosen() {
   const int device = rt::current_device();
-  if (device < 0 || device >= static_cast<int>(rt::kMaxDevices)) return;
+  if (!has_number(device)) return;
   if ((devices_with_code >> device & 1) == 0) forget_uses();
 }
 

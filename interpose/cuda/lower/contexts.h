@@ -1,21 +1,16 @@
-// Contexts. The program's handle of a device's primary context stands for the primary context of the current
-// run, found by the device. Other contexts have no recipe. LH, LH FS base, any thread.
+// Contexts, and the calling thread's stack of them. Only primary contexts have recipes (primary_contexts.h).
+// LH, LH FS base, any thread.
 #pragma once
 
 #include <cuda.h>
 
-#include "base/result.h"
-
 namespace cropdl::cuda {
 
+// The calling thread's current context; null: it has none. Real.
+CUcontext current_context();
 // The program's handle of a real context, whether the program made it or not; null for null.
 CUcontext virtual_context(CUcontext real);
 
-// Makes the device's primary context current in the calling thread, for programs without the runtime.
-bool make_primary_current(int device);
-// Returns the device's primary context and keeps one reference to it for this run, as if the program had
-// retained it. Null: not available.
-CUcontext hold_primary(int device);
 // Resets the calling thread's library state to that of a new thread: no context, the initial device, the
 // default capture mode. `chooses`: the thread is about to choose a device.
 void forget_thread(bool chooses);
@@ -24,8 +19,7 @@ void put_back_own_stream();
 // A call of the runtime, or of a library over it, gives a thread without a context the context of its device,
 // which later driver calls use. Records this as if the thread had chosen the device. False: no context yet.
 bool note_context_of_thread();
-// START, before any object is made: creates the primary contexts of the devices that the program used, and
-// makes the runtime use them as before. The references of this run stay until let_contexts_go().
-Status hold_contexts();
+// Records that the calling thread, whose device was reset, has no context; after its choice of a device.
+void note_no_context_of_thread();
 
 }  // namespace cropdl::cuda

@@ -11,6 +11,8 @@
 namespace cropdl::cuda {
 
 constexpr int kMostDevices = one_abi::kMaxDevices;
+// Whether the state has room for the device.
+inline bool has_number(int device) { return device >= 0 && device < kMostDevices; }
 
 // Tells whether devices have finished all work submitted before begin(). Polls and never blocks inside a
 // library, since a kernel may wait for the host. Any thread, one at a time.

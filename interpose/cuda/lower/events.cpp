@@ -123,7 +123,7 @@ Status mark_recorded_by_graphs() {
   for (uint64_t word : rt::living(kind::cudaEvent)) {
     const handles::Slot& slot = *rt::slot_of(word);
     const int device = rt::device_of(slot);
-    if ((slot.flags & rt::kTouched) == 0 && device >= 0 && device < static_cast<int>(rt::kMaxDevices))
+    if ((slot.flags & rt::kTouched) == 0 && has_number(device))
       of[static_cast<size_t>(device)].push_back(word);
   }
   for (size_t device = 0; device < of.size(); ++device) {
@@ -146,8 +146,7 @@ Status note_event_times() {
     handles::Slot* slot = rt::slot_of(word);
     const int device = rt::device_of(*slot);
     slot->flags &= ~rt::kCaptured;
-    if ((slot->flags & rt::kTouched) == 0 || device < 0 || device >= static_cast<int>(rt::kMaxDevices))
-      continue;
+    if ((slot->flags & rt::kTouched) == 0 || !has_number(device)) continue;
     if (CROPDL_DRIVER(cuEventQuery)(real_event(*slot)) == CUDA_ERROR_CAPTURED_EVENT) {
       slot->flags |= rt::kCaptured;
       slot->owner[2] = 0;

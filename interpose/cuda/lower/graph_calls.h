@@ -1,7 +1,5 @@
-// Functions about graphs and captures that the runtime and the driver share: the handle types are the same,
-// and success is 0 in both. `Api` is one of the two: Result, Status, Id, Edge, and info() and end() of a
-// capture, with real handles. kOwn: the variants in which stream 0 is the calling thread's own default
-// stream. LH, LH FS base, threads of the program.
+// Functions about graphs that the runtime and the driver share: the handle types are the same, and success is
+// 0 in both. LH, LH FS base, threads of the program.
 #pragma once
 
 #include "interpose/cuda/lower/graphs.h"
@@ -12,7 +10,7 @@ namespace cropdl::cuda {
 
 static_assert(std::is_same_v<CUgraph, cudaGraph_t> && std::is_same_v<CUgraphNode, cudaGraphNode_t> &&
               std::is_same_v<CUgraphExec, cudaGraphExec_t> && std::is_same_v<CUstream, cudaStream_t> &&
-              std::is_same_v<CUevent, cudaEvent_t>);
+              std::is_same_v<CUevent, cudaEvent_t> && std::is_same_v<CUuserObject, cudaUserObject_t>);
 static_assert(static_cast<int>(CUDA_SUCCESS) == cudaSuccess);
 static_assert(static_cast<int>(CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) ==
               cudaGraphInstantiateFlagDeviceLaunch);
@@ -24,38 +22,18 @@ inline CUgraphExec exec(CUgraphExec e) { return one_abi::real(e, one_abi::kind::
 inline CUstream stream(CUstream s) { return one_abi::real(s, one_abi::kind::cudaStream); }
 inline CUevent event(CUevent e) { return one_abi::real(e, one_abi::kind::cudaEvent); }
 
-inline constexpr const char* kGraphsMemory = "a graph allocates memory of the driver's";
-
 template <class Result>
 bool succeeded(Result r) {
   return static_cast<int>(r) == CUDA_SUCCESS;
 }
 
-template <class Params>
-void host_of(Params& p) {
-  HostNode n{p.fn, p.userData};
-  host_node(n);
-  p = {n.function, n.data};
-}
-
-template <class Add>
-auto add_node(Maker m, Node* out, CUgraph to, const Node* dependencies, size_t n, Add add) {
-  Node real{};
-  const one_abi::Reals<Node> reals(dependencies, n, one_abi::kind::cudaGraphNode);
-  const auto r = add(out ? &real : nullptr, graph(to), reals.data());
-  if (!succeeded(r) || !out) return r;
-  *out = new_handle(real, one_abi::kind::cudaGraphNode, m);
-  one_abi::ends_with(one_abi::word_of(*out), one_abi::word_of(to));
-  return r;
-}
-
-template <class Clone>
-auto clone_graph(Maker m, CUgraph* out, CUgraph original, Clone* clone) {
+template <class F>
+auto clone_graph(RealFunction<F> clone, CUgraph* out, CUgraph original) {
   one_abi::Call call;
   CUgraph real{};
   const auto r = clone(out ? &real : nullptr, graph(original));
   if (!succeeded(r) || !out) return r;
-  *out = new_handle(real, one_abi::kind::cudaGraph, m);
+  *out = new_handle(real, one_abi::kind::cudaGraph, clone);
   nccl::graph_takes(real, graph(original));
   return r;
 }
@@ -82,14 +60,29 @@ auto destroy_graph(CUgraph of, Destroy* destroy) {
   return end_object(one_abi::word_of(of), graph(of), destroy);
 }
 
-template <class Make>
-auto instantiate(Maker m, CUgraphExec* out, CUgraph of, unsigned long long flags, Make make) {
+// --- Executable graphs.
+
+template <class F, class... More>
+auto instantiate(RealFunction<F> make, CUgraphExec* out, CUgraph of, unsigned long long flags, More... more) {
   one_abi::Call call;
   CUgraphExec made{};
-  const auto r = make(out ? &made : nullptr, graph(of));
+  const auto r = make(out ? &made : nullptr, graph(of), more...);
   if (!succeeded(r) || !out) return r;
-  *out = executable(made, (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0, m);
+  *out = executable(made, (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0, make);
   nccl::executable_is(made, graph(of));
+  return r;
+}
+
+// `upload` and `wrong`: the members of the structure that are a stream and a node.
+template <class F, class Params>
+auto instantiate_with(RealFunction<F> make, CUgraphExec* out, CUgraph of, Params* params,
+                      CUstream Params::*upload, Node Params::*wrong) {
+  if (!params) return make(nullptr, nullptr, nullptr);
+  Params p = *params;
+  p.*upload = stream(p.*upload);
+  const auto r = instantiate(make, out, of, p.flags, &p);
+  params->result_out = p.result_out;
+  params->*wrong = p.*wrong && !succeeded(r) ? node_of(one_abi::word_of(of), p.*wrong, make) : nullptr;
   return r;
 }
 
@@ -97,6 +90,18 @@ template <class Destroy>
 auto destroy_executable(CUgraphExec of, Destroy* destroy) {
   one_abi::Call call;
   return end_object(word_of_executable(one_abi::word_of(of)), exec(of), destroy);
+}
+
+template <class F, class Info>
+auto update_executable(RealFunction<F> update, CUgraphExec of, CUgraph from, Info* result) {
+  one_abi::Call call;
+  const auto r = update(exec(of), graph(from), result);
+  if (result) {
+    result->errorNode = node_of(one_abi::word_of(from), result->errorNode, update);
+    result->errorFromNode = known_or_real(result->errorFromNode, one_abi::kind::cudaGraphNode);
+  }
+  if (succeeded(r)) nccl::executable_is(exec(of), graph(from));
+  return r;
 }
 
 template <class Result>
@@ -109,54 +114,46 @@ Result launch(CUgraphExec what, CUstream on, Result (*launch_it)(CUgraphExec, CU
   return r;
 }
 
-// --- Captures.
+// --- Contents of a graph. `edges`: the array of the edges' data, where the function has one.
 
-template <class Api, bool kOwn, class Begin>
-typename Api::Result begin_capture(Maker m, CUstream on, bool makes_graph, Begin begin) {
+template <class F>
+auto list_nodes(RealFunction<F> list, CUgraph of, Node* nodes, size_t* n) {
   one_abi::Call call;
-  const auto r = begin(stream(on));
+  const auto r = list(graph(of), nodes, n);
+  if (succeeded(r)) nodes_of(one_abi::word_of(of), nodes, n, list);
+  return r;
+}
+template <class F, class... Edges>
+auto list_edges(RealFunction<F> list, CUgraph of, Node* from, Node* to, size_t* n, Edges... edges) {
+  one_abi::Call call;
+  const auto r = list(graph(of), from, to, edges..., n);
   if (!succeeded(r)) return r;
-  typename Api::Status status{};
-  CUgraph made{};
-  if (makes_graph) Api::template info<kOwn>(stream(on), &status, nullptr, &made, nullptr, nullptr, nullptr);
-  capture_began(one_abi::word_of(on), kOwn, one_abi::word_of(made), m);
+  nodes_of(one_abi::word_of(of), from, n, list);
+  nodes_of(one_abi::word_of(of), to, n, list);
+  return r;
+}
+template <class F, class... Edges>
+auto list_neighbours(RealFunction<F> list, Node of, Node* nodes, size_t* n, Edges... edges) {
+  one_abi::Call call;
+  const auto r = list(node(of), nodes, edges..., n);
+  if (succeeded(r)) nodes_of(graph_of(one_abi::word_of(of)), nodes, n, list);
   return r;
 }
 
-template <class Api, bool kOwn>
-typename Api::Result end_capture(CUstream on, CUgraph* out, Maker m) {
+template <class F>
+auto create_user_object(RealFunction<F> create, CUuserObject* out, void* data, CUhostFn destroy,
+                        unsigned count, unsigned flags) {
   one_abi::Call call;
-  CUgraph made{};
-  const auto r = Api::template end<kOwn>(stream(on), out ? &made : nullptr);
-  auto status = Api::kNone;
-  if (!succeeded(r))
-    Api::template info<kOwn>(stream(on), &status, nullptr, nullptr, nullptr, nullptr, nullptr);
-  if (status == Api::kNone) capture_ended(one_abi::word_of(on), kOwn, made != nullptr);
-  if (out) *out = known(made, one_abi::kind::cudaGraph, m);
-  return r;
-}
-
-template <class Api, bool kOwn>
-typename Api::Result capture_info(CUstream on, typename Api::Status* status, typename Api::Id* id,
-                                  CUgraph* out, const Node** nodes, const typename Api::Edge** edges,
-                                  size_t* n, Maker m) {
-  one_abi::Call call;
-  CUgraph of{};
-  const Node* its = nullptr;
-  size_t count = 0;
-  auto now = Api::kNone;
-  const auto r = Api::template info<kOwn>(stream(on), &now, id, out || nodes ? &of : nullptr,
-                                          nodes ? &its : nullptr, edges, nodes || n ? &count : nullptr);
-  if (status) *status = now;
-  if (!succeeded(r) || now != Api::kActive) return r;
-  const CUgraph theirs = out || nodes ? known(of, one_abi::kind::cudaGraph, m) : nullptr;
-  if (out) *out = theirs;
-  if (n) *n = count;
-  if (nodes) {
-    Node* lent = reinterpret_cast<Node*>(lent_array(count));
-    for (size_t i = 0; i < count; ++i) lent[i] = node_of(one_abi::word_of(theirs), its[i], m);
-    *nodes = lent;
+  if (!out || !destroy) return create(out, data, destroy, count, flags);
+  Destructor* mine = destructor(destroy, data);
+  CUuserObject made{};
+  const auto r = create(&made, mine, call_destructor, count, flags);
+  if (!succeeded(r)) {
+    drop(mine);
+    return r;
   }
+  *out = new_handle(made, one_abi::kind::cudaUserObject, create);
+  destructor_is_of(mine, one_abi::word_of(*out));
   return r;
 }
 

@@ -1,7 +1,7 @@
 // Shared by the runtime's and the driver's functions about graphs. Graphs, executable graphs and user objects
-// have no recipes: each refuses checkpoints while it exists, and a capture while it is under way. A node
-// belongs to its graph. Handles in structures and arrays are translated in both directions. LH, LH FS base,
-// threads of the program, unless stated otherwise.
+// have no recipes: each refuses checkpoints while it exists. A node belongs to its graph. Handles in
+// structures and arrays are translated in both directions. LH, LH FS base, threads of the program, unless
+// stated otherwise.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,6 @@
 #include "interpose/one_abi/kinds.h"
 
 namespace cropdl::cuda {
-
-// The function after which a new handle is named.
-struct Maker {
-  const one_abi::RealLibrary& library;
-  uint32_t function;
-};
 
 // --- Handles returned to the program.
 
@@ -87,22 +81,5 @@ Destructor* destructor(void (*function)(void*), void* data);
 void call_destructor(void* destructor);  // any thread
 void destructor_is_of(Destructor* destructor, uint64_t object);
 void drop(Destructor* destructor);
-
-// --- Captures.
-
-// Whether the program has ever begun a capture. Most programs never do, and then no stream is queried.
-extern bool captures_expected;
-// `stream`: as the program names it; `own`: its 0 is the calling thread's default stream. `graph`: the real
-// graph being made; null: a graph that the program already has.
-void capture_began(uint64_t stream, bool own, uint64_t graph, Maker m);
-// `made`: the graph now belongs to the program; else the graph is gone.
-void capture_ended(uint64_t stream, bool own, bool made);
-void end_captures_of(int device);  // the device is reset: captures of its streams end without a graph
-bool captures_under_way();         // in any stream of the process
-
-// Arrays that the program gets as the library's. lent_array(): valid until the thread's next call of it.
-// kept_array(): for conditional nodes, valid as long as the process.
-void** lent_array(size_t n);
-void** kept_array(size_t n);
 
 }  // namespace cropdl::cuda

@@ -8,7 +8,7 @@
 #include "base/say.h"
 #include "interpose/cuda/lower/callbacks.h"
 #include "interpose/cuda/lower/code_order.h"
-#include "interpose/cuda/lower/contexts.h"
+#include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/events.h"

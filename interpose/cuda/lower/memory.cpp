@@ -6,9 +6,10 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "gpu_state/memory/steering.h"
-#include "interpose/cuda/lower/contexts.h"
+#include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/devices.h"
-#include "interpose/cuda/lower/graphs.h"
+#include "interpose/cuda/lower/primary_contexts.h"
+#include "interpose/cuda/lower/taken_variables.h"
 #include "interpose/handles/heap.h"
 #include "interpose/one_abi/state.h"
 

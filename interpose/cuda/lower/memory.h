@@ -154,7 +154,7 @@ Status take_addresses();            // before objects are made again: addresses 
 void let_variables_move(bool may);  // before load_memory(): cropdl-restart --moved-variables
 Status load_memory(const restart::ImageReader& image);  // after objects are made again
 
-// --- Parts in memory_host.cpp and memory_variables.cpp.
+// --- Parts in memory_host.cpp, memory_pointers.cpp and memory_variables.cpp.
 Status note_unmapped_host_memory();  // MAIN
 std::string host_memory_refusal();
 Status register_host_memory_again();
@@ -162,7 +162,6 @@ Status set_pointer_attributes_again();
 Result<std::vector<memory::Variable>> registered_variables();
 // Whether a restart can find the variables at the same addresses; the error names one that it cannot.
 Status addresses_may_come_again(const std::vector<memory::Variable>& variables);
-Status compare_taken_variables();
 // Finds this process's variables by the names in an image. START.
 class VariablesHere {
  public:
@@ -178,10 +177,5 @@ class VariablesHere {
   std::unordered_map<std::string, const void*> symbols_;  // of registered code, on any device
   std::map<std::pair<int, std::string>, Found> found_;
 };
-void drop(MemoryState& state, TakenVariable* one);  // and its name
-// Forget the addresses given to the program: of variables of registered code that is being unregistered; of
-// modules and libraries that it has unloaded, before their handles are reused. A thread of the program.
-void forget_variables_of(uint64_t registered_code);
-void forget_variables_of_unloaded_code();
 
 }  // namespace cropdl::cuda

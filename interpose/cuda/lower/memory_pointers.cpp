@@ -137,7 +137,7 @@ cropdl::Status cropdl::cuda::set_pointer_attributes_again() {
 
 extern "C" {
 
-CUresult lower_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags);  // contexts.cpp
+CUresult lower_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags);  // primary_contexts.cpp
 
 CUresult lower_cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
   rt::Call call;

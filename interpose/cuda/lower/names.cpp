@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/handles/heap.h"
 #include "interpose/seam/thread.h"
@@ -58,7 +59,7 @@ uint64_t number_of_default_stream(int device, int which, uint64_t real) {
   const handles::SpinGuard guard(one_abi::family_lock);
   Kept* k = kept();
   uint64_t of_this_run = 0;
-  if (!k || device < 0 || device >= static_cast<int>(one_abi::kMaxDevices)) return number(&of_this_run, real);
+  if (!k || !has_number(device)) return number(&of_this_run, real);
   auto& of_device = k->default_streams[device];
   uint64_t* place = which == 0 ? &of_device.legacy : number_of_own(&of_device.own);
   return number(place ? place : &of_this_run, real);

@@ -12,6 +12,7 @@
 #include "base/say.h"
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/environment.h"
+#include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/real_libraries.h"
 #include "interpose/cuda/lower/shipped.h"
 
@@ -39,15 +40,10 @@ int current() {
   return -1;
 }
 
-bool has_context() {
-  CUcontext context = nullptr;
-  return CROPDL_DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS && context;
-}
-
 // Uses the runtime if the program does, so that the runtime knows. The primary context is current either way.
 bool make_current(int device) {
   if (device < 0) return true;
-  if (current() == device && has_context()) return true;
+  if (current() == device && current_context()) return true;
   return opened(kCudart) ? CROPDL_CUDART(cudaSetDevice)(device) == cudaSuccess : make_primary_current(device);
 }
 

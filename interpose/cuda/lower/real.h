@@ -22,6 +22,25 @@ inline constexpr const one_abi::RealLibrary& kDriver = cropdl_driver_lower_table
 // By seam::LibraryNumber; null: this build does not have the library.
 const one_abi::RealLibrary* const* libraries();
 
+// A function by which a new handle, kept state or a refusal is named.
+struct Maker {
+  const one_abi::RealLibrary& library;
+  uint32_t function;
+};
+// The same with the real function.
+template <class F>
+struct RealFunction : Maker {
+  F* real;
+  template <class... A>
+  auto operator()(A... a) const {
+    return real(a...);
+  }
+};
+template <class F>
+RealFunction<F> real_function(const one_abi::RealLibrary& library, uint32_t number) {
+  return {{library, number}, one_abi::function_of<F>(library, number)};
+}
+
 // Whether the library's file was opened in this process. Before that, it has no state.
 bool opened(const one_abi::RealLibrary& library);
 
@@ -41,3 +60,13 @@ bool driver_begun();
                                                 cropdl::seam::cudart::kFn_##name##_ptsz))
 #define CROPDL_DRIVER(name) \
   (cropdl::one_abi::function_of<decltype(name)>(cropdl::cuda::kDriver, cropdl::seam::driver::kFn_##name))
+
+// The same functions with their numbers (RealFunction), and their numbers only (Maker).
+#define CROPDL_CUDART_FUNCTION(name) \
+  (cropdl::cuda::real_function<decltype(name)>(cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name))
+#define CROPDL_DRIVER_FUNCTION(name) \
+  (cropdl::cuda::real_function<decltype(name)>(cropdl::cuda::kDriver, cropdl::seam::driver::kFn_##name))
+#define CROPDL_CUDART_MAKER(name) \
+  (cropdl::cuda::Maker{cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name})
+#define CROPDL_DRIVER_MAKER(name) \
+  (cropdl::cuda::Maker{cropdl::cuda::kDriver, cropdl::seam::driver::kFn_##name})

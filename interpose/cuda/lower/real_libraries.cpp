@@ -1,7 +1,6 @@
 #include "interpose/cuda/lower/real_libraries.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <link.h>
 #include <sys/stat.h>
 
@@ -11,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "gpu_state/memory/steering.h"
@@ -42,11 +42,9 @@ All& all() {
   return *its;
 }
 
-std::string directory_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
-
 std::string real_path(const std::string& path) {
-  char resolved[PATH_MAX];
-  return realpath(path.c_str(), resolved) != nullptr ? resolved : path;
+  const std::string resolved = resolved_path(path);
+  return resolved.empty() ? path : resolved;
 }
 
 std::string path_of(void* handle) {
@@ -62,7 +60,7 @@ std::string version_of(const std::string& path) {
 
 // Our shim, which ld.so's search finds if LD_LIBRARY_PATH has the folder of our libraries.
 bool is_shim(const std::string& path) {
-  return directory_of(real_path(path)) == real_path(all().boot.installation);
+  return folder_of(real_path(path)) == real_path(all().boot.installation);
 }
 
 void* load(const std::string& name) { return dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); }
@@ -77,7 +75,7 @@ std::string found_by_program(const char* soname) {
   const auto* control = seam::control();
   for (unsigned i = 0; i < seam::kMaxStandIns && control->stand_ins[i].begins[0] != 0; ++i) {
     const std::string file = control->stand_ins[i].file;
-    if (file.substr(file.rfind('/') + 1) == soname) return seam::state()->found[i];
+    if (file_name_of(file) == soname) return seam::state()->found[i];
   }
   return "";
 }
@@ -154,7 +152,7 @@ std::vector<std::string> toolkit_folders() {
     if (const char* root = getenv(variable)) folders.push_back(formatted("{}/lib64", root));
   folders.emplace_back("/usr/local/cuda/lib64");
   for (const auto& [name, one] : all().by_name)
-    if (one.handle != nullptr && !one.library.software) folders.push_back(directory_of(one.library.path));
+    if (one.handle != nullptr && !one.library.software) folders.push_back(folder_of(one.library.path));
   return folders;
 }
 

@@ -2,6 +2,8 @@
 // registrations. LH, LH FS base, any thread, under one_abi::family_lock.
 #pragma once
 
+#include <vector>
+
 #include "interpose/cuda/lower/real.h"
 #include "interpose/gen/cudart/undeclared.h"
 #include "interpose/one_abi/state.h"
@@ -9,30 +11,47 @@
 namespace cropdl::cuda {
 
 struct RegisteredSymbol {
+  enum Kind { kKernel, kVariable, kManaged };
+  Kind kind;
   uint64_t code;     // handle of its fat binary
-  const void* host;  // a kernel's stub, or the host variable
+  const void* host;  // a kernel's stub, the host variable, or the slot with a managed variable's address
   const char* name;  // in the code; may be null
-  bool variable;
+  size_t size;       // of a managed variable
+
+  uint64_t word() const { return reinterpret_cast<uint64_t>(host); }
+  // The address that the runtime puts into a managed variable's slot when it loads the code; null until then.
+  uint64_t managed_address() const { return *static_cast<const uint64_t*>(host); }
 };
 
 // In the order of registration.
 template <class Visit>
 void each_registered_symbol(Visit visit) {
+  const uint32_t kernel = one_abi::maker_of(kCudart, seam::cudart::kFn___cudaRegisterFunction),
+                 variable = one_abi::maker_of(kCudart, seam::cudart::kFn___cudaRegisterVar),
+                 managed = one_abi::maker_of(kCudart, seam::cudart::kFn___cudaRegisterManagedVar);
   for (const handles::Handle h : one_abi::tables->in_order(one_abi::kStateRecord)) {
     const handles::Slot& slot = *one_abi::tables->slot(h);
-    const bool variable = slot.maker == one_abi::maker_of(kCudart, seam::cudart::kFn___cudaRegisterVar);
     if (slot.state != handles::kLive || !slot.recipe ||
-        (!variable && slot.maker != one_abi::maker_of(kCudart, seam::cudart::kFn___cudaRegisterFunction)))
+        (slot.maker != kernel && slot.maker != variable && slot.maker != managed))
       continue;
     handles::RecipeReader from = one_abi::arguments_of(slot);
     RegisteredSymbol one{};
-    one.variable = variable;
+    one.kind = slot.maker == kernel     ? RegisteredSymbol::kKernel
+               : slot.maker == variable ? RegisteredSymbol::kVariable
+                                        : RegisteredSymbol::kManaged;
     one.code = from.value<uint64_t>();
     one.host = from.value<const void*>();
     (void)from.value<const char*>();  // the device's address, or name
     one.name = from.value<const char*>();
+    if (one.kind == RegisteredSymbol::kManaged) {
+      (void)from.value<int>();
+      one.size = from.value<size_t>();
+    }
     visit(one);
   }
 }
+
+// Those of one kind. Takes the lock.
+std::vector<RegisteredSymbol> registered_symbols(RegisteredSymbol::Kind kind);
 
 }  // namespace cropdl::cuda

@@ -87,9 +87,9 @@ std::vector<Code> all_code() {
   each_registered_symbol([&](const RegisteredSymbol& one) {
     const auto of = registered.find(one.code);
     if (of == registered.end()) return;
-    if (!one.variable)
+    if (one.kind == RegisteredSymbol::kKernel)
       all[of->second].kernels.push_back(one.host);
-    else if (one.name)
+    else if (one.kind == RegisteredSymbol::kVariable && one.name)
       all[of->second].registered.insert(one.name);
   });
   return all;

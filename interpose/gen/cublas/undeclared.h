@@ -7,9 +7,7 @@
 #define CUBLAS_V2_H_
 #include <cublasXt.h>
 
-#ifdef __cplusplus
-extern "C" {
-#else
+#ifndef __cplusplus
 typedef unsigned short __half;
 typedef unsigned short __nv_bfloat16;
 
@@ -114,19 +112,4 @@ cublasStatus_t cublasHgemmStridedBatched_64(cublasHandle_t handle, cublasOperati
                                             long long int strideA, const __half* B, int64_t ldb,
                                             long long int strideB, const __half* beta, __half* C, int64_t ldc,
                                             long long int strideC, int64_t batchCount);
-#endif
-
-/* Private functions that are not offered, so their arguments do not matter. */
-cublasStatus_t cublasCbdmm(void);
-cublasStatus_t cublasDbdmm(void);
-cublasStatus_t cublasGetBackdoor(void);
-cublasStatus_t cublasGetEnvironmentMode(void);
-cublasStatus_t cublasSbdmm(void);
-cublasStatus_t cublasSetBackdoor(void);
-cublasStatus_t cublasSetBackdoorEx(void);
-cublasStatus_t cublasSetEnvironmentMode(void);
-cublasStatus_t cublasZbdmm(void);
-
-#ifdef __cplusplus
-}
 #endif

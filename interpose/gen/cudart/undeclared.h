@@ -29,35 +29,6 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim,
                                size_t sharedMem, cudaStream_t stream);
 cudaError_t __cudaGetProcAddress(const char* symbol, void** address, int version, unsigned long long flags);
 
-/* Not offered, so their arguments do not matter. */
-cudaError_t cudaEGLStreamConsumerAcquireFrame(void);
-cudaError_t cudaEGLStreamConsumerConnect(void);
-cudaError_t cudaEGLStreamConsumerConnectWithFlags(void);
-cudaError_t cudaEGLStreamConsumerDisconnect(void);
-cudaError_t cudaEGLStreamConsumerReleaseFrame(void);
-cudaError_t cudaEGLStreamProducerConnect(void);
-cudaError_t cudaEGLStreamProducerDisconnect(void);
-cudaError_t cudaEGLStreamProducerPresentFrame(void);
-cudaError_t cudaEGLStreamProducerReturnFrame(void);
-cudaError_t cudaEventCreateFromEGLSync(void);
-cudaError_t cudaGLGetDevices(void);
-cudaError_t cudaGLMapBufferObject(void);
-cudaError_t cudaGLMapBufferObjectAsync(void);
-cudaError_t cudaGLRegisterBufferObject(void);
-cudaError_t cudaGLSetBufferObjectMapFlags(void);
-cudaError_t cudaGLSetGLDevice(void);
-cudaError_t cudaGLUnmapBufferObject(void);
-cudaError_t cudaGLUnmapBufferObjectAsync(void);
-cudaError_t cudaGLUnregisterBufferObject(void);
-cudaError_t cudaGraphicsEGLRegisterImage(void);
-cudaError_t cudaGraphicsGLRegisterBuffer(void);
-cudaError_t cudaGraphicsGLRegisterImage(void);
-cudaError_t cudaGraphicsResourceGetMappedEglFrame(void);
-cudaError_t cudaGraphicsVDPAURegisterOutputSurface(void);
-cudaError_t cudaGraphicsVDPAURegisterVideoSurface(void);
-cudaError_t cudaVDPAUGetDevice(void);
-cudaError_t cudaVDPAUSetVDPAUDevice(void);
-
 #ifdef __cplusplus
 }
 #endif

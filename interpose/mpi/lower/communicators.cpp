@@ -49,13 +49,14 @@ void drop_record(CommRecord* c) {
 int list_comm(MPI_Comm made, uint32_t maker, uint64_t gid, const std::vector<uint32_t>& ranks,
               std::span<const int> topology, Vid* vid) {
   CommRecord* c = new_record();
-  *vid = c && set_members(c, ranks)
-             ? new_object(Kind::kComm, to_word(made), maker, {}, topology.data(), topology.size_bytes())
-             : kNullComm;
+  *vid = kNullComm;
+  if (c && set_members(c, ranks))
+    *vid = new_object(Kind::kComm, to_word(made), maker, {}, topology.data(), topology.size_bytes());
+  else
+    say_heap_is_full(maker);
   if (!seam::vid_index(*vid)) {
     drop_record(c);
     // The other members have it, and will go on with it.
-    say_heap_is_full(maker);
     mark_unsaved(maker, "the persistent heap is full");
     return seam::kErrNoMem;
   }

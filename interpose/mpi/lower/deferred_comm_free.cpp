@@ -5,20 +5,19 @@
 // either, since a member may free much later or never. Then the record is in the image; at a restart its rank
 // helps to make the communicator again, and leaves it immediately. LH, LH FS base, threads of the program.
 //
-// Messages that the program left on a freed communicator are received and dropped, because a drain waits for
-// every message that was sent. The barrier tells that all were sent, not that all have arrived: only
-// neighbours in it exchange messages, and another member's may still be behind others on its way. So the
-// communicator is freed some calls later, or when a drain has received all messages.
+// Messages that the program left there are dropped (left_messages.h). The barrier tells that all were sent,
+// not that all have arrived: only neighbours in it exchange messages, and another member's may still be
+// behind others on its way. So the communicator is freed some calls later, or when an image is about to be
+// written: then all messages have been received.
 #include <time.h>
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <numeric>
 
 #include "base/caught.h"
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/left_messages.h"
 #include "interpose/mpi/lower/messages.h"
 
 namespace cropdl::mpi {
@@ -31,21 +30,14 @@ struct Leaving {
   MPI_Request all_came;
   // False while a duplicate of the communicator is being made: see may_drive.
   bool begun;
-  // A left message that is being received.
-  MPI_Request left = MPI_REQUEST_NULL;
-  int source = 0, tag = 0;
-  std::unique_ptr<char[]> bytes = nullptr;
+  LeftMessages messages = {};
   bool counted = true;       // in the agreement's list
-  bool receivable = true;    // false once no persistent receive is left for it
   uint64_t quiet_until = 0;  // the turn in which it is freed if no message comes before; 0: not yet known
 };
 
-// A communicator is tested because another one was freed, in a drain, in a drain that has received all
-// messages, or in MPI_Finalize.
+// A communicator is tested because another one was freed, in a drain, after the drains of all ranks, or in
+// MPI_Finalize.
 enum class When { kFree, kDrain, kDrained, kEnd };
-
-// What is left on a communicator: nothing, a message that is being received, or one that stays for now.
-enum class Left { kNone, kBusy, kKept };
 
 // Removed from the agreement's list; pending requests and matched messages may still name them.
 struct Unlisted {
@@ -68,8 +60,7 @@ uint64_t turns;  // calls of test_leaving
 // Communicators tested per freed one: more than two, the tests that each needs, so that the list shrinks
 // after a peer was late; few, so that a late peer costs no time.
 constexpr size_t kTestedPerFree = 4;
-// Turns from the end of a barrier, or the last message, to the free. Each takes what has arrived several
-// times.
+// Turns from the end of a barrier, or the last message, to the last look for a message and the free.
 constexpr uint64_t kQuietTurns = 16;
 // Minimum number of records for one search through all requests; also at least the number of requests, so
 // that the search costs each record a few steps.
@@ -126,7 +117,6 @@ bool make_room(size_t more) {
   const Status made = caught([more] {
     grow_to(leaving.size() + more, &leaving);
     grow_to(unlisted.size() + leaving.size() + more, &unlisted);
-    return Status();
   });
   return static_cast<bool>(made);
 }
@@ -155,11 +145,7 @@ void give_back_later(CommRecord* c) {
   unlisted.push_back({c, false});
   if (unlisted.size() < std::max<size_t>(kSearchedAtOnce, state->request_top - seam::kFirstDynamic)) return;
   // Without memory for the search they stay for the next one.
-  const Status searched = caught([] {
-    give_back_unnamed();
-    return Status();
-  });
-  static_cast<void>(searched);
+  [[maybe_unused]] const Status searched = caught(give_back_unnamed);
 }
 
 void unlist(CommRecord* c) {
@@ -172,59 +158,11 @@ int begin_leaving(Leaving& l) {
   return MPI_Ibarrier(l.comm, &l.all_came);
 }
 
-// A persistent receive may still be started on the freed communicator.
-bool may_be_received(const CommRecord* c) {
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    const RequestRecord* r = request_record(i);
-    if (r->state != kRequestFree && r->kind == kPersistentReceive &&
-        reinterpret_cast<const CommRecord*>(r->record) == c)
-      return true;
-  }
-  return false;
-}
-
-// Returns whether it has begun to receive a left message (kBusy).
-Left begin_to_drop(Leaving& l, bool draining) {
-  int flag = 0;
-  MPI_Status s = no_message();
-  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, l.comm, &flag, &s) != MPI_SUCCESS) return Left::kKept;
-  if (!flag) return Left::kNone;
-  l.quiet_until = 0;
-  // Nobody can make another one for a communicator that is freed.
-  l.receivable = l.receivable && may_be_received(l.record);
-  if (l.receivable) return Left::kKept;
-  seam::Status status;
-  status_out(s, &status);
-  l.bytes.reset(new (std::nothrow) char[static_cast<size_t>(status.bytes) + 1]);
-  if (!l.bytes) {
-    if (draining) set_drain_trouble(kNoMemoryToDrain);
-    return Left::kKept;
-  }
-  MPI_Message real = MPI_MESSAGE_NULL;
-  if (MPI_Improbe(s.MPI_SOURCE, s.MPI_TAG, l.comm, &flag, &real, &s) != MPI_SUCCESS || !flag)
-    return Left::kKept;
-  l.source = s.MPI_SOURCE;
-  l.tag = s.MPI_TAG;
-  if (receive_bytes(&real, l.bytes.get(), status.bytes, &l.left) == MPI_SUCCESS) return Left::kBusy;
-  // Nobody can receive it any more, so the counts of this job will never agree.
-  l.left = MPI_REQUEST_NULL;
-  mark_unsaved(seam::kFn_MPI_Comm_free, kFailedToDrain);
-  if (draining) set_drain_trouble(kFailedToDrain);
-  return Left::kKept;
-}
-
-// Drops the messages that have arrived. Never blocks.
 Left drop_left_messages(Leaving& l, bool draining) {
-  for (;;) {
-    if (l.left != MPI_REQUEST_NULL) {
-      int over = 1;
-      if (MPI_Test(&l.left, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && !over) return Left::kBusy;
-      l.left = MPI_REQUEST_NULL;
-      l.bytes = nullptr;
-      message_came({l.record, l.source, l.tag});
-    }
-    if (const Left left = begin_to_drop(l, draining); left != Left::kBusy) return left;
-  }
+  const uint64_t found = l.messages.found();
+  const Left left = l.messages.drop(l.record, l.comm, draining);
+  if (l.messages.found() != found) l.quiet_until = 0;
+  return left;
 }
 
 // Whether each member has begun its free. Then the agreement no longer needs the count.
@@ -235,6 +173,11 @@ bool have_all_come(Leaving& l) {
   if (l.counted) unlist_record(l.record);
   l.counted = false;
   return true;
+}
+
+// Nothing is to be done for it but to wait until no message can come any more.
+bool is_waiting(const Leaving& l, When when) {
+  return when == When::kFree && !l.counted && turns < l.quiet_until;
 }
 
 // Whether no message can come any more; or no drain, in MPI_Finalize.
@@ -252,9 +195,14 @@ void test_leaving(size_t n, When when) {
   if (!may_drive()) return;
   const bool draining = when == When::kDrain || when == When::kDrained;
   ++turns;
-  for (n = std::min(n, leaving.size()); n > 0; --n) {
+  for (size_t unseen = leaving.size(); n > 0 && unseen > 0; --unseen) {
     if (next_to_test >= leaving.size()) next_to_test = 0;
     Leaving& l = leaving[next_to_test];
+    if (is_waiting(l, when)) {
+      ++next_to_test;
+      continue;
+    }
+    --n;
     const bool all_came = have_all_come(l);
     const Left left = all_came || draining ? drop_left_messages(l, draining) : Left::kNone;
     if (!all_came || !may_free(l, left, when)) {
@@ -300,11 +248,17 @@ int free_comm(Vid vid) {
   CommRecord* c = comm_record(vid);
   if (!c || !c->gid || is_predefined(vid)) return MPI_Comm_free(&real);
   const Room room;
-  if (!room) return MPI_ERR_NO_MEM;
+  if (!room) {
+    say_of_rank("MPI_Comm_free: no memory left; raise the limit (ulimit -v, or the job's)");
+    return MPI_ERR_NO_MEM;
+  }
   Leaving left{c, real, MPI_REQUEST_NULL, false};
   bool over = false;
   if (c->count.identity) {
-    if (!keep_topology(vid, c)) return MPI_ERR_NO_MEM;
+    if (!keep_topology(vid, c)) {
+      say_heap_is_full(seam::kFn_MPI_Comm_free);
+      return MPI_ERR_NO_MEM;
+    }
     if (may_drive())
       if (const int code = begin_leaving(left); code != MPI_SUCCESS) return code;
   } else {
@@ -329,8 +283,8 @@ int free_comm(Vid vid) {
   return MPI_SUCCESS;
 }
 
-void test_freed_comms(bool all_received) {
-  if (const Turn turn; turn) test_leaving(leaving.size(), all_received ? When::kDrained : When::kDrain);
+void test_freed_comms() {
+  if (const Turn turn; turn) test_leaving(leaving.size(), When::kDrain);
 }
 
 int freed_comms_to_remake(std::span<const uint64_t> alive, std::vector<CommRecord*>* freed) {
@@ -392,6 +346,9 @@ void finish_freed_comms() {
   MPI_Comm_free(&all_ranks);
 }
 
-void give_back_freed_comms() { give_back_unnamed(); }
+void give_back_freed_comms() {
+  if (const Turn turn; turn) test_leaving(leaving.size(), When::kDrained);
+  give_back_unnamed();
+}
 
 }  // namespace cropdl::mpi

@@ -41,39 +41,9 @@ inline MPI_T_pvar_handle all_handles_in(void* handle) {
   return handle == seam::all_variables() ? MPI_T_PVAR_ALL_HANDLES : static_cast<MPI_T_pvar_handle>(handle);
 }
 
-// Number of ranks that an alltoall on `vid` exchanges with.
-inline int peers(seam::Vid vid) {
-  int inter = 0, n = 0;
-  MPI_Comm_test_inter(comm(vid), &inter);
-  inter ? MPI_Comm_remote_size(comm(vid), &n) : MPI_Comm_size(comm(vid), &n);
-  return n;
-}
-
-inline void count_neighbors(MPI_Comm c, int* in, int* out) {
-  int topology = MPI_UNDEFINED, n = 0, rank = 0;
-  *in = *out = 0;
-  if (MPI_Topo_test(c, &topology) != MPI_SUCCESS) return;
-  if (topology == MPI_CART) {
-    MPI_Cartdim_get(c, &n);
-    *in = *out = 2 * n;
-  } else if (topology == MPI_GRAPH) {
-    MPI_Comm_rank(c, &rank);
-    MPI_Graph_neighbors_count(c, rank, &n);
-    *in = *out = n;
-  } else if (topology == MPI_DIST_GRAPH) {
-    MPI_Dist_graph_neighbors_count(c, in, out, &n);
-  }
-}
-inline int neighbors_in(seam::Vid vid) {
-  int in, out;
-  count_neighbors(comm(vid), &in, &out);
-  return in;
-}
-inline int neighbors_out(seam::Vid vid) {
-  int in, out;
-  count_neighbors(comm(vid), &in, &out);
-  return out;
-}
+inline int peers(seam::Vid vid) { return constants::peers(comm(vid)); }
+inline int neighbors_in(seam::Vid vid) { return constants::neighbors_in(comm(vid)); }
+inline int neighbors_out(seam::Vid vid) { return constants::neighbors_out(comm(vid)); }
 
 // A nonblocking or persistent call may read its arrays of datatypes until its request ends, so the request
 // owns them.

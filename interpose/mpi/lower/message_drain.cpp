@@ -296,15 +296,16 @@ void drain_begin(std::span<const uint64_t> expected_by_rank) {
 
 bool drain_step() {
   take_matched();
-  const bool done = test_own_requests();
+  bool done = test_own_requests();
   early_drain_step();
-  bool all_received = true;
   const auto* received = reinterpret_cast<const uint64_t*>(state->received);
-  for (size_t rank = 0; rank < expected.size(); ++rank)
-    all_received = all_received && received[rank] >= expected[rank];
-  test_freed_comms(all_received);
-  return done && all_received && in_flight.empty() && !trouble;
+  for (size_t rank = 0; rank < expected.size(); ++rank) done = done && received[rank] >= expected[rank];
+  test_freed_comms();
+  return done && in_flight.empty() && !trouble;
 }
+
+const char* const kNoMemoryToDrain = "this rank has no memory left to receive the messages under way";
+const char* const kFailedToDrain = "a message under way could not be received: the MPI reports an error";
 
 void set_drain_trouble(const char* why) { trouble = why; }
 const char* drain_trouble() { return trouble; }

@@ -85,8 +85,11 @@ namespace {
 Vid create(Kind kind, uint64_t word, uint32_t maker) {
   const Vid vid = tables->create(static_cast<uint32_t>(kind), maker);
   if (!vid) {
-    say_of_rank(formatted("{}: more than {} objects of one kind are alive", function_name(maker),
-                          kCapacity - seam::kFirstDynamic));
+    if (tables->is_full(static_cast<uint32_t>(kind)))
+      say_of_rank(formatted("{}: more than {} objects of one kind are alive", function_name(maker),
+                            kCapacity - seam::kFirstDynamic));
+    else
+      say_heap_is_full(maker);
     return seam::make_vid(kind, 0);
   }
   rebind_handle(vid, word);
@@ -105,6 +108,7 @@ Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> de
   handles::SpinGuard guard(structure_lock);
   const Vid vid = create(kind, word, maker);
   if (!seam::vid_index(vid) || tables->set_recipe(vid, dependencies, payload, bytes)) return vid;
+  say_heap_is_full(maker);
   std::vector<handles::Handle> gone;
   tables->free(vid, gone);
   return seam::make_vid(kind, 0);

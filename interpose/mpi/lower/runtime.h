@@ -162,9 +162,7 @@ int tell_largest_tag(int real);
 // --- Values
 
 inline int rank_in(int rank) { return constants::from_seam_rank(rank); }
-inline int rank_out(int rank) { return constants::to_seam_rank(rank); }
 inline int tag_in(int tag) { return constants::from_seam_tag(tag); }
-inline int tag_out(int tag) { return constants::to_seam_tag(tag); }
 inline void* buffer_in(const void* p) {
   return __builtin_expect(p == seam::in_place(), 0) ? MPI_IN_PLACE : const_cast<void*>(p);
 }
@@ -180,18 +178,8 @@ inline int error_out(int code) {
 // `to` may be nullptr (MPI_STATUS_IGNORE).
 inline void status_out(const MPI_Status& from, seam::Status* to) {
   if (!to) return;
-  to->source = rank_out(from.MPI_SOURCE);
-  to->tag = tag_out(from.MPI_TAG);
+  constants::to_seam_status(from, to);
   to->error = error_out(from.MPI_ERROR);
-// Reads fields of the MPIs' public ABI: a call of MPI_Get_elements_x costs more than a ping.
-#if defined(OPEN_MPI)
-  to->cancelled = from._cancelled;
-  to->bytes = static_cast<int64_t>(from._ucount);
-#else
-  to->cancelled = from.count_hi_and_cancelled & 1;
-  to->bytes = static_cast<int64_t>(static_cast<uint32_t>(from.count_lo)) |
-              static_cast<int64_t>(static_cast<uint32_t>(from.count_hi_and_cancelled) >> 1) << 32;
-#endif
 }
 MPI_Status status_in(const seam::Status& from);
 

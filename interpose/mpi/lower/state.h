@@ -223,11 +223,12 @@ bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
 // --- deferred_comm_free.cpp
 // MPI_Comm_free, without blocking. The caller forgets the handle. Returns a code of the MPI.
 int free_comm(Vid comm);
-// In a drain: drops the messages left on freed communicators; and those that all members have freed, once all
-// messages that were sent have been received. The others stay listed, also in images: a restart must make
-// them again.
-void test_freed_comms(bool all_received);
-void give_back_freed_comms();  // frees the records of dropped communicators
+// In a drain: drops the messages left on freed communicators.
+void test_freed_comms();
+// When an image is about to be written, after the drains of all ranks: frees the communicators that all
+// members have freed, and their records. The others stay listed, also in images: a restart must make them
+// again.
+void give_back_freed_comms();
 // At a restart: returns the records of freed communicators that some rank still has, and drops the others;
 // collective over all ranks. leave_again then takes the communicator made again for such a record.
 int freed_comms_to_remake(std::span<const uint64_t> alive, std::vector<CommRecord*>* freed);
@@ -346,10 +347,8 @@ int deliver_drained(DrainedMessage* message, void* buffer, int count, Vid dataty
 seam::Status status_of(const DrainedMessage* message);
 // Begins to receive all bytes of a matched message. Returns a code of the MPI.
 int receive_bytes(MPI_Message* message, void* to, int64_t bytes, MPI_Request* request);
-inline constexpr const char* kNoMemoryToDrain =
-    "this rank has no memory left to receive the messages under way";
-inline constexpr const char* kFailedToDrain =
-    "a message under way could not be received: the MPI reports an error";
+extern const char* const kNoMemoryToDrain;
+extern const char* const kFailedToDrain;
 void set_drain_trouble(const char* why);                  // `why` stays
 std::vector<DrainedMessage*> take_all_drained(Vid comm);  // also of a communicator being freed
 void drop_drained(std::span<DrainedMessage* const> messages);

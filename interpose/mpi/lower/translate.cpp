@@ -20,16 +20,8 @@ int thread_level_in(int level) {
 
 MPI_Status status_in(const seam::Status& from) {
   MPI_Status to{};
-  to.MPI_SOURCE = rank_in(from.source);
-  to.MPI_TAG = tag_in(from.tag);
+  constants::from_seam_status(from, &to);
   to.MPI_ERROR = constants::from_seam_error(from.error);
-#if defined(OPEN_MPI)
-  to._ucount = static_cast<size_t>(from.bytes);
-  to._cancelled = from.cancelled;
-#else
-  to.count_lo = static_cast<int>(from.bytes & 0xffff'ffff);
-  to.count_hi_and_cancelled = static_cast<int>(from.bytes >> 32 << 1 | (from.cancelled & 1));
-#endif
   return to;
 }
 

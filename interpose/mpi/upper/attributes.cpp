@@ -283,15 +283,7 @@ using namespace cropdl;
 using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Win_free, MPI_Win* win) {
-  if (!win) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Win_free);
-  Vid vid = handle_in<Kind::kWin>(*win);
-  const Vid freed = vid;
-  const int deleted = delete_attributes(vid);
-  if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, seam::kFn_MPI_Win_free);
-  if (const int r = free_object(seam::kFn_MPI_Win_free, &vid))
-    return fail_mpi_call(freed, r, seam::kFn_MPI_Win_free);
-  *win = handle_out<Kind::kWin>(vid);
-  return MPI_SUCCESS;
+  return free_with_attributes<Kind::kWin>(win, seam::kFn_MPI_Win_free);
 }
 
 #define ATTRIBUTES(Type, Handle, kind)                                                                  \
@@ -320,17 +312,3 @@ ATTRIBUTES(Comm, MPI_Comm, kComm)
 ATTRIBUTES(Type, MPI_Datatype, kDatatype)
 ATTRIBUTES(Win, MPI_Win, kWin)
 #undef ATTRIBUTES
-
-// The MPI-1 names.
-MPI_FUNCTION(int, Keyval_create, MPI_Copy_function* copy, MPI_Delete_function* remove, int* keyval,
-             void* extra) {
-  return PMPI_Comm_create_keyval(copy, remove, keyval, extra);
-}
-MPI_FUNCTION(int, Keyval_free, int* keyval) { return PMPI_Comm_free_keyval(keyval); }
-MPI_FUNCTION(int, Attr_put, MPI_Comm comm, int keyval, void* value) {
-  return PMPI_Comm_set_attr(comm, keyval, value);
-}
-MPI_FUNCTION(int, Attr_get, MPI_Comm comm, int keyval, void* value, int* flag) {
-  return PMPI_Comm_get_attr(comm, keyval, value, flag);
-}
-MPI_FUNCTION(int, Attr_delete, MPI_Comm comm, int keyval) { return PMPI_Comm_delete_attr(comm, keyval); }

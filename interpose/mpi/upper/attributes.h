@@ -1,7 +1,7 @@
 // Attribute caching, for the rest of the shim and the C++ and Fortran libraries above it. UH, any thread.
 #pragma once
 
-#include "interpose/mpi/upper/objects.h"
+#include "interpose/mpi/upper/communicators.h"
 
 namespace cropdl::shim {
 
@@ -18,6 +18,19 @@ struct CopiedAttributes {
 int copy_attributes(Vid from, CopiedAttributes* to);
 void attach_attributes(Vid to, CopiedAttributes* copies);
 int delete_attributes(Vid vid);
+// Frees an object after its delete callbacks. Predefined ones cannot be freed, so their attributes stay.
+template <Kind K>
+int free_with_attributes(typename HandleOf<K>::type* handle, seam::Fn fn) {
+  if (!handle) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
+  Vid vid = handle_in<K>(*handle);
+  const Vid freed = vid;
+  const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
+  if (deleted != MPI_SUCCESS) return fail_mpi_call_with(freed, deleted, fn);
+  if constexpr (K == Kind::kComm) forget_rank(freed);
+  if (const int r = free_object(fn, &vid)) return fail_mpi_call(freed, r, fn);
+  *handle = handle_out<K>(vid);
+  return MPI_SUCCESS;
+}
 
 int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn);
 int get_attribute(Vid vid, int keyval, void* value, int* flag, Language language, seam::Fn fn);

@@ -54,56 +54,11 @@ int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
   return MPI_SUCCESS;
 }
 
-int release(MPI_Comm* comm, seam::Fn fn) {
-  if (!comm) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
-  Vid vid = handle_in<Kind::kComm>(*comm);
-  const Vid freed = vid;
-  // Predefined communicators cannot be freed, so their attributes stay.
-  const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
-  if (deleted != MPI_SUCCESS) return fail_mpi_call_with(vid, deleted, fn);
-  forget_rank(freed);
-  if (const int r = free_object(fn, &vid)) return fail_mpi_call(freed, r, fn);
-  *comm = handle_out<Kind::kComm>(vid);
-  return MPI_SUCCESS;
-}
-
 }  // namespace
 
 void forget_rank(Vid comm) { __atomic_store_n(&cache[vid_index(comm) % kEntries], 0, __ATOMIC_RELAXED); }
 void forget_ranks() {
   for (uint64_t& e : cache) __atomic_store_n(&e, 0, __ATOMIC_RELAXED);
-}
-
-int peers(MPI_Comm comm) {
-  int inter = 0, n = 0;
-  PMPI_Comm_test_inter(comm, &inter);
-  inter ? PMPI_Comm_remote_size(comm, &n) : PMPI_Comm_size(comm, &n);
-  return n;
-}
-static void neighbors(MPI_Comm comm, int* in, int* out) {
-  int topology = MPI_UNDEFINED, n = 0, rank = 0;
-  *in = *out = 0;
-  PMPI_Topo_test(comm, &topology);
-  if (topology == MPI_CART) {
-    PMPI_Cartdim_get(comm, &n);
-    *in = *out = 2 * n;
-  } else if (topology == MPI_GRAPH) {
-    PMPI_Comm_rank(comm, &rank);
-    PMPI_Graph_neighbors_count(comm, rank, &n);
-    *in = *out = n;
-  } else if (topology == MPI_DIST_GRAPH) {
-    PMPI_Dist_graph_neighbors_count(comm, in, out, &n);
-  }
-}
-int neighbors_in(MPI_Comm comm) {
-  int in, out;
-  neighbors(comm, &in, &out);
-  return in;
-}
-int neighbors_out(MPI_Comm comm) {
-  int in, out;
-  neighbors(comm, &in, &out);
-  return out;
 }
 
 }  // namespace cropdl::shim
@@ -170,5 +125,9 @@ MPI_FUNCTION(int, Comm_idup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* n
   return r;
 }
 #endif
-MPI_FUNCTION(int, Comm_free, MPI_Comm* comm) { return release(comm, seam::kFn_MPI_Comm_free); }
-MPI_FUNCTION(int, Comm_disconnect, MPI_Comm* comm) { return release(comm, seam::kFn_MPI_Comm_disconnect); }
+MPI_FUNCTION(int, Comm_free, MPI_Comm* comm) {
+  return free_with_attributes<Kind::kComm>(comm, seam::kFn_MPI_Comm_free);
+}
+MPI_FUNCTION(int, Comm_disconnect, MPI_Comm* comm) {
+  return free_with_attributes<Kind::kComm>(comm, seam::kFn_MPI_Comm_disconnect);
+}

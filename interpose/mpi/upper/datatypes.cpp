@@ -32,14 +32,7 @@ MPI_FUNCTION(int, Type_dup, MPI_Datatype type, MPI_Datatype* newtype) {
 }
 
 MPI_FUNCTION(int, Type_free, MPI_Datatype* type) {
-  if (!type) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_free);
-  Vid vid = handle_in<Kind::kDatatype>(*type);
-  const int deleted = vid_index(vid) >= seam::kFirstDynamic ? delete_attributes(vid) : MPI_SUCCESS;
-  if (deleted != MPI_SUCCESS) return fail_mpi_call_with(kNoObject, deleted, seam::kFn_MPI_Type_free);
-  if (const int r = free_object(seam::kFn_MPI_Type_free, &vid))
-    return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_free);
-  *type = handle_out<Kind::kDatatype>(vid);
-  return MPI_SUCCESS;
+  return free_with_attributes<Kind::kDatatype>(type, seam::kFn_MPI_Type_free);
 }
 
 MPI_FUNCTION(int, Type_set_name, MPI_Datatype type, const char* name) {
@@ -78,18 +71,6 @@ MPI_FUNCTION(int, Type_get_contents, MPI_Datatype type, int max_integers, int ma
 }
 
 // MPI 3 removed these; both libraries still export them.
-MPI_FUNCTION(int, Type_hvector, int count, int blocklength, MPI_Aint stride, MPI_Datatype type,
-             MPI_Datatype* made) {
-  return PMPI_Type_create_hvector(count, blocklength, stride, type, made);
-}
-MPI_FUNCTION(int, Type_hindexed, int count, int* lengths, MPI_Aint* displacements, MPI_Datatype type,
-             MPI_Datatype* made) {
-  return PMPI_Type_create_hindexed(count, lengths, displacements, type, made);
-}
-MPI_FUNCTION(int, Type_struct, int count, int* lengths, MPI_Aint* displacements, MPI_Datatype* types,
-             MPI_Datatype* made) {
-  return PMPI_Type_create_struct(count, lengths, displacements, types, made);
-}
 MPI_FUNCTION(int, Type_extent, MPI_Datatype type, MPI_Aint* extent) {
   if (!extent) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_extent);
   MPI_Aint lower;

@@ -67,8 +67,9 @@ int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
     const Callback* c = &own;
     int out = code;
     // The callback gets the address of a variable with the handle, which it may change (MPI_Comm_free).
-    auto run = [&](auto handle) {
-      using H = decltype(handle);
+    with_kind(on, [&]<Kind K>() {
+      using H = typename HandleOf<K>::type;
+      H handle = handle_out<K>(on);
       if (c->cxx_dispatch) {
         reinterpret_cast<void (*)(void*, int*, const char*, void (*)())>(c->cxx_dispatch)(
             &handle, &out, function, c->function);
@@ -82,17 +83,7 @@ int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
       } else {
         reinterpret_cast<void (*)(H*, int*, ...)>(c->function)(&handle, &out, function, nullptr);
       }
-    };
-    switch (seam::vid_kind(on)) {
-      case Kind::kWin:
-        run(handle_out<Kind::kWin>(on));
-        break;
-      case Kind::kFile:
-        run(handle_out<Kind::kFile>(on));
-        break;
-      default:
-        run(handle_out<Kind::kComm>(on));
-    }
+    });
 #if defined(CROPDL_ABI_MPICH)
     return out;  // the call returns the code as the handler changed it
 #else
@@ -255,14 +246,4 @@ MPI_FUNCTION(int, Errhandler_free, MPI_Errhandler* errhandler) {
   free_callback(handle_in<Kind::kErrhandler>(*errhandler));
   *errhandler = MPI_ERRHANDLER_NULL;
   return MPI_SUCCESS;
-}
-// The MPI-1 names of the communicator functions.
-MPI_FUNCTION(int, Errhandler_create, MPI_Comm_errhandler_function* function, MPI_Errhandler* errhandler) {
-  return PMPI_Comm_create_errhandler(function, errhandler);
-}
-MPI_FUNCTION(int, Errhandler_set, MPI_Comm comm, MPI_Errhandler errhandler) {
-  return PMPI_Comm_set_errhandler(comm, errhandler);
-}
-MPI_FUNCTION(int, Errhandler_get, MPI_Comm comm, MPI_Errhandler* errhandler) {
-  return PMPI_Comm_get_errhandler(comm, errhandler);
 }

@@ -40,16 +40,7 @@ typename HandleOf<K>::type from_fortran(MPI_Fint number) {
 }
 
 inline MPI_Fint handle_to_fortran(Vid vid) {
-  switch (seam::vid_kind(vid)) {
-    case Kind::kDatatype:
-      return to_fortran<Kind::kDatatype>(vid);
-    case Kind::kWin:
-      return to_fortran<Kind::kWin>(vid);
-    case Kind::kFile:
-      return to_fortran<Kind::kFile>(vid);
-    default:
-      return to_fortran<Kind::kComm>(vid);
-  }
+  return with_kind(vid, [vid]<Kind K>() { return to_fortran<K>(vid); });
 }
 
 }  // namespace cropdl::shim

@@ -30,7 +30,7 @@ int run(seam::GeneralizedCallbacks* of, int what, seam::Status* neutral, int com
   if (what == seam::kQueryGeneralized) {
     MPI_Status status;
     memset(&status, 0, sizeof status);
-    status_out(*neutral, &status);
+    constants::from_seam_status(*neutral, &status);
     if (g->fortran) {
       reinterpret_cast<void (*)(void*, MPI_Fint*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->query))(
           g->extra, reinterpret_cast<MPI_Fint*>(&status), &error);

@@ -21,6 +21,25 @@ int wrong_key(const char* key) {
   return key && *key && strlen(key) <= kLongest ? seam::kSuccess : seam::kErrInfoKey;
 }
 
+// Calls `in_list` with the program's list, or `in_env` for the lower half's, unless `wrong` says that an
+// argument is. `in_list` runs under the lock and returns a neutral error.
+template <class F, class G>
+int look_up(seam::Fn fn, MPI_Info info, int wrong, F in_list, G in_env) {
+  const Vid vid = handle_in<Kind::kInfo>(info);
+  if (info == MPI_INFO_NULL) wrong = kNullInfo;
+  if (!wrong && is_env(vid)) return in_env(vid);
+  if (!wrong) {
+    Locked locked(info_lock);
+    InfoList* list = info_list(vid);
+    wrong = list ? in_list(*list) : seam::kErrInfo;
+  }
+  return wrong ? bad(fn, wrong) : MPI_SUCCESS;
+}
+template <class F>
+int change(seam::Fn fn, MPI_Info info, int wrong, F in_list) {
+  return look_up(fn, info, wrong, in_list, [fn](Vid) { return bad(fn, seam::kErrInfo); });
+}
+
 }  // namespace
 
 LowerInfo::LowerInfo(MPI_Info info) : vid_(handle_in<Kind::kInfo>(info)), made_(false) {
@@ -95,111 +114,69 @@ MPI_FUNCTION(int, Info_free, MPI_Info* info) {
   return bad(seam::kFn_MPI_Info_free, *info == MPI_INFO_NULL ? kNullInfo : seam::kErrInfo);
 }
 MPI_FUNCTION(int, Info_set, MPI_Info info, const char* key, const char* value) {
-  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_set, kNullInfo);
-  if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_set, wrong);
-  if (!value) return bad(seam::kFn_MPI_Info_set, kNullValue);
-  if (strlen(value) > MPI_MAX_INFO_VAL) return bad(seam::kFn_MPI_Info_set, seam::kErrInfoValue);
-  int neutral = seam::kErrInfo;
-  {
-    Locked locked(info_lock);
-    if (InfoList* list = info_list(handle_in<Kind::kInfo>(info))) {
-      if (list->put(key, value)) return MPI_SUCCESS;
-      neutral = seam::kErrNoMem;
-    }
-  }
-  return bad(seam::kFn_MPI_Info_set, neutral);
+  int wrong = wrong_key(key);
+  if (!wrong && !value) wrong = kNullValue;
+  if (!wrong && strlen(value) > MPI_MAX_INFO_VAL) wrong = seam::kErrInfoValue;
+  return change(seam::kFn_MPI_Info_set, info, wrong,
+                [&](InfoList& list) { return list.put(key, value) ? seam::kSuccess : seam::kErrNoMem; });
 }
 MPI_FUNCTION(int, Info_delete, MPI_Info info, const char* key) {
-  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_delete, kNullInfo);
-  if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_delete, wrong);
-  int neutral = seam::kErrInfo;
-  {
-    Locked locked(info_lock);
-    if (InfoList* list = info_list(handle_in<Kind::kInfo>(info))) {
-      InfoEntry** e = list->find(key);
-      if (*e) {
-        InfoList::erase(e);
-        return MPI_SUCCESS;
-      }
-      neutral = seam::kErrInfoNoKey;
-    }
-  }
-  return bad(seam::kFn_MPI_Info_delete, neutral);
+  return change(seam::kFn_MPI_Info_delete, info, wrong_key(key), [&](InfoList& list) {
+    InfoEntry** e = list.find(key);
+    if (!*e) return seam::kErrInfoNoKey;
+    InfoList::erase(e);
+    return seam::kSuccess;
+  });
 }
 MPI_FUNCTION(int, Info_get, MPI_Info info, const char* key, int valuelen, char* value, int* flag) {
-  const Vid vid = handle_in<Kind::kInfo>(info);
-  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_get, kNullInfo);
-  if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_get, wrong);
-  if (!value) return bad(seam::kFn_MPI_Info_get, kNullValue);
-  if (valuelen < 0 || !flag) return bad(seam::kFn_MPI_Info_get, seam::kErrArg);
-  if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get, vid, key, valuelen, value, flag);
-  {
-    Locked locked(info_lock);
-    if (InfoList* list = info_list(vid)) {
-      const InfoEntry* e = *list->find(key);
-      *flag = e != nullptr;
-      if (e) text_out(value, e->value, valuelen + 1, nullptr);  // valuelen excludes the final zero
-      return MPI_SUCCESS;
-    }
-  }
-  return bad(seam::kFn_MPI_Info_get, seam::kErrInfo);
+  int wrong = wrong_key(key);
+  if (!wrong && !value) wrong = kNullValue;
+  if (!wrong && (valuelen < 0 || !flag)) wrong = seam::kErrArg;
+  const auto in_list = [&](InfoList& list) {
+    const InfoEntry* e = *list.find(key);
+    *flag = e != nullptr;
+    if (e) text_out(value, e->value, valuelen + 1, nullptr);  // valuelen excludes the final zero
+    return seam::kSuccess;
+  };
+  return look_up(seam::kFn_MPI_Info_get, info, wrong, in_list, [&](Vid env) {
+    return call_library<int>(seam::kFn_MPI_Info_get, env, key, valuelen, value, flag);
+  });
 }
 MPI_FUNCTION(int, Info_get_valuelen, MPI_Info info, const char* key, int* valuelen, int* flag) {
-  const Vid vid = handle_in<Kind::kInfo>(info);
-  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_get_valuelen, kNullInfo);
-  if (const int wrong = wrong_key(key)) return bad(seam::kFn_MPI_Info_get_valuelen, wrong);
-  if (!valuelen || !flag) return bad(seam::kFn_MPI_Info_get_valuelen, seam::kErrArg);
-  if (is_env(vid)) {
+  int wrong = wrong_key(key);
+  if (!wrong && (!valuelen || !flag)) wrong = seam::kErrArg;
+  const auto in_list = [&](InfoList& list) {
+    const InfoEntry* e = *list.find(key);
+    *flag = e != nullptr;
+    if (e) *valuelen = static_cast<int>(strlen(e->value));
+    return seam::kSuccess;
+  };
+  return look_up(seam::kFn_MPI_Info_get_valuelen, info, wrong, in_list, [&](Vid env) {
     char value[2048];
-    const int r = call_library<int>(seam::kFn_MPI_Info_get, vid, key, MPI_MAX_INFO_VAL, value, flag);
+    const int r = call_library<int>(seam::kFn_MPI_Info_get, env, key, MPI_MAX_INFO_VAL, value, flag);
     if (r == seam::kSuccess && *flag) *valuelen = static_cast<int>(strlen(value));
     return r;
-  }
-  {
-    Locked locked(info_lock);
-    if (InfoList* list = info_list(vid)) {
-      const InfoEntry* e = *list->find(key);
-      *flag = e != nullptr;
-      if (e) *valuelen = static_cast<int>(strlen(e->value));
-      return MPI_SUCCESS;
-    }
-  }
-  return bad(seam::kFn_MPI_Info_get_valuelen, seam::kErrInfo);
+  });
 }
 MPI_FUNCTION(int, Info_get_nkeys, MPI_Info info, int* nkeys) {
-  const Vid vid = handle_in<Kind::kInfo>(info);
-  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_get_nkeys, kNullInfo);
-  if (!nkeys) return bad(seam::kFn_MPI_Info_get_nkeys, seam::kErrArg);
-  if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get_nkeys, vid, nkeys);
-  {
-    Locked locked(info_lock);
-    if (InfoList* list = info_list(vid)) {
-      *nkeys = 0;
-      for (const InfoEntry* e = list->first; e; e = e->next) ++*nkeys;
-      return MPI_SUCCESS;
-    }
-  }
-  return bad(seam::kFn_MPI_Info_get_nkeys, seam::kErrInfo);
+  const auto in_list = [&](InfoList& list) {
+    *nkeys = 0;
+    for (const InfoEntry* e = list.first; e; e = e->next) ++*nkeys;
+    return seam::kSuccess;
+  };
+  return look_up(seam::kFn_MPI_Info_get_nkeys, info, nkeys ? seam::kSuccess : seam::kErrArg, in_list,
+                 [&](Vid env) { return call_library<int>(seam::kFn_MPI_Info_get_nkeys, env, nkeys); });
 }
 MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
-  const Vid vid = handle_in<Kind::kInfo>(info);
-  if (info == MPI_INFO_NULL) return bad(seam::kFn_MPI_Info_get_nthkey, kNullInfo);
-  if (!key || n < 0) return bad(seam::kFn_MPI_Info_get_nthkey, seam::kErrArg);
-  if (is_env(vid)) return call_library<int>(seam::kFn_MPI_Info_get_nthkey, vid, n, key);
-  int neutral = seam::kErrInfo;
-  {
-    Locked locked(info_lock);
-    if (InfoList* list = info_list(vid)) {
-      const InfoEntry* e = list->first;
-      while (e && n-- > 0) e = e->next;
-      if (e) {
-        text_out(key, e->key, MPI_MAX_INFO_KEY, nullptr);
-        return MPI_SUCCESS;
-      }
-      neutral = kNoSuchIndex;
-    }
-  }
-  return bad(seam::kFn_MPI_Info_get_nthkey, neutral);
+  const auto in_list = [&](InfoList& list) -> int {
+    const InfoEntry* e = list.first;
+    while (e && n-- > 0) e = e->next;
+    if (!e) return kNoSuchIndex;
+    text_out(key, e->key, MPI_MAX_INFO_KEY, nullptr);
+    return seam::kSuccess;
+  };
+  return look_up(seam::kFn_MPI_Info_get_nthkey, info, key && n >= 0 ? seam::kSuccess : seam::kErrArg, in_list,
+                 [&](Vid env) { return call_library<int>(seam::kFn_MPI_Info_get_nthkey, env, n, key); });
 }
 // Copies MPI_INFO_ENV, which is in the lower half.
 static int copy_environment(MPI_Info info, MPI_Info* made) {
@@ -215,21 +192,14 @@ static int copy_environment(MPI_Info info, MPI_Info* made) {
   return r;
 }
 MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
-  const Vid vid = handle_in<Kind::kInfo>(info);
-  if (info == MPI_INFO_NULL || !newinfo) return bad(seam::kFn_MPI_Info_dup, kNullInfo);
-  if (is_env(vid)) return copy_environment(info, newinfo);
-  int neutral = seam::kErrInfo;
-  {
-    Locked locked(info_lock);
-    if (info_list(vid)) {
-      if (const Vid copy = copy_info_list(vid); copy != kNoInfo) {
-        *newinfo = handle_out<Kind::kInfo>(copy);
-        return MPI_SUCCESS;
-      }
-      neutral = seam::kErrNoMem;
-    }
-  }
-  return bad(seam::kFn_MPI_Info_dup, neutral);
+  const auto in_list = [&](InfoList&) {
+    const Vid copy = copy_info_list(handle_in<Kind::kInfo>(info));
+    if (copy == kNoInfo) return seam::kErrNoMem;
+    *newinfo = handle_out<Kind::kInfo>(copy);
+    return seam::kSuccess;
+  };
+  return look_up(seam::kFn_MPI_Info_dup, info, newinfo ? seam::kSuccess : kNullInfo, in_list,
+                 [&](Vid) { return copy_environment(info, newinfo); });
 }
 #if defined(CROPDL_ABI_MPICH)
 MPI_FUNCTION(int, Info_create_env, int, char**, MPI_Info* info) { return PMPI_Info_create(info); }

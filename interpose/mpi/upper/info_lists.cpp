@@ -12,17 +12,6 @@ InfoList** lists = nullptr;  // by index - kFirstDynamic; null: free
 uint32_t lists_size = 0;
 uint32_t none_free_below = 0;
 
-bool grow_lists() {
-  const uint32_t wanted = lists_size ? lists_size * 2 : 16, size = wanted < kMostLists ? wanted : kMostLists;
-  if (size == lists_size) return false;
-  auto** grown = static_cast<InfoList**>(realloc(lists, size * sizeof(InfoList*)));
-  if (!grown) return false;
-  memset(grown + lists_size, 0, (size - lists_size) * sizeof(InfoList*));
-  lists = grown;
-  lists_size = size;
-  return true;
-}
-
 // Adds an entry without a value. Returns nullptr, with the list unchanged, if there is no memory.
 InfoEntry* add_key(InfoEntry** end, const char* key) {
   auto* made = static_cast<InfoEntry*>(calloc(1, sizeof(InfoEntry)));
@@ -84,7 +73,7 @@ Vid make_info_list() {
   uint32_t slot = none_free_below;
   while (slot < lists_size && lists[slot]) ++slot;
   none_free_below = slot;
-  if (slot == lists_size && !grow_lists()) return kNoInfo;
+  if (slot == lists_size && !grow(&lists, &lists_size, kMostLists)) return kNoInfo;
   lists[slot] = static_cast<InfoList*>(calloc(1, sizeof(InfoList)));
   return lists[slot] ? make_vid(Kind::kInfo, seam::kFirstDynamic + slot) : kNoInfo;
 }

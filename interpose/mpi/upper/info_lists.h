@@ -3,7 +3,6 @@
 #pragma once
 
 #include "interpose/mpi/upper/shim.h"
-#include "interpose/mpi/upper/spin_lock.h"
 
 namespace cropdl::shim {
 

@@ -1,22 +1,20 @@
 // The table of the keys of attributes. UH, any thread.
 #include "interpose/mpi/upper/keyvals.h"
 
-#include <cstring>
-
 namespace cropdl::shim {
 namespace {
 
 constexpr int kFirst = 0x1000;  // above Open MPI's predefined keyvals, far from MPICH's
 Keyval* keyvals = nullptr;
-int keyvals_size = 0;
+uint32_t keyvals_size = 0;
 
 }  // namespace
 
 SpinLock attributes_lock;
 
 Keyval* keyval_of(int keyval) {
-  const int i = keyval - kFirst;
-  return i >= 0 && i < keyvals_size && keyvals[i].references > 0 ? &keyvals[i] : nullptr;
+  const auto i = static_cast<uint32_t>(keyval - kFirst);
+  return i < keyvals_size && keyvals[i].references > 0 ? &keyvals[i] : nullptr;
 }
 
 void release_keyval(int keyval) {
@@ -32,19 +30,11 @@ bool copy_keyval(int keyval, Keyval* out) {
 
 int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Language language, int* keyval) {
   Locked locked(attributes_lock);
-  int i = 0;
+  uint32_t i = 0;
   while (i < keyvals_size && keyvals[i].references > 0) ++i;
-  if (i == keyvals_size) {
-    const int size = keyvals_size ? keyvals_size * 2 : 16;
-    auto* grown = static_cast<Keyval*>(realloc(keyvals, static_cast<size_t>(size) * sizeof(Keyval)));
-    if (!grown) abort();
-    memset(static_cast<void*>(grown + keyvals_size), 0,
-           static_cast<size_t>(size - keyvals_size) * sizeof(Keyval));
-    keyvals = grown;
-    keyvals_size = size;
-  }
+  if (i == keyvals_size && !grow(&keyvals, &keyvals_size)) abort();
   keyvals[i] = {kind, language, copy, remove, nullptr, nullptr, extra, 1, false, 0};
-  *keyval = kFirst + i;
+  *keyval = kFirst + static_cast<int>(i);
   return MPI_SUCCESS;
 }
 

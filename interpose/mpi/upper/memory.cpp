@@ -28,11 +28,6 @@ MPI_FUNCTION(int, Get_address, const void* location, MPI_Aint* address) {
   *address = reinterpret_cast<MPI_Aint>(location);
   return MPI_SUCCESS;
 }
-MPI_FUNCTION(int, Address, void* location, MPI_Aint* address) {
-  if (!address) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Get_address);
-  *address = reinterpret_cast<MPI_Aint>(location);
-  return MPI_SUCCESS;
-}
 MPI_FUNCTION(MPI_Aint, Aint_add, MPI_Aint base, MPI_Aint displacement) { return base + displacement; }
 MPI_FUNCTION(MPI_Aint, Aint_diff, MPI_Aint a, MPI_Aint b) { return a - b; }
 

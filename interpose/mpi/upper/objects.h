@@ -4,7 +4,6 @@
 #pragma once
 
 #include "interpose/mpi/upper/shim.h"
-#include "interpose/mpi/upper/spin_lock.h"
 
 namespace cropdl::shim {
 

@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <type_traits>
 
+#include "interpose/handles/spin_lock.h"
 #include "interpose/mpi/upper/abi.h"
 #include "interpose/seam/gate.h"
 #include "interpose/seam/mpi_abi.h"
@@ -29,6 +31,10 @@ using seam::kUnknownIndex;
 using seam::make_vid;
 using seam::Vid;
 using seam::vid_index;
+
+// Holders call neither the program nor the lower half.
+using handles::SpinLock;
+using Locked = handles::SpinGuard;
 
 // --- Calls
 
@@ -129,39 +135,56 @@ inline typename HandleOf<K>::type handle_out(Vid vid) {
   }
 }
 
-// Handles of kind K, on the stack, or on the heap if there are more than kInline.
+// Calls run<kind of vid>(), for an object with attributes or an error handler.
+template <class F>
+auto with_kind(Vid vid, F run) {
+  switch (seam::vid_kind(vid)) {
+    case Kind::kDatatype:
+      return run.template operator()<Kind::kDatatype>();
+    case Kind::kWin:
+      return run.template operator()<Kind::kWin>();
+    case Kind::kFile:
+      return run.template operator()<Kind::kFile>();
+    default:
+      return run.template operator()<Kind::kComm>();
+  }
+}
+
+// An array for one call, on the stack, or on the heap if it has more than kInline entries.
+template <class T, long kInline>
+class Scratch {
+ public:
+  explicit Scratch(long n) : n_(n > 0 ? n : 0) {
+    if (n_ > kInline) data_ = static_cast<T*>(malloc(static_cast<size_t>(n_) * sizeof(T)));
+    if (!data_) abort();
+  }
+  ~Scratch() {
+    if (n_ > kInline) free(data_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+ protected:
+  long n_;
+  T inline_[kInline];
+  T* data_ = inline_;
+};
+
 template <Kind K>
-class Handles {
+class Handles : Scratch<Vid, 64> {  // most programs wait for fewer
  public:
   using H = typename HandleOf<K>::type;
-  Handles(const H* from, long n) : n_(from && n > 0 ? n : 0) {
-    allocate();
-    if (!from) vids_ = nullptr;
-    for (long i = 0; i < n_; ++i) vids_[i] = handle_in<K>(from[i]);
+  Handles(const H* from, long n) : Scratch(from ? n : 0) {
+    if (!from) data_ = nullptr;
+    for (long i = 0; i < n_; ++i) data_[i] = handle_in<K>(from[i]);
   }
-  explicit Handles(long n) : n_(n > 0 ? n : 0) {
-    allocate();
-    for (long i = 0; i < n_; ++i) vids_[i] = make_vid(K, 0);
+  explicit Handles(long n) : Scratch(n) {
+    for (long i = 0; i < n_; ++i) data_[i] = make_vid(K, 0);
   }
-  ~Handles() {
-    if (n_ > kInline) free(vids_);
-  }
-  Handles(const Handles&) = delete;
-  Handles& operator=(const Handles&) = delete;
-  Vid* vids() { return vids_; }
+  Vid* vids() { return data_; }
   void write_back(H* to) {
-    for (long i = 0; i < n_; ++i) to[i] = handle_out<K>(vids_[i]);
+    for (long i = 0; i < n_; ++i) to[i] = handle_out<K>(data_[i]);
   }
-
- private:
-  static constexpr long kInline = 64;  // most programs wait for fewer
-  void allocate() {
-    if (n_ > kInline) vids_ = static_cast<Vid*>(malloc(static_cast<size_t>(n_) * sizeof(Vid)));
-    if (!vids_) abort();
-  }
-  long n_;
-  Vid inline_[kInline];
-  Vid* vids_ = inline_;
 };
 
 // --- Values
@@ -184,117 +207,73 @@ inline bool status_wanted(const MPI_Status* status) {
 }
 // Marks a status that the lower half has not filled; error classes are not negative.
 inline constexpr int kUnsetError = -1;
-// Only functions that return several statuses set MPI_ERROR, as the standard requires.
-inline void status_fields_out(const seam::Status& from, MPI_Status* to) {
-  to->MPI_SOURCE = constants::from_seam_rank(from.source);
-  to->MPI_TAG = constants::from_seam_tag(from.tag);
-#if defined(CROPDL_ABI_OPENMPI)
-  to->_cancelled = from.cancelled;
-  to->_ucount = static_cast<size_t>(from.bytes);
-#else
-  to->count_lo = static_cast<int>(from.bytes & 0xffff'ffff);
-  to->count_hi_and_cancelled = static_cast<int>(from.bytes >> 32 << 1 | (from.cancelled & 1));
-#endif
-}
-inline void status_out(const seam::Status& from, MPI_Status* to) { status_fields_out(from, to); }
 inline seam::Status status_in(const MPI_Status& from) {
   seam::Status s;
-  s.source = constants::to_seam_rank(from.MPI_SOURCE);
-  s.tag = constants::to_seam_tag(from.MPI_TAG);
+  constants::to_seam_status(from, &s);
   s.error = constants::to_seam_error(from.MPI_ERROR);
-#if defined(CROPDL_ABI_OPENMPI)
-  s.cancelled = from._cancelled;
-  s.bytes = static_cast<int64_t>(from._ucount);
-#else
-  s.cancelled = from.count_hi_and_cancelled & 1;
-  s.bytes = static_cast<int64_t>(static_cast<uint32_t>(from.count_lo)) |
-            static_cast<int64_t>(static_cast<uint32_t>(from.count_hi_and_cancelled) >> 1) << 32;
-#endif
   return s;
 }
 
-// Statuses of several requests. Entries that the lower half leaves out (Waitsome, Testsome) keep their
-// values.
-class Statuses {
+// Statuses of several requests; only functions that return these set MPI_ERROR, as the standard requires.
+// Entries that the lower half leaves out (Waitsome, Testsome) keep their values.
+class Statuses : Scratch<seam::Status, 16> {
  public:
-  Statuses(const MPI_Status* wanted, long n) : n_(status_wanted(wanted) && n > 0 ? n : 0) {
-    if (n_ > kInline)
-      data_ = static_cast<seam::Status*>(malloc(static_cast<size_t>(n_) * sizeof(seam::Status)));
-    if (!data_) abort();
+  Statuses(const MPI_Status* wanted, long n) : Scratch(status_wanted(wanted) ? n : 0) {
     for (long i = 0; i < n_; ++i) data_[i].error = kUnsetError;
   }
-  ~Statuses() {
-    if (n_ > kInline) free(data_);
-  }
-  Statuses(const Statuses&) = delete;
-  Statuses& operator=(const Statuses&) = delete;
   seam::Status* data() { return n_ ? data_ : nullptr; }
   void write_back(MPI_Status* to) {
     for (long i = 0; i < n_; ++i) {
       if (data_[i].error == kUnsetError) continue;
-      status_fields_out(data_[i], &to[i]);
+      constants::from_seam_status(data_[i], &to[i]);
       to[i].MPI_ERROR = constants::from_seam_error(data_[i].error);
     }
   }
-
- private:
-  static constexpr long kInline = 16;
-  long n_;
-  seam::Status inline_[kInline];
-  seam::Status* data_ = inline_;
 };
 
-// Integers, some of which are MPI constants to translate.
-class Constants {
- public:
-  Constants(const int* from, long n, int (*translate)(int)) : data_(nullptr) {
-    if (!from || n <= 0) return;
-    data_ = static_cast<int*>(malloc(static_cast<size_t>(n) * sizeof(int)));
-    if (!data_) abort();
-    for (long i = 0; i < n; ++i) data_[i] = translate(from[i]);
-  }
-  ~Constants() { free(data_); }
-  Constants(const Constants&) = delete;
-  Constants& operator=(const Constants&) = delete;
-  const int* data() const { return data_; }
+// Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory is
+// left.
+template <class T>
+bool grow(T** array, uint32_t* size, uint32_t most = UINT32_MAX) {
+  const uint32_t wanted = *size ? *size * 2 : 16, larger = wanted < most ? wanted : most;
+  void* grown = larger > *size ? realloc(static_cast<void*>(*array), larger * sizeof(T)) : nullptr;
+  if (!grown) return false;
+  *array = static_cast<T*>(grown);
+  memset(static_cast<void*>(*array + *size), 0, (larger - *size) * sizeof(T));
+  *size = larger;
+  return true;
+}
 
- private:
-  int* data_;
+// Integers, some of which are MPI constants to translate.
+class Constants : Scratch<int, 16> {
+ public:
+  Constants(const int* from, long n, int (*translate)(int)) : Scratch(from ? n : 0) {
+    for (long i = 0; i < n_; ++i) data_[i] = translate(from[i]);
+  }
+  const int* data() const { return n_ ? data_ : nullptr; }
 };
 
 inline bool fits(int64_t value) { return value == static_cast<int>(value); }
 
-class NarrowArray {
+class NarrowArray : Scratch<int, 16> {
  public:
-  NarrowArray(const MPI_Count* from, int64_t n) : data_(nullptr), fits_(true) {
-    if (!from || n <= 0) return;
-    data_ = static_cast<int*>(malloc(static_cast<size_t>(n) * sizeof(int)));
-    if (!data_) abort();
-    for (int64_t i = 0; i < n; ++i) {
+  NarrowArray(const MPI_Count* from, int64_t n) : Scratch(from ? n : 0) {
+    for (long i = 0; i < n_; ++i) {
       fits_ = fits_ && shim::fits(from[i]);
       data_[i] = static_cast<int>(from[i]);
     }
   }
-  ~NarrowArray() { free(data_); }
-  NarrowArray(const NarrowArray&) = delete;
-  NarrowArray& operator=(const NarrowArray&) = delete;
   bool fits() const { return fits_; }
-  const int* data() const { return data_; }
+  const int* data() const { return n_ ? data_ : nullptr; }
 
  private:
-  int* data_;
-  bool fits_;
+  bool fits_ = true;
 };
 
 // The MPI underneath may have longer strings than the program's buffer (a processor name: 256 against 128
 // bytes).
 inline constexpr int kTextCapacity = 1024;
 void text_out(char* to, const char* from, int capacity, int* length);
-
-// --- Lengths of arrays that follow from a communicator (communicators.cpp)
-int peers(MPI_Comm comm);
-int neighbors_in(MPI_Comm comm);
-int neighbors_out(MPI_Comm comm);
 
 // --- Errors (error_handlers.cpp)
 
@@ -321,6 +300,8 @@ constexpr int null_result(Kind kind, seam::Fn fn) {
 inline constexpr int kNegativeCount = seam::kErrCount;
 constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
 #endif
+// For a function that is not offered: says so once, and fails (unsupported.cpp).
+int refuse(seam::Fn fn);
 // Gives a new communicator its parent's error handler.
 void inherit_errhandler(Vid parent, Vid child);
 

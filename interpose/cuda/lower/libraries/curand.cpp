@@ -5,7 +5,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "interpose/cuda/lower/graphs.h"
+#include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/libraries/curand_history.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/handles/heap.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "interpose/boundaries/token_ring.h"
-#include "interpose/cuda/lower/graphs.h"
+#include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/nccl/captured.h"
 #include "interpose/cuda/lower/nccl/groups.h"
 #include "interpose/handles/heap.h"

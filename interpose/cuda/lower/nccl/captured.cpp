@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "interpose/cuda/lower/graphs.h"
+#include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/one_abi/kinds.h"
 

@@ -1,0 +1,265 @@
+// Nodes of graphs: functions that the runtime and the driver share, and the structures with nodes'
+// parameters. to_real() puts the library's handles and functions into a copy of the program's structure,
+// to_program() the program's into a structure of the library. Both know a structure, in all its versions, by
+// its members. LH, LH FS base, threads of the program.
+#pragma once
+
+#include <cstdlib>
+
+#include "interpose/cuda/lower/graph_calls.h"
+
+namespace cropdl::cuda {
+
+inline CUcontext real_context(CUcontext c) { return one_abi::real(c, one_abi::kind::cudaContext); }
+// The program's own stub, or a kernel's handle.
+inline void* real_kernel(void* f) {
+  one_abi::use_code(f);
+  return one_abi::handle_of<void*>(one_abi::real_word(one_abi::word_of(f)));
+}
+inline CUfunction real_kernel(CUfunction f) { return one_abi::real(f, one_abi::kind::cudaFunction); }
+inline void* program_kernel(void* f) { return known_or_real(f, one_abi::kind::cudaKernel); }
+inline CUfunction program_kernel(CUfunction f) { return function_or_kernel(f); }
+
+// Kernels.
+template <class P>
+concept KernelParams = requires(P p) {
+  p.kernelParams;
+};
+template <KernelParams P>
+void to_real(P& p) {
+  p.func = real_kernel(p.func);
+  if constexpr (requires { p.kern; }) {
+    p.kern = one_abi::real(p.kern, one_abi::kind::cudaKernel);
+    p.ctx = real_context(p.ctx);
+  }
+}
+template <KernelParams P>
+void to_program(P& p) {
+  p.func = program_kernel(p.func);
+  if constexpr (requires { p.kern; }) {
+    p.kern = known_or_real(p.kern, one_abi::kind::cudaKernel);
+    p.ctx = known_or_real(p.ctx, one_abi::kind::cudaContext);
+  }
+}
+
+// Copies.
+template <class P>
+concept CopyParams = requires(P p) {
+  p.srcArray;
+};
+template <CopyParams P>
+void to_real(P& p) {
+  p.srcArray = one_abi::real(p.srcArray, one_abi::kind::cudaArray);
+  p.dstArray = one_abi::real(p.dstArray, one_abi::kind::cudaArray);
+}
+template <CopyParams P>
+void to_program(P& p) {
+  p.srcArray = known_or_real(p.srcArray, one_abi::kind::cudaArray);
+  p.dstArray = known_or_real(p.dstArray, one_abi::kind::cudaArray);
+}
+
+// Host functions.
+template <class P>
+concept HostParams = requires(P p) {
+  p.userData;
+};
+template <HostParams P>
+void to_real(P& p) {
+  HostNode n{p.fn, p.userData};
+  host_node(n);
+  p = {n.function, n.data};
+}
+template <HostParams P>
+void to_program(P& p) {
+  HostNode n{p.fn, p.userData};
+  program_host_node(n);
+  p = {n.function, n.data};
+}
+
+// Operations on memory (the driver's).
+inline void to_real(CUDA_BATCH_MEM_OP_NODE_PARAMS& p) { p.ctx = real_context(p.ctx); }
+inline void to_program(CUDA_BATCH_MEM_OP_NODE_PARAMS& p) {
+  p.ctx = known_or_real(p.ctx, one_abi::kind::cudaContext);
+}
+
+// Any node. Only the driver's structures have contexts.
+static_assert(int{cudaGraphNodeTypeKernel} == int{CU_GRAPH_NODE_TYPE_KERNEL} &&
+              int{cudaGraphNodeTypeMemcpy} == int{CU_GRAPH_NODE_TYPE_MEMCPY} &&
+              int{cudaGraphNodeTypeHost} == int{CU_GRAPH_NODE_TYPE_HOST} &&
+              int{cudaGraphNodeTypeGraph} == int{CU_GRAPH_NODE_TYPE_GRAPH} &&
+              int{cudaGraphNodeTypeWaitEvent} == int{CU_GRAPH_NODE_TYPE_WAIT_EVENT} &&
+              int{cudaGraphNodeTypeEventRecord} == int{CU_GRAPH_NODE_TYPE_EVENT_RECORD} &&
+              int{cudaGraphNodeTypeMemAlloc} == int{CU_GRAPH_NODE_TYPE_MEM_ALLOC} &&
+              int{cudaGraphNodeTypeConditional} == int{CU_GRAPH_NODE_TYPE_CONDITIONAL} &&
+              int{cudaGraphChildGraphOwnershipMove} == int{CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE});
+template <class P>
+concept AnyParams = requires(P p) {
+  p.conditional;
+};
+inline void contexts_to_real(cudaGraphNodeParams&) {}
+inline void contexts_to_real(CUgraphNodeParams& p) {
+  if (p.type == CU_GRAPH_NODE_TYPE_MEMCPY) p.memcpy.copyCtx = real_context(p.memcpy.copyCtx);
+  if (p.type == CU_GRAPH_NODE_TYPE_MEMSET) p.memset.ctx = real_context(p.memset.ctx);
+  if (p.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) p.memOp.ctx = real_context(p.memOp.ctx);
+  if (p.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) p.conditional.ctx = real_context(p.conditional.ctx);
+}
+template <AnyParams P>
+void to_real(P& p) {
+  contexts_to_real(p);
+  switch (static_cast<int>(p.type)) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return to_real(p.kernel);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return to_real(p.memcpy.copyParams);
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return to_real(p.host);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      p.graph.graph = graph(p.graph.graph);
+      break;
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      p.eventWait.event = event(p.eventWait.event);
+      break;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      p.eventRecord.event = event(p.eventRecord.event);
+      break;
+    default:
+      break;
+  }
+}
+
+// An event among the attributes of a kernel's node; nullptr: the attribute has none.
+static_assert(int{cudaLaunchAttributeProgrammaticEvent} == int{CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT} &&
+              int{cudaLaunchAttributeLaunchCompletionEvent} ==
+                  int{CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT});
+template <class Id, class Value>
+CUevent* event_in(Id id, Value& v) {
+  if (static_cast<int>(id) == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT) return &v.programmaticEvent.event;
+  if (static_cast<int>(id) == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+    return &v.launchCompletionEvent.event;
+  return nullptr;
+}
+
+// A copy of the program's structure with the library's handles; null for null.
+template <class P>
+class RealParams {
+ public:
+  explicit RealParams(const P* from) : null_(!from), params_(from ? *from : P{}) {
+    if (from) to_real(params_);
+  }
+  P* get() { return null_ ? nullptr : &params_; }
+
+ private:
+  bool null_;
+  P params_;
+};
+
+// --- Adding nodes. `more`: what the library gets after the dependencies.
+
+inline constexpr const char* kGraphsMemory = "a graph allocates memory of the driver's";
+
+template <class F, class... More>
+auto add(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, More... more) {
+  Node real{};
+  const one_abi::Reals<Node> reals(dependencies, n, one_abi::kind::cudaGraphNode);
+  const auto r = of(out ? &real : nullptr, graph(to), reals.data(), more...);
+  if (!succeeded(r) || !out) return r;
+  *out = new_handle(real, one_abi::kind::cudaGraphNode, of);
+  one_abi::ends_with(one_abi::word_of(*out), one_abi::word_of(to));
+  return r;
+}
+
+template <class F, class P, class... More>
+auto add_node(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, const P* params,
+              More... more) {
+  one_abi::Call call;
+  RealParams<P> p(params);
+  return add(of, out, to, dependencies, n, n, p.get(), more...);
+}
+
+template <class F>
+auto add_child(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, CUgraph child) {
+  one_abi::Call call;
+  const auto r = add(of, out, to, dependencies, n, n, graph(child));
+  if (succeeded(r)) nccl::graph_takes(graph(to), graph(child));
+  return r;
+}
+
+template <class F, class P>
+auto add_allocation(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n,
+                    P* params) {
+  one_abi::Call call;
+  one_abi::mark_unsaved(of.library, of.function, kGraphsMemory);
+  return add(of, out, to, dependencies, n, n, params);
+}
+
+// Valid as long as the process: the program gets the array as the library's.
+inline CUgraph* bodies_for_program(CUgraph* bodies, unsigned n, uint64_t node, Maker m) {
+  auto* theirs = static_cast<CUgraph*>(calloc(size_t{n} + 1, sizeof(CUgraph)));
+  for (unsigned i = 0; theirs && i < n; ++i) {
+    theirs[i] = known(bodies[i], one_abi::kind::cudaGraph, m);
+    one_abi::ends_with(one_abi::word_of(theirs[i]), node);
+  }
+  return theirs;
+}
+
+// `edges`: the array of the edges' data, where the function has one.
+template <class F, class P, class... Edges>
+auto add_any(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, P* params,
+             Edges... edges) {
+  one_abi::Call call;
+  RealParams<P> real(params);
+  P* p = real.get();
+  const int type = p ? static_cast<int>(p->type) : -1;
+  if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) one_abi::mark_unsaved(of.library, of.function, kGraphsMemory);
+  const auto r = add(of, out, to, dependencies, n, edges..., n, p);
+  if (!succeeded(r) || !p || !out) return r;
+  const uint64_t made = one_abi::word_of(*out);
+  if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) params->alloc.dptr = p->alloc.dptr;
+  if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL && p->conditional.phGraph_out)
+    params->conditional.phGraph_out =
+        bodies_for_program(p->conditional.phGraph_out, p->conditional.size, made, of);
+  if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
+    if (static_cast<int>(p->graph.ownership) == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
+      one_abi::ends_with(one_abi::word_of(params->graph.graph), made);
+    nccl::graph_takes(graph(to), p->graph.graph);
+  }
+  return r;
+}
+
+// --- Querying and changing nodes.
+
+template <class Result, class P>
+Result get_node(Node of, P* params, Result (*get)(Node, P*)) {
+  one_abi::Call call;
+  const Result r = get(node(of), params);
+  if (succeeded(r) && params) to_program(*params);
+  return r;
+}
+template <class F, class P>
+auto set_node(Node of, const P* params, F* set) {
+  one_abi::Call call;
+  return set(node(of), RealParams<P>(params).get());
+}
+template <class F, class P, class... More>
+auto set_node(CUgraphExec in, Node of, const P* params, F* set, More... more) {
+  one_abi::Call call;
+  return set(exec(in), node(of), RealParams<P>(params).get(), more...);
+}
+
+template <class Result, class Id, class Value>
+Result get_node_attribute(Node of, Id id, Value* value, Result (*get)(Node, Id, Value*)) {
+  one_abi::Call call;
+  const Result r = get(node(of), id, value);
+  if (CUevent* its = succeeded(r) && value ? event_in(id, *value) : nullptr)
+    *its = known_or_real(*its, one_abi::kind::cudaEvent);
+  return r;
+}
+template <class Result, class Id, class Value>
+Result set_node_attribute(Node of, Id id, const Value* value, Result (*set)(Node, Id, const Value*)) {
+  one_abi::Call call;
+  auto v = value ? *value : Value{};
+  if (CUevent* its = value ? event_in(id, v) : nullptr) *its = event(*its);
+  return set(node(of), id, value ? &v : nullptr);
+}
+
+}  // namespace cropdl::cuda

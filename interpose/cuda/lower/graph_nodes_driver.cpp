@@ -1,0 +1,116 @@
+// The driver's functions about nodes of graphs. See graph_nodes.h.
+#include "interpose/gen/driver/undeclared.h"
+//
+#include "interpose/cuda/lower/graph_nodes.h"
+
+using namespace cropdl::cuda;
+
+#define REAL CROPDL_DRIVER_FUNCTION
+
+extern "C" {
+
+CUresult lower_cuGraphAddKernelNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
+                                    const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+  return add_node(REAL(cuGraphAddKernelNode), out, to, dependencies, n, params);
+}
+CUresult lower_cuGraphAddKernelNode_v2(Node* out, CUgraph to, const Node* dependencies, size_t n,
+                                       const CUDA_KERNEL_NODE_PARAMS_v2* params) {
+  return add_node(REAL(cuGraphAddKernelNode_v2), out, to, dependencies, n, params);
+}
+CUresult lower_cuGraphAddMemcpyNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
+                                    const CUDA_MEMCPY3D* params, CUcontext in) {
+  return add_node(REAL(cuGraphAddMemcpyNode), out, to, dependencies, n, params, real_context(in));
+}
+CUresult lower_cuGraphAddBatchMemOpNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
+                                        const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  return add_node(REAL(cuGraphAddBatchMemOpNode), out, to, dependencies, n, params);
+}
+CUresult lower_cuGraphAddHostNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
+                                  const CUDA_HOST_NODE_PARAMS* params) {
+  return add_node(REAL(cuGraphAddHostNode), out, to, dependencies, n, params);
+}
+CUresult lower_cuGraphAddChildGraphNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
+                                        CUgraph child) {
+  return add_child(REAL(cuGraphAddChildGraphNode), out, to, dependencies, n, child);
+}
+CUresult lower_cuGraphAddMemAllocNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
+                                      CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+  return add_allocation(REAL(cuGraphAddMemAllocNode), out, to, dependencies, n, params);
+}
+CUresult lower_cuGraphAddNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
+                              CUgraphNodeParams* params) {
+  return add_any(REAL(cuGraphAddNode), out, to, dependencies, n, params);
+}
+CUresult lower_cuGraphAddNode_v2(Node* out, CUgraph to, const Node* dependencies,
+                                 const CUgraphEdgeData* edges, size_t n, CUgraphNodeParams* params) {
+  return add_any(REAL(cuGraphAddNode_v2), out, to, dependencies, n, params, edges);
+}
+
+// --- Querying and changing nodes.
+
+CUresult lower_cuGraphKernelNodeGetParams(Node of, CUDA_KERNEL_NODE_PARAMS_v1* params) {
+  return get_node(of, params, CROPDL_DRIVER(cuGraphKernelNodeGetParams));
+}
+CUresult lower_cuGraphKernelNodeGetParams_v2(Node of, CUDA_KERNEL_NODE_PARAMS_v2* params) {
+  return get_node(of, params, CROPDL_DRIVER(cuGraphKernelNodeGetParams_v2));
+}
+CUresult lower_cuGraphKernelNodeSetParams(Node of, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+  return set_node(of, params, CROPDL_DRIVER(cuGraphKernelNodeSetParams));
+}
+CUresult lower_cuGraphKernelNodeSetParams_v2(Node of, const CUDA_KERNEL_NODE_PARAMS_v2* params) {
+  return set_node(of, params, CROPDL_DRIVER(cuGraphKernelNodeSetParams_v2));
+}
+CUresult lower_cuGraphExecKernelNodeSetParams(CUgraphExec in, Node of,
+                                              const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+  return set_node(in, of, params, CROPDL_DRIVER(cuGraphExecKernelNodeSetParams));
+}
+CUresult lower_cuGraphExecKernelNodeSetParams_v2(CUgraphExec in, Node of,
+                                                 const CUDA_KERNEL_NODE_PARAMS_v2* params) {
+  return set_node(in, of, params, CROPDL_DRIVER(cuGraphExecKernelNodeSetParams_v2));
+}
+CUresult lower_cuGraphKernelNodeGetAttribute(Node of, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value) {
+  return get_node_attribute(of, id, value, CROPDL_DRIVER(cuGraphKernelNodeGetAttribute));
+}
+CUresult lower_cuGraphKernelNodeSetAttribute(Node of, CUkernelNodeAttrID id,
+                                             const CUkernelNodeAttrValue* value) {
+  return set_node_attribute(of, id, value, CROPDL_DRIVER(cuGraphKernelNodeSetAttribute));
+}
+CUresult lower_cuGraphMemcpyNodeGetParams(Node of, CUDA_MEMCPY3D* params) {
+  return get_node(of, params, CROPDL_DRIVER(cuGraphMemcpyNodeGetParams));
+}
+CUresult lower_cuGraphMemcpyNodeSetParams(Node of, const CUDA_MEMCPY3D* params) {
+  return set_node(of, params, CROPDL_DRIVER(cuGraphMemcpyNodeSetParams));
+}
+CUresult lower_cuGraphExecMemcpyNodeSetParams(CUgraphExec at, Node of, const CUDA_MEMCPY3D* params,
+                                              CUcontext in) {
+  return set_node(at, of, params, CROPDL_DRIVER(cuGraphExecMemcpyNodeSetParams), real_context(in));
+}
+CUresult lower_cuGraphBatchMemOpNodeGetParams(Node of, CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  return get_node(of, params, CROPDL_DRIVER(cuGraphBatchMemOpNodeGetParams));
+}
+CUresult lower_cuGraphBatchMemOpNodeSetParams(Node of, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  return set_node(of, params, CROPDL_DRIVER(cuGraphBatchMemOpNodeSetParams));
+}
+CUresult lower_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec in, Node of,
+                                                  const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
+  return set_node(in, of, params, CROPDL_DRIVER(cuGraphExecBatchMemOpNodeSetParams));
+}
+CUresult lower_cuGraphHostNodeGetParams(Node of, CUDA_HOST_NODE_PARAMS* params) {
+  return get_node(of, params, CROPDL_DRIVER(cuGraphHostNodeGetParams));
+}
+CUresult lower_cuGraphHostNodeSetParams(Node of, const CUDA_HOST_NODE_PARAMS* params) {
+  return set_node(of, params, CROPDL_DRIVER(cuGraphHostNodeSetParams));
+}
+CUresult lower_cuGraphExecHostNodeSetParams(CUgraphExec in, Node of, const CUDA_HOST_NODE_PARAMS* params) {
+  return set_node(in, of, params, CROPDL_DRIVER(cuGraphExecHostNodeSetParams));
+}
+CUresult lower_cuGraphNodeSetParams(Node of, CUgraphNodeParams* params) {
+  return set_node(of, params, CROPDL_DRIVER(cuGraphNodeSetParams));
+}
+CUresult lower_cuGraphExecNodeSetParams(CUgraphExec in, Node of, CUgraphNodeParams* params) {
+  return set_node(in, of, params, CROPDL_DRIVER(cuGraphExecNodeSetParams));
+}
+
+}  // extern "C"
+
+#undef REAL

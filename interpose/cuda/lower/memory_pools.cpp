@@ -1,0 +1,279 @@
+// Pools. A pool in the driver is real, made again by its recipe, and has its attributes, but provides no
+// memory, so its usage counters come from here. Sources: CUDA Runtime API and Driver API 13.0, "Stream
+// Ordered Memory Allocator". LH, LH FS base, a thread of the program.
+#include "interpose/cuda/lower/memory_pools.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "interpose/cuda/lower/devices.h"
+
+namespace rt = cropdl::one_abi;
+using namespace cropdl::cuda;
+using cropdl::memory::Pool;
+
+namespace {
+
+// The default pools by device, fixed as long as the process lives. The driver must be initialised.
+const std::vector<CUmemoryPool>& default_pools() {
+  static const auto& all = *[] {
+    auto* found = new std::vector<CUmemoryPool>(static_cast<size_t>(device_count()));
+    for (size_t d = 0; d < found->size(); ++d)
+      if (CROPDL_DRIVER(cuDeviceGetDefaultMemPool)(&(*found)[d], static_cast<int>(d)) != CUDA_SUCCESS)
+        (*found)[d] = nullptr;
+    return found;
+  }();
+  return all;
+}
+
+// The key of the arena's side of a pool, stable over restarts: for a default pool its device, for others the
+// program's handle. 0: not a pool.
+uint64_t key_of(CUmemoryPool real, int* device) {
+  const auto& usual = default_pools();
+  const auto found = real ? std::find(usual.begin(), usual.end(), real) : usual.end();
+  if (found == usual.end()) return rt::virtual_of(rt::word_of(real), rt::kind::cudaMemPool);
+  *device = static_cast<int>(found - usual.begin());
+  return static_cast<uint64_t>(*device) + 1;
+}
+
+Pool* arenas_side(CUmemoryPool pool) {
+  DeviceMemory* its = known_device_memory();
+  return its ? arenas_side(*its, real_pool(pool)) : nullptr;
+}
+
+// Passed on unchanged: the program's structure contains no handle.
+CUresult create_pool(CUmemoryPool* pool, const CUmemPoolProps* properties, Maker m) {
+  if (!pool || !properties) return CUDA_ERROR_INVALID_VALUE;
+  CUmemoryPool made = nullptr;
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolCreate)(&made, properties)) return error;
+  rt::RecipeWriter recipe;
+  recipe.array(properties, 1);
+  // Shared with other processes: not saved.
+  const bool shared = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  const uint64_t word = rt::made_word(rt::word_of(made), rt::kind::cudaMemPool, m.library, m.function,
+                                      shared ? nullptr : &recipe);
+  *pool = rt::handle_of<CUmemoryPool>(word);
+  const bool of_a_device = properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+                           properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  DeviceMemory* its = device_memory();
+  if (Pool* there = its && of_a_device ? its->pools.pool(word, properties->location.id) : nullptr)
+    there->most = properties->maxSize;
+  return CUDA_SUCCESS;
+}
+
+int64_t create_pool_again(rt::Again& from) {
+  CUmemoryPool made = nullptr;
+  const CUresult error = CROPDL_DRIVER(cuMemPoolCreate)(&made, from.array<CUmemPoolProps>());
+  from.made(rt::word_of(made));
+  return error;
+}
+
+CUresult destroy(CUmemoryPool pool) {
+  const uint64_t word = rt::word_of(pool);
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolDestroy)(real_pool(pool))) return error;
+  if (DeviceMemory* its = known_device_memory())
+    if (Pool* known = its->pools.known(word)) its->pools.destroy(known);
+  rt::forget_word(word);
+  return CUDA_SUCCESS;
+}
+
+// The arena's counter that is this attribute; nullptr: the attribute is the driver's.
+uint64_t Pool::*counter_of(CUmemPool_attribute attribute) {
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      return &Pool::used;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      return &Pool::used_high;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      return &Pool::reserved;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      return &Pool::reserved_high;
+    default:
+      return nullptr;
+  }
+}
+
+CUresult get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  const Pool* known = value ? arenas_side(pool) : nullptr;
+  if (known) known_device_memory()->pools.collect();
+  const auto counter = counter_of(attribute);
+  const CUresult error = CROPDL_DRIVER(cuMemPoolGetAttribute)(real_pool(pool), attribute, value);
+  if (error || !counter) return error;
+  const uint64_t counted = known ? known->*counter : 0;
+  memcpy(value, &counted, sizeof counted);
+  return CUDA_SUCCESS;
+}
+
+CUresult trim(CUmemoryPool pool, size_t keep) {
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolTrimTo)(real_pool(pool), keep)) return error;
+  if (Pool* known = arenas_side(pool)) known_device_memory()->pools.trim(known, keep);
+  return CUDA_SUCCESS;
+}
+
+// High-water marks are the arena's own, and can only be reset.
+void set_back(CUmemoryPool pool, CUmemPool_attribute attribute) {
+  Pool* known = arenas_side(pool);
+  if (!known) return;
+  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) known->used_high = known->used;
+  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) known->reserved_high = known->reserved;
+}
+
+CUmemPool_attribute as_driver(cudaMemPoolAttr attribute) {
+  static_assert(int{cudaMemPoolAttrReleaseThreshold} == int{CU_MEMPOOL_ATTR_RELEASE_THRESHOLD} &&
+                int{cudaMemPoolAttrUsedMemHigh} == int{CU_MEMPOOL_ATTR_USED_MEM_HIGH});
+  return static_cast<CUmemPool_attribute>(attribute);
+}
+
+// Kinds of state, by which a setter replaces an earlier one: any numbers that no other state of a pool has.
+constexpr uint64_t kAttribute = 0x6d70'6174'7472, kAccess = 0x6d70'6163'6373;
+
+CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, Maker m) {
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolSetAttribute)(real_pool(pool), attribute, value))
+    return error;
+  set_back(pool, attribute);
+  Pool* known = arenas_side(pool);
+  if (known && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+    memcpy(&known->keep, value, sizeof known->keep);
+  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+    return CUDA_SUCCESS;
+  rt::RecipeWriter recipe;
+  recipe.handle(rt::word_of(pool));
+  recipe.value(attribute);
+  recipe.array(static_cast<const char*>(value),
+               attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES ? 4 : 8);
+  rt::Key key;
+  key.value(attribute);
+  rt::keep_state(rt::word_of(pool), m.library, m.function, kAttribute, key, recipe);
+  return CUDA_SUCCESS;
+}
+
+int64_t set_attribute_again(rt::Again& from) {
+  const auto pool = rt::handle_of<CUmemoryPool>(from.handle());
+  const auto attribute = from.value<CUmemPool_attribute>();
+  return CROPDL_DRIVER(cuMemPoolSetAttribute)(pool, attribute, const_cast<char*>(from.array<char>()));
+}
+
+// Updates `peers`, the devices to which the pool is open (one bit each), by these accesses.
+uint32_t opened_to(uint32_t peers, const CUmemAccessDesc* access, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    const auto& [type, id] = access[i].location;
+    if (type != CU_MEM_LOCATION_TYPE_DEVICE || id < 0 || id >= cropdl::memory::kDevices) continue;
+    const uint32_t bit = 1u << id;
+    peers = access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? peers | bit : peers & ~bit;
+  }
+  return peers;
+}
+
+// The arena opens its memory before the driver opens the pool's. The driver's error has precedence.
+CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n, Maker m) {
+  DeviceMemory* its = device_memory();
+  Pool* known = its && access ? arenas_side(pool) : nullptr;
+  const uint32_t before = known ? known->peers : 0;
+  const CUresult opened = known ? its->pools.open_to(known, opened_to(before, access, n)) : CUDA_SUCCESS;
+  CUresult error = opened;
+  if (const CUresult driver = CROPDL_DRIVER(cuMemPoolSetAccess)(real_pool(pool), access, n)) error = driver;
+  if (error) {
+    if (known && !opened) (void)its->pools.open_to(known, before);
+    return error;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    rt::RecipeWriter recipe;
+    recipe.handle(rt::word_of(pool));
+    recipe.array(access + i, 1);
+    rt::Key key;
+    key.value(access[i].location);
+    rt::keep_state(rt::word_of(pool), m.library, m.function, kAccess, key, recipe);
+  }
+  return CUDA_SUCCESS;
+}
+
+int64_t set_access_again(rt::Again& from) {
+  const auto pool = rt::handle_of<CUmemoryPool>(from.handle());
+  return CROPDL_DRIVER(cuMemPoolSetAccess)(pool, from.array<CUmemAccessDesc>(), 1);
+}
+
+}  // namespace
+
+Pool* cropdl::cuda::arenas_side(DeviceMemory& its, CUmemoryPool real) {
+  int device = -1;
+  const uint64_t key = key_of(real, &device);
+  Pool* pool = its.pools.known(key);
+  if (pool || device < 0) return pool;
+  pool = its.pools.pool(key, device);
+  cuuint64_t keep = 0;
+  if (pool && !CROPDL_DRIVER(cuMemPoolGetAttribute)(real, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep))
+    pool->keep = keep;  // later changes: set_attribute()
+  return pool;
+}
+
+extern "C" {
+
+cudaError_t lower_cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
+  rt::Call call;
+  static_assert(sizeof(cudaMemPoolProps) == sizeof(CUmemPoolProps));
+  int device = 0;
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(create_pool(pool, reinterpret_cast<const CUmemPoolProps*>(properties),
+                                CROPDL_CUDART_MAKER(cudaMemPoolCreate)));
+}
+int64_t again_cudaMemPoolCreate(rt::Again& from) { return create_pool_again(from); }
+CUresult lower_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
+  rt::Call call;
+  return create_pool(pool, properties, CROPDL_DRIVER_MAKER(cuMemPoolCreate));
+}
+int64_t again_cuMemPoolCreate(rt::Again& from) { return create_pool_again(from); }
+
+cudaError_t lower_cudaMemPoolDestroy(cudaMemPool_t pool) {
+  rt::Call call;
+  return of_runtime(destroy(pool));
+}
+CUresult lower_cuMemPoolDestroy(CUmemoryPool pool) {
+  rt::Call call;
+  return destroy(pool);
+}
+
+cudaError_t lower_cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  rt::Call call;
+  return of_runtime(get_attribute(pool, as_driver(attribute), value));
+}
+CUresult lower_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  rt::Call call;
+  return get_attribute(pool, attribute, value);
+}
+
+cudaError_t lower_cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  rt::Call call;
+  return of_runtime(
+      set_attribute(pool, as_driver(attribute), value, CROPDL_CUDART_MAKER(cudaMemPoolSetAttribute)));
+}
+int64_t again_cudaMemPoolSetAttribute(rt::Again& from) { return set_attribute_again(from); }
+CUresult lower_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  rt::Call call;
+  return set_attribute(pool, attribute, value, CROPDL_DRIVER_MAKER(cuMemPoolSetAttribute));
+}
+int64_t again_cuMemPoolSetAttribute(rt::Again& from) { return set_attribute_again(from); }
+
+cudaError_t lower_cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access, size_t n) {
+  rt::Call call;
+  static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
+  return of_runtime(set_access(pool, reinterpret_cast<const CUmemAccessDesc*>(access), n,
+                               CROPDL_CUDART_MAKER(cudaMemPoolSetAccess)));
+}
+int64_t again_cudaMemPoolSetAccess(rt::Again& from) { return set_access_again(from); }
+CUresult lower_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n) {
+  rt::Call call;
+  return set_access(pool, access, n, CROPDL_DRIVER_MAKER(cuMemPoolSetAccess));
+}
+int64_t again_cuMemPoolSetAccess(rt::Again& from) { return set_access_again(from); }
+
+cudaError_t lower_cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
+  rt::Call call;
+  return of_runtime(trim(pool, keep));
+}
+CUresult lower_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
+  rt::Call call;
+  return trim(pool, keep);
+}
+
+}  // extern "C"
