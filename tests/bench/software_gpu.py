@@ -25,7 +25,7 @@ def main():
         subprocess.run([os.path.join(SOURCE, "scripts", "software-gpu"), "--quiet", program], check=True)
     if not options.no_training:
         for mpi in ("openmpi", "mpich"):
-            subprocess.run([sys.executable, os.path.join(HERE, "..", "driver", "cuda_promises.py"), f"gpu.train.{mpi}"], check=True)
+            subprocess.run([sys.executable, os.path.join(HERE, "..", "driver", "cuda_scenarios.py"), f"gpu.train.{mpi}"], check=True)
     return 0
 
 

@@ -641,35 +641,35 @@ def check_results(job, reference, ranks):
         expect(one.digest == undisturbed.digest, f"rank {rank}: digest {one.digest}, undisturbed {undisturbed.digest}: DIFFERENT")
 
 
-def keeper_of(promises):
-    """Returns the decorator @promise(NAME) of a file, which adds a function to the file's tests."""
-    def promise(name):
+def collects_into(scenarios):
+    """Returns the decorator @scenario(NAME) of a file, which adds a function to the file's tests."""
+    def scenario(name):
         def keep(function):
-            promises[name] = function
+            scenarios[name] = function
             return function
         return keep
-    return promise
+    return scenario
 
 
-def promise_main(promises, at_random=False, quick=(), long=()):
+def scenario_main(scenarios, at_random=False, quick=(), long=()):
     """`FILE --list` prints a line for each test: name, labels, number of processors that it keeps busy. `FILE NAME` runs one test.
     at_random: the tests depend on random moments (seeded() or the scheduler, such as a checkpoint of a running program), so tests/run.py
     runs a failed one a second time. quick: name prefixes of the tests that scripts/test --quick runs. long: the names that only
     scripts/test --long runs."""
     if sys.argv[1:] == ["--list"]:
-        for name in promises:
+        for name in scenarios:
             labels = [label for label, has in (("random", at_random), ("quick", name.startswith(tuple(quick))),
                                                ("long", name in long)) if has]
             print(name, ",".join(labels) or "-", 2 if "mpi" in name else 1)
         return 0
-    if len(sys.argv) != 2 or sys.argv[1] not in promises:
+    if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
         print(f"usage: {sys.argv[0]} --list | NAME", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ctest's time limit: end the jobs anyway
     if at_random:
         seed()
     try:
-        with_slower_programs(promises[sys.argv[1]])
+        with_slower_programs(scenarios[sys.argv[1]])
     except Skipped as why:
         print(f"skipped: {sys.argv[1]}: {why}")
         return SKIPPED

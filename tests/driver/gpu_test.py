@@ -24,7 +24,7 @@ os.environ["CROPDL_TEST_DEVICE"] = "software" if options.software else "real"
 if options.long:
     os.environ["CROPDL_TEST_LONG"] = "1"
 
-from cuda_promises import PATIENCE, ended, programs, start  # noqa: E402
+from cuda_scenarios import PATIENCE, ended, programs, start  # noqa: E402
 from driver import BUILD, Failure, Place, tail  # noqa: E402
 
 
@@ -46,8 +46,8 @@ def natively(one):
         raise Failure(f"ended with {status}: {tail(output)}")
 
 
-def promise(name):
-    done = subprocess.run([sys.executable, os.path.join(HERE, "cuda_checkpoint_promises.py"), name], check=False, stdout=subprocess.PIPE,
+def scenario(name):
+    done = subprocess.run([sys.executable, os.path.join(HERE, "cuda_checkpoint_scenarios.py"), name], check=False, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", timeout=600)
     if done.returncode not in (0, 77):
         raise Failure(tail(done.stdout))
@@ -59,10 +59,10 @@ def main():
     if there == 0:
         print("gpu-test: no GPU here (nvidia-smi -L lists none)", file=sys.stderr)
         return 1
-    listed = subprocess.run([sys.executable, os.path.join(HERE, "cuda_checkpoint_promises.py"), "--list"], check=True,
+    listed = subprocess.run([sys.executable, os.path.join(HERE, "cuda_checkpoint_scenarios.py"), "--list"], check=True,
                             stdout=subprocess.PIPE, text=True).stdout
     todo = [(f"native.{one.name}", one.devices if one.ranks == [0] else max(one.ranks), lambda one=one: natively(one)) for one in programs().values()]
-    todo += [(name, 1, lambda name=name: promise(name)) for name in (line.split()[0] for line in listed.splitlines())]
+    todo += [(name, 1, lambda name=name: scenario(name)) for name in (line.split()[0] for line in listed.splitlines())]
     counts = {"passed": 0, "failed": 0, "left out": 0}
     with open(os.path.join(BUILD, "gpu-test.jsonl"), "w") as record:
         for name, needed, run in todo:

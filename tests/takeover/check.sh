@@ -1,20 +1,20 @@
 #!/bin/bash
-# One promise of the takeover or of scripts/software-gpu: check.sh PROMISE FOLDER-OF-PROGRAMS SCRIPT
+# One scenario of the takeover or of scripts/software-gpu: check.sh SCENARIO FOLDER-OF-PROGRAMS SCRIPT
 set -euo pipefail
-promise=$1 programs=$2 script=$3
+scenario=$1 programs=$2 script=$3
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
 export CROPDL_SOFTWARE_GPU_QUIET=1
 
-bad() { echo "$promise: $1" >&2; cat out err >&2 2>/dev/null || true; exit 1; }
+bad() { echo "$scenario: $1" >&2; cat out err >&2 2>/dev/null || true; exit 1; }
 run() { code=0; "$@" >out 2>err || code=$?; }
 succeeds() { run "$@"; [ "$code" = 0 ] || bad "exit code $code"; }
 fails() { run "$@"; [ "$code" != 0 ] || bad "it succeeded"; }
 says() { grep -qF -- "$1" "${2:-err}" || bad "nothing says: $1"; }
 one_line() { [ "$(grep -c 'software[- ]GPU' err)" = 1 ] || bad "not one line"; }
 
-case $promise in
+case $scenario in
   static_runtime)
     succeeds "$script" "$programs/static"
     says "error 0, 0 wrong" out ;;
@@ -72,5 +72,5 @@ case $promise in
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
       succeeds mpirun.openmpi --oversubscribe -n 2 "$script" "$programs/static"
     [ "$(grep -c 'error 0, 0 wrong' out)" = 2 ] || bad "not two ranks" ;;
-  *) bad "there is no such promise" ;;
+  *) bad "there is no such scenario" ;;
 esac

@@ -154,7 +154,7 @@ TEST_F(FileContents, AClosedModeIsNotChangedWhereUsersMayHaveNamespaces) {
   std::filesystem::permissions(folder_, std::filesystem::perms::all);
   const pid_t child = fork();
   if (child == 0) {
-    constexpr unsigned kNobody = 65532;  // not 65534, whose processes a test in process_promises.py counts
+    constexpr unsigned kNobody = 65532;  // not 65534, whose processes a test in process_scenarios.py counts
     if (geteuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) _exit(kNoNamespaces);
     prctl(PR_SET_DUMPABLE, 1);  // otherwise /proc/self would belong to root
     const int made = open(path("closed").c_str(), O_RDWR | O_CREAT, 0400);

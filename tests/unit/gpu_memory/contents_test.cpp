@@ -191,7 +191,7 @@ TEST_F(ContentsTest, DamageIsFoundBeforeItIsOnTheDevice) {
   EXPECT_NE(done.error().message.find("[device 0]"), std::string::npos) << done.error().message;
 }
 
-// Not a promise in seconds, which depend on the machine: says what saving costs.
+// Checks memory, not seconds, which depend on the machine; prints what saving costs.
 TEST_F(ContentsTest, SavingTakesNoMoreMemoryThanItsTwoBuffers) {
   constexpr uint64_t kBytes = 256 * kMiB;
   Block* block = allocate(kBytes);

@@ -1,0 +1,383 @@
+// Descriptors other than plain files: each is held open, most with data in it, and used in every step.
+#define _GNU_SOURCE
+#include "edge_case.h"
+
+#include <linux/aio_abi.h>
+#include <linux/io_uring.h>
+#include <linux/perf_event.h>
+#include <linux/userfaultfd.h>
+#include <mqueue.h>
+#include <netinet/in.h>
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/fanotify.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <termios.h>
+
+static void pipe_with_data(void) {
+  int ends[2];
+  EDGE_CHECK(pipe2(ends, O_CLOEXEC) == 0 && write(ends[1], "0123456789", 10) == 10);
+  char got, next = '0';
+  while (edge_more()) {
+    EDGE_CHECK(read(ends[0], &got, 1) == 1 && got == next && write(ends[1], &got, 1) == 1);
+    next = next == '9' ? '0' : (char)(next + 1);
+  }
+}
+
+static void fifo(void) {
+  unlink("fifo");
+  EDGE_CHECK(mkfifo("fifo", 0600) == 0);
+  int fd = open("fifo", O_RDWR);
+  char got;
+  EDGE_CHECK(write(fd, "abc", 3) == 3);
+  while (edge_more()) EDGE_CHECK(read(fd, &got, 1) == 1 && write(fd, &got, 1) == 1);
+}
+
+static void socket_pair(void) {
+  int ends[2];
+  char text[3];
+  EDGE_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0 && send(ends[0], "odd", 3, 0) == 3);
+  while (edge_more()) EDGE_CHECK(recv(ends[1], text, 3, 0) == 3 && send(ends[0], text, 3, 0) == 3);
+}
+
+static void listening_socket(void) {
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof at;
+  EDGE_CHECK(bind(fd, (struct sockaddr*)&at, sizeof at) == 0 && listen(fd, 5) == 0 &&
+             getsockname(fd, (struct sockaddr*)&at, &size) == 0);
+  while (edge_more()) {
+    int one = socket(AF_INET, SOCK_STREAM, 0), two;
+    EDGE_CHECK(connect(one, (struct sockaddr*)&at, sizeof at) == 0 && (two = accept(fd, NULL, NULL)) >= 0);
+    EDGE_CHECK(close(one) == 0 && close(two) == 0);
+  }
+}
+
+static void unconnected_socket(void) {  // some libraries' getaddrinfo and if_nametoindex leave one like this
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1, got;
+  socklen_t size = sizeof got;
+  EDGE_CHECK(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof on) == 0);
+  while (edge_more()) EDGE_CHECK(getsockopt(fd, SOL_SOCKET, SO_BROADCAST, &got, &size) == 0 && got == 1);
+}
+
+static void event_counter(void) {
+  int fd = eventfd(5, EFD_SEMAPHORE);
+  uint64_t value;
+  while (edge_more()) {
+    EDGE_CHECK(read(fd, &value, 8) == 8 && value == 1);
+    EDGE_CHECK(write(fd, &value, 8) == 8);
+  }
+}
+
+static void event_poll(void) {
+  int fd = epoll_create1(EPOLL_CLOEXEC);
+  struct epoll_event got;
+  EDGE_CHECK(fd >= 0);
+  while (edge_more()) EDGE_CHECK(epoll_wait(fd, &got, 1, 1) == 0);
+}
+
+static void inotify(void) {
+  int fd = inotify_init1(IN_NONBLOCK), watch = inotify_add_watch(fd, ".", IN_CREATE);
+  char buffer[4096];
+  for (int k = 0; edge_more(); k++) {
+    snprintf(buffer, 64, "watched-%d", k);
+    unlink(buffer);
+    close(open(buffer, O_CREAT | O_WRONLY | O_EXCL, 0600));
+    EDGE_CHECK(read(fd, buffer, sizeof buffer) > 0 && ((struct inotify_event*)buffer)->wd == watch);
+  }
+}
+
+static void timer_descriptor(void) {
+  int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+  struct itimerspec every = {{3600, 0}, {3600, 0}}, left;
+  EDGE_CHECK(timerfd_settime(fd, 0, &every, NULL) == 0);
+  while (edge_more())
+    EDGE_CHECK(timerfd_gettime(fd, &left) == 0 && left.it_value.tv_sec > 3500 &&
+               left.it_interval.tv_sec == 3600);
+}
+
+static void signal_descriptor(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGRTMIN + 1);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  int fd = signalfd(-1, &set, SFD_CLOEXEC);
+  struct signalfd_siginfo info;
+  for (int k = 0; edge_more(); k++) {
+    EDGE_CHECK(sigqueue(getpid(), SIGRTMIN + 1, (union sigval){.sival_int = k}) == 0);
+    EDGE_CHECK(read(fd, &info, sizeof info) == sizeof info && info.ssi_int == k);
+  }
+}
+
+static void process_descriptor(void) {
+  int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+  while (edge_more()) EDGE_CHECK(syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) == 0);
+}
+
+static void secret_memory(void) {
+  int fd = (int)syscall(447 /* memfd_secret */, 0);
+  if (fd < 0) fd = memfd_create("instead", 0);
+  EDGE_CHECK(ftruncate(fd, 4096) == 0);
+  char* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  EDGE_CHECK(page != MAP_FAILED);
+  close(fd);
+  strcpy(page, "hidden");
+  while (edge_more()) EDGE_CHECK(!strcmp(page, "hidden"));
+}
+
+static void io_ring(void) {
+  struct io_uring_params parameters = {0};
+  int fd = (int)syscall(SYS_io_uring_setup, 4, &parameters);
+  if (fd < 0) fd = eventfd(0, 0);  // forbidden on some systems
+  while (edge_more()) EDGE_CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC || fcntl(fd, F_GETFD) == 0);
+}
+
+static void asynchronous_context(void) {  // io_setup(2): not a descriptor, but a mapping made by the kernel
+  aio_context_t context = 0;
+  EDGE_CHECK(syscall(SYS_io_setup, 8, &context) == 0);
+  int fd = edge_file("read behind", 100, 1, O_RDONLY);
+  unsigned char byte;
+  for (int k = 0; edge_more(); k++) {
+    struct iocb one = {.aio_lio_opcode = IOCB_CMD_PREAD,
+                       .aio_fildes = (unsigned)fd,
+                       .aio_buf = (uintptr_t)&byte,
+                       .aio_nbytes = 1,
+                       .aio_offset = k};
+    struct iocb* list[] = {&one};
+    struct io_event event;
+    struct timespec soon = {5, 0};
+    EDGE_CHECK(syscall(SYS_io_submit, context, 1, list) == 1 &&
+               syscall(SYS_io_getevents, context, 1, 1, &event, &soon) == 1);
+    EDGE_CHECK(event.res == 1 && byte == edge_byte(1, (uint64_t)k));
+  }
+}
+
+static void performance_counter(void) {
+  struct perf_event_attr what = {.type = PERF_TYPE_SOFTWARE,
+                                 .size = sizeof what,
+                                 .config = PERF_COUNT_SW_TASK_CLOCK,
+                                 .exclude_kernel = 1};
+  int fd = (int)syscall(SYS_perf_event_open, &what, 0, -1, -1, 0);
+  uint64_t value, last = 0;
+  bool counts = fd >= 0;
+  if (!counts) fd = eventfd(1, EFD_NONBLOCK);  // forbidden on some systems
+  while (edge_more())
+    if (counts) {
+      EDGE_CHECK(read(fd, &value, 8) == 8 && value >= last);
+      last = value;
+    }
+}
+
+static void user_faults(void) {
+  int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+  if (fd < 0) fd = eventfd(0, EFD_CLOEXEC);
+  while (edge_more()) EDGE_CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
+}
+
+static void pseudo_terminal(void) {
+  int fd = posix_openpt(O_RDWR | O_NOCTTY), slave;
+  EDGE_CHECK(fd >= 0 && grantpt(fd) == 0 && unlockpt(fd) == 0);
+  EDGE_CHECK((slave = open(ptsname(fd), O_RDWR | O_NOCTTY)) >= 0);
+  struct termios settings;
+  EDGE_CHECK(tcgetattr(slave, &settings) == 0);
+  cfmakeraw(&settings);
+  EDGE_CHECK(tcsetattr(slave, TCSANOW, &settings) == 0);
+  char got;
+  while (edge_more()) EDGE_CHECK(write(fd, "q", 1) == 1 && read(slave, &got, 1) == 1 && got == 'q');
+}
+
+static void pseudo_terminal_by_ioctl(void) {
+  int fd = open("/dev/ptmx", O_RDWR | O_NOCTTY), locked = 0, number, found;
+  EDGE_CHECK(fd >= 0 && ioctl(fd, TIOCSPTLCK, &locked) == 0 && ioctl(fd, TIOCGPTN, &number) == 0);
+  int slave = ioctl(fd, TIOCGPTPEER, O_RDWR | O_NOCTTY);
+  EDGE_CHECK(slave >= 0);
+  close(fd);
+  while (edge_more())
+    EDGE_CHECK(ioctl(slave, TIOCGPTN, &found) < 0 && (fcntl(slave, F_GETFL) & O_ACCMODE) == O_RDWR);
+}
+
+static void posix_message_queue(void) {
+  char name[64], text[16];
+  snprintf(name, sizeof name, "/odd-%d-%llx", getpid(), (unsigned long long)steplog_nonce);
+  struct mq_attr size = {.mq_maxmsg = 4, .mq_msgsize = 16};
+  mqd_t queue = mq_open(name, O_CREAT | O_RDWR, 0600, &size);
+  if (queue < 0)
+    queue = eventfd(0, 0);  // this kernel has no message queues
+  else
+    mq_unlink(name);
+  unsigned priority;
+  while (edge_more())
+    if (mq_send(queue, "message", 8, 3) == 0)
+      EDGE_CHECK(mq_receive(queue, text, 16, &priority) == 8 && priority == 3 && !strcmp(text, "message"));
+}
+
+static void fanotify(void) {
+  int fd = fanotify_init(FAN_CLASS_NOTIF | FAN_NONBLOCK, O_RDONLY);
+  if (fd < 0) fd = fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_FID | FAN_NONBLOCK, O_RDONLY);
+  if (fd < 0) fd = inotify_init();
+  while (edge_more()) EDGE_CHECK(fcntl(fd, F_GETFD) >= 0);
+}
+
+static void opened_namespace(void) {
+  int fd = open("/proc/self/ns/uts", O_RDONLY | O_CLOEXEC);
+  EDGE_CHECK(fd >= 0);
+  struct stat s;
+  while (edge_more()) EDGE_CHECK(fstat(fd, &s) == 0 && s.st_ino);
+}
+
+static void own_memory_file(void) {  // some garbage collectors scan their own memory like this
+  int fd = open("/proc/self/mem", O_RDWR);
+  volatile int value = 0;
+  int got;
+  for (int k = 1; edge_more(); k++) {
+    EDGE_CHECK(pwrite(fd, &k, sizeof k, (off_t)&value) == sizeof k && value == k);
+    EDGE_CHECK(pread(fd, &got, sizeof got, (off_t)&value) == sizeof got && got == k);
+  }
+}
+
+static void own_page_map(void) {
+  int fd = open("/proc/self/pagemap", O_RDONLY);
+  static char page[4096] __attribute__((aligned(4096)));
+  uint64_t entry;
+  while (edge_more()) {
+    page[5] = 1;
+    EDGE_CHECK(pread(fd, &entry, 8, (off_t)((uintptr_t)page / 4096 * 8)) == 8 && entry >> 63);
+  }
+}
+
+// --- System V and POSIX shared things ---
+
+static void shared_segment(void) {
+  int id = shmget(IPC_PRIVATE, 8192, IPC_CREAT | 0600);
+  char* at = shmat(id, NULL, 0);
+  EDGE_CHECK(at != (void*)-1 && shmctl(id, IPC_RMID, NULL) == 0);
+  strcpy(at + 5000, "in the segment");
+  while (edge_more()) EDGE_CHECK(!strcmp(at + 5000, "in the segment"));
+}
+
+static void detached_segment(void) {  // not mapped at a cut
+  int id = shmget(IPC_PRIVATE, 8192, IPC_CREAT | 0600);
+  for (int k = 0; edge_more(); k++) {
+    int* at = shmat(id, NULL, 0);
+    EDGE_CHECK(at != (void*)-1 && at[100] == k);
+    at[100]++;
+    EDGE_CHECK(shmdt(at) == 0);
+  }
+  shmctl(id, IPC_RMID, NULL);
+}
+
+static void segment_of_others(void) {  // this process never attached it
+  int id = shmget(IPC_PRIVATE, 8192, IPC_CREAT | 0600);
+  while (edge_more()) EDGE_CHECK(id >= 0);
+  shmctl(id, IPC_RMID, NULL);
+}
+
+static void semaphore_set(void) {
+  int id = semget(IPC_PRIVATE, 3, IPC_CREAT | 0600);
+  for (int k = 0; edge_more(); k++) {
+    EDGE_CHECK(semctl(id, 1, GETVAL) == k);
+    struct sembuf up = {1, 1, 0};
+    EDGE_CHECK(semop(id, &up, 1) == 0);
+  }
+  semctl(id, 0, IPC_RMID);
+}
+
+static void semaphore_undone_at_exit(void) {
+  int id = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
+  struct sembuf up = {0, 5, SEM_UNDO};
+  EDGE_CHECK(semop(id, &up, 1) == 0);
+  while (edge_more()) EDGE_CHECK(semctl(id, 0, GETVAL) == 5);
+  semctl(id, 0, IPC_RMID);
+}
+
+static void message_queue(void) {
+  int id = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
+  struct {
+    long type;
+    int value;
+  } message = {3, 0}, got;
+  for (int k = 0; edge_more(); k++) {
+    message.value = k;
+    EDGE_CHECK(msgsnd(id, &message, sizeof(int), 0) == 0 &&
+               msgrcv(id, &got, sizeof(int), 3, 0) == sizeof(int) && got.value == k);
+  }
+  msgctl(id, IPC_RMID, NULL);
+}
+
+static void named_semaphore(void) {
+  char name[64];
+  snprintf(name, sizeof name, "/odd-%d-%llx", getpid(), (unsigned long long)steplog_nonce);
+  sem_t* semaphore = sem_open(name, O_CREAT | O_EXCL, 0600, 2);
+  EDGE_CHECK(semaphore != SEM_FAILED && sem_unlink(name) == 0);
+  int value;
+  while (edge_more())
+    EDGE_CHECK(sem_wait(semaphore) == 0 && sem_getvalue(semaphore, &value) == 0 && value == 1 &&
+               sem_post(semaphore) == 0);
+}
+
+static void shared_object(void) {
+  char name[64];
+  snprintf(name, sizeof name, "/odd-%d-%llx", getpid(), (unsigned long long)steplog_nonce);
+  int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
+  EDGE_CHECK(fd >= 0 && shm_unlink(name) == 0 && ftruncate(fd, 4096) == 0);
+  int* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  for (int k = 0, got; edge_more(); k++) {
+    page[9] = k;
+    EDGE_CHECK(pread(fd, &got, sizeof got, 36) == sizeof got && got == k);
+  }
+}
+
+static void shared_anonymous(void) {
+  int* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  for (int k = 0; edge_more(); k++) {
+    EDGE_CHECK(page[9] == k);
+    page[9] = k + 1;
+  }
+}
+
+#define KIND(name) \
+  { #name, name }
+static const struct edge_case table[] = {
+    KIND(pipe_with_data),
+    KIND(fifo),
+    KIND(socket_pair),
+    KIND(listening_socket),
+    KIND(unconnected_socket),
+    KIND(event_counter),
+    KIND(event_poll),
+    KIND(inotify),
+    KIND(timer_descriptor),
+    KIND(signal_descriptor),
+    KIND(process_descriptor),
+    KIND(secret_memory),
+    KIND(io_ring),
+    KIND(asynchronous_context),
+    KIND(performance_counter),
+    KIND(user_faults),
+    KIND(pseudo_terminal),
+    KIND(pseudo_terminal_by_ioctl),
+    KIND(posix_message_queue),
+    KIND(fanotify),
+    KIND(opened_namespace),
+    KIND(own_memory_file),
+    KIND(own_page_map),
+    KIND(shared_segment),
+    KIND(detached_segment),
+    KIND(segment_of_others),
+    KIND(semaphore_set),
+    KIND(semaphore_undone_at_exit),
+    KIND(message_queue),
+    KIND(named_semaphore),
+    KIND(shared_object),
+    KIND(shared_anonymous),
+};
+
+EDGE_MAIN(table)

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Iterations: each shape of a main loop is recognised, a version is cut at the end of an iteration, and its iteration number is the one
+that the program counts, before and after a restart."""
+
+import json
+import os
+import subprocess
+import sys
+
+from cuda_checkpoint_scenarios import WAYS, program_of, saved_on
+from driver import (SOURCE, Log, Place, app, check_continued, check_whole, expect, iteration_of, logs_of, metadata_of, scenario_main, seeded, take_checkpoint,
+                    tool)
+
+# After how many steps the iterations of each shape of loop must be known.
+SHAPES = {
+    "plain": 8, "work_between_calls": 8, "one_call": 16, "equal_layers": 8, "overlapped_buckets": 8, "accumulation": 8, "evaluation": 10, "long_evaluation": 50,
+    "first_rank_evaluates": 10, "small_last_batch": 12, "alternating": 8, "nested": 14, "random_lengths": 40, "pipeline": 16,
+    # 46: three calls per iteration, recognised by their call sites after some 130 calls
+    "communicators": 8, "communicator_each_step": 46, "two_phases": 27}
+IN_PYTHON = {
+    "gradients": 8, "flat_gradients": 12, "objects": 40, "accumulation": 8, "evaluation": 10, "last_batch": 12, "overlapped": 8, "alternating": 8,
+    "lengths": 40, "pipeline": 16, "phases": 27}
+ON_DEVICES = {"trainer": 8, "pipeline": 8}
+
+
+def cut_at_iterations(program, mpi, steps, shape="", options=(), more=60, ranks=2):
+    """`steps`: after how many steps the iterations must be known; `more`: steps after that."""
+    rng = seeded()
+    arguments = (["--shape", shape] if shape else []) + ["--steps", str(steps + more), "--pace", "8000"]
+    with Place("loop") as place:
+        job = place.run(program, arguments, mpi, ranks, options)
+        known = steps
+        for turn in range(2):
+            job.wait_for_step(known + rng.randrange(6))
+            version, _, _ = take_checkpoint(place, job)
+            iteration = iteration_of(place, version)
+            if shape == "work_between_calls":  # most random moments are in the middle of an iteration
+                begun = [metadata_of(place.version_path(version, f"rank-{r}.img"))["iterations"]["symbols"] for r in range(ranks)]
+                expect(begun == [0] * ranks, f"cut in the middle of iteration {iteration + 1}: {begun} of its calls were begun")
+            job.kill_running()
+            before = logs_of(job.log, ranks)
+            again = place.restart(mpi, ranks)
+            known = again.wait_for_step(iteration + 5)
+            for old, new in zip(before, logs_of(again.log, ranks)):
+                # The line of the last step may be written just after the cut.
+                check_continued(old, new, again.own_since, iteration - 1, iteration)
+            job = again
+        job.finish()
+        for log in logs_of(job.log, ranks):
+            check_whole(log)
+
+
+SCENARIOS = {f"boundary.{_mpi}.{_shape}": lambda s=_shape, m=_mpi: cut_at_iterations(f"{m}/loops", m, SHAPES[s], s)
+             for _mpi in ("openmpi", "mpich") for _shape in SHAPES}
+# Debian's mpi4py is built for Open MPI.
+LOOPS = ("/usr/bin/python3", os.path.join(SOURCE, "tests", "apps", "python", "loops.py"))
+SCENARIOS.update({f"boundary.openmpi.python_{_shape}": lambda s=_shape: cut_at_iterations(LOOPS, "openmpi", IN_PYTHON[s], s) for _shape in IN_PYTHON})
+SCENARIOS.update({f"boundary.openmpi.cuda_{_name}": lambda n=_name: cut_at_iterations(program_of(n, "openmpi"), "openmpi", ON_DEVICES[n], options=saved_on(2), more=250)
+                 for _name in ON_DEVICES if "static" in WAYS.get(f"checkpoint-{_name}", ())})
+
+def functions_of(program):
+    told = subprocess.run(["nm", "--defined-only", program], capture_output=True, text=True, check=True).stdout
+    return {words[2]: int(words[0], 16) for words in map(str.split, told.splitlines()) if words[1] in "tT"}
+
+
+def calls_are_shown():
+    """`cropdl inspect` shows the collectives of an iteration, with the program's functions that call them, for each rank, also right after
+    a restart. In a store that others can write to, it shows no symbols, since it would have to open the program that the store names."""
+    with Place("calls") as place:
+        job = place.run("openmpi/loops", ("--shape", "communicators", "--steps", "100000", "--pace", "8000"), "openmpi", 2)
+        job.wait_for_step(8)
+        for _ in range(2):
+            take_checkpoint(place, job)
+            job.kill_running()
+            status, text, _ = place.ask([tool("cropdl"), "inspect", "--json", place.store])
+            expect(status == 0, text)
+            for image in json.loads(text)["images"]:
+                calls = image["iteration"]
+                expect([call["communicator"] for call in calls] == [1, 0, 2, 3] and {call["function"] for call in calls} == {"MPI_Allreduce"}, f"{calls}")
+                expect({call["file"] for call in calls} == {app("openmpi/loops")}, f"{calls}")
+                functions = functions_of(app("openmpi/loops"))
+                names = [call["symbol"].partition("+")[0] for call in calls]
+                expect(set(names) <= set(functions) and len({call["symbol"] for call in calls}) > 1, f"{calls}")
+                # Both refer to the same instruction: file offset and address differ by whole pages.
+                begins = [call["offset"] - int(call["symbol"].partition("+")[2], 16) for call in calls]
+                expect(all((begin - functions[name]) % 4096 == 0 for begin, name in zip(begins, names)), f"{calls} {functions}")
+            job = place.restart("openmpi", 2)
+            job.wait_for_step(Log(job.log).last_step() + 1)
+        job.kill_running()
+        text = place.ask([tool("cropdl"), "inspect", place.store])[1]
+        lines = [line for line in text.splitlines() if line.startswith("  MPI_")]
+        expect("iteration of rank 0: 4 collectives" in text and all("(loops)" in line for line in lines) and len(lines) > 1, text)
+        os.chmod(place.store, 0o777)  # others may have put a hostile file name there
+        text = place.ask([tool("cropdl"), "inspect", place.store])[1]
+        expect("(loops)" not in text and ", loops+0x" in text, text)
+
+
+SCENARIOS["boundary.openmpi.calls_of_an_iteration_are_shown_with_their_functions"] = calls_are_shown
+
+if __name__ == "__main__":
+    sys.exit(scenario_main(SCENARIOS, at_random=True, quick=("boundary.openmpi.plain",), long=[name for name in SCENARIOS if ".mpich." in name]))

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Every program of tests/apps/cuda (none knows of steps or logs): a checkpoint is requested at a random moment, the program is killed and
+restarted, and its result must equal the native run's. Programs for which the result is a refusal are in the tables here, with its exact
+words. The software GPU is slowed down until the restart, so that the moment falls into the run.
+
+`FILE --table` runs all programs, and prints a line for each."""
+
+import re
+import sys
+import time
+
+from cuda_scenarios import PATIENCE, ended, programs, start
+from driver import Failure, Place, app, expect, launcher, scenario_main, seeded, tail, tool
+
+QUIET = {"CROPDL_SOFTWARE_GPU_QUIET": "1"}
+KINDS = ("launch", "copy", "memset", "malloc", "free", "host", "library", "nccl", "graph")
+# how many times slower the GPU runs (which slows a checkpoint's copies too); runs of each program, with one request in each
+SLOWEST, ATTEMPTS = 2e4, 16
+SPAN = 1.0  # seconds after the start within which a checkpoint is requested
+TOO_SLOW = "the device has not come to its end within 5 s: a kernel runs that long, or waits for the host; ask again"
+
+# The words of a possible refusal, for as long as the program has this object.
+_MALLOC = ("kernels of the program call malloc, and the device's heap cannot be saved yet",)
+REFUSED = {
+    "device_malloc": _MALLOC,
+    "virtual_functions": _MALLOC,
+    "graph_capture": ("cudaStreamEndCapture: what it made cannot be saved", "cudaStreamBeginCapture: what it made cannot be saved",
+                      "cudaGraphInstantiate: what it made cannot be saved"),
+    "graph_explicit": ("cudaGraphCreate: what it made cannot be saved", "cudaGraphInstantiate: what it made cannot be saved"),
+    "nccl_graph": ("cudaStreamEndCapture: what it made cannot be saved", "cudaGraphInstantiate: what it made cannot be saved"),
+}
+# Programs that have such an object for a moment: the checkpoint is requested again and must succeed then.
+AT_TIMES = {"cublas_gemm": REFUSED["graph_capture"]}
+# Programs that fork children which use a GPU: the children are told that they have none.
+FORKS = {"assert", "illegal_address", "nccl_config", "nccl_graph", "nccl_killed", "peer", "printf", "trap"}
+NO_GPU = "a child of fork() has no GPU: its calls of CUDA fail (error 3); start processes that use one by exec (spawn), or as ranks"
+# It prints free device memory at two moments, which other processes change as well.
+LOOKS_ELSEWHERE = {"device_facts"}
+PROGRAMS = {name: one for name, one in programs().items() if name not in LOOKS_ELSEWHERE}
+QUICK = ("vector_add",)
+PLAIN = {"callbacks", "cublas_gemm", "curand_host", "driver_api", "graph_capture", "managed", "memory_pools", "multi_device", "nvrtc", "printf",
+         "thread_streams", "vector_add"}  # the others run with scripts/test --long
+
+
+def digest_of(job, status, output):
+    found = re.findall(r"^ok ([0-9a-f]+)$", output, re.M)
+    expect(status == 0 and len(found) == 1, f"ended with {status}: {' '.join(job.command)}\n{tail(output)}")
+    return found[0]
+
+
+def ask(place, job, moment):
+    """Requests a checkpoint at that time, and again until it is answered. Returns (status, text), or None if the program has ended."""
+    while time.monotonic() < moment and job.alive():
+        time.sleep(0.001)
+    while job.alive():
+        status, text, _ = place.checkpoint()
+        if "has ended its program" in text:
+            return None
+        if status == 0 or re.search("checkpoint (refused|failed)", text):
+            return status, text
+    return None
+
+
+def under_cropdl(place, one, mpi, ranks, environment):
+    path = app(f"cuda/{one.ways[0]}/{one.name}" + (f".{mpi}" if mpi != "none" else ""))
+    devices = one.devices if mpi == "none" else ranks
+    return place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--interval", "0", f"--software-gpu={devices}", "--dir", place.store, "--", path],
+                       environment=environment)
+
+
+def once(one, mpi, ranks, reference, delay, slow):
+    """One run. Returns "equal" after a kill, the words of a refusal, or "" if the program had ended before."""
+    with Place("killed") as place:
+        slowly = {"CROPDL_SOFTWARE_GPU_SLOW": ",".join(f"{kind}:{slow:.0f}" for kind in KINDS)}
+        job = under_cropdl(place, one, mpi, ranks, QUIET | slowly)
+        answer = ask(place, job, time.monotonic() + delay)
+        if answer is None:
+            expect(digest_of(job, *ended(job, PATIENCE)) == reference, "DIFFERENT under CropDL, without a checkpoint")
+            return ""
+        job.kill_ranks()
+        job.kill_all()
+        if answer[0] != 0:
+            return re.sub(r"^.*?\brank \d+: ", "", answer[1], count=1, flags=re.S)
+        job = place.restart(mpi, ranks, environment=QUIET)
+        digest = digest_of(job, *ended(job, PATIENCE))
+        expect(digest == reference, f"digest {digest}, natively {reference}: DIFFERENT")
+        return "equal"
+
+
+def killed(one, rng):
+    """Returns (whether it was killed and restarted, the words of refusals before that)."""
+    mpi, ranks = one.variants()[0]
+    with Place("native") as place:
+        job = start(place, one.name, one.ways[0], mpi, ranks, one.devices)
+        reference = digest_of(job, *ended(job, PATIENCE))
+    said, slow, soon = [], 300.0, 1.0
+    while len(said) < ATTEMPTS and said[-1:] != ["equal"] and not set(said) & set(REFUSED.get(one.name, ())):
+        delay = (0.05 + rng.random() * SPAN) * soon
+        said.append(once(one, mpi, ranks, reference, delay, slow))
+        print(f"{one.name}: asked after {delay:.2f} s, {slow:.0f} times slower: {said[-1] or 'it had ended'}", flush=True)
+        if said[-1] == "" and slow < SLOWEST:
+            slow = min(slow * 8, SLOWEST)
+        elif said[-1] == "":
+            soon /= 2
+        elif said[-1] == TOO_SLOW:
+            slow = max(slow / 8, 1)
+    return said[-1] == "equal", sorted(set(said) - {"", "equal", TOO_SLOW})
+
+
+def check_program(one):
+    if one.name in FORKS:
+        return told_of_children(one)
+    equal, words = killed(one, seeded())
+    expect(equal or (words and one.name in REFUSED), f"never saved: {words or 'it never occurred'}")
+    for line in words:
+        expect(line in REFUSED.get(one.name, ()) + AT_TIMES.get(one.name, ()), f"refused in other words: {line}")
+
+
+def told_of_children(one):
+    with Place("forks") as place:
+        job = under_cropdl(place, one, *one.variants()[0], QUIET)
+        end = time.monotonic() + PATIENCE
+        while NO_GPU not in job.output() and time.monotonic() < end:
+            time.sleep(0.05)
+        expect(NO_GPU in job.output(), tail(job.output()))
+
+
+SCENARIOS = {f"cuda.killed.{name}": lambda one=one: check_program(one) for name, one in PROGRAMS.items()}
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--table"]:
+        _rng = seeded()
+        for _one in PROGRAMS.values():
+            if _one.name in FORKS or sys.argv[2:] and _one.name not in sys.argv[2:]:
+                continue
+            try:
+                print("TABLE", _one.name, *killed(_one, _rng), flush=True)
+            except Failure as _failure:
+                print("TABLE", _one.name, "FAILED", _failure, flush=True)
+        sys.exit(0)
+    sys.exit(scenario_main(SCENARIOS, at_random=True, quick=[f"cuda.killed.{name}" for name in QUICK],
+                          long=[name for name in SCENARIOS if name.rpartition(".")[2] not in PLAIN]))

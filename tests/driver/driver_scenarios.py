@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Tests of the driver itself: it must notice a checkpointer that restarts the program from the beginning, loses steps or changes a result.
+Fake commands play such checkpointers; the real ones are not used."""
+
+import os
+import sys
+import tempfile
+
+import driver
+import restart_scenarios
+from driver import Failure, Log, Skipped, TooLate, check_continued, check_whole, expect, scenario_main
+
+STARTS_OVER = {
+    "cropdl-run": 'mkdir -p "$2"; while [ "$1" != -- ]; do shift; done; shift; echo "$@" > "$STORE_COMMAND"; exec "$@"',
+    "cropdl": 'mkdir "$2/v000001"; echo "version 1 1 bytes stall 0.001 s"',
+    "cropdl-restart": 'exec $(cat "$STORE_COMMAND")',
+}
+
+
+def notices_a_program_started_from_the_beginning():
+    """The fake restarts the program from the beginning. The results are right, but the driver must object."""
+    with tempfile.TemporaryDirectory(prefix="cropdl-driver-") as build:
+        os.makedirs(f"{build}/bin")
+        for name, body in STARTS_OVER.items():
+            with open(f"{build}/bin/{name}", "w") as f:
+                f.write("#!/bin/bash\n" + body + "\n")
+            os.chmod(f"{build}/bin/{name}", 0o755)
+        os.makedirs(f"{build}/tests")
+        os.symlink(os.path.join(driver.BUILD, "tests", "apps"), f"{build}/tests/apps")
+        os.environ["STORE_COMMAND"] = f"{build}/command"
+        kept, driver.BUILD = driver.BUILD, build
+        try:
+            restart_scenarios.survives("plain", arguments=("--steps", "30", "--pace", "20000"), chain=("same",))
+        except TooLate:
+            raise
+        except Failure as failure:
+            expect("started over" in str(failure), f"objected, but not to starting over: {failure}")
+            return
+        finally:
+            driver.BUILD = kept
+        raise Failure("a checkpointer that starts the program over was let through")
+
+
+def log_of(directory, text):
+    path = os.path.join(directory, "log")
+    with open(path, "w") as f:
+        f.write(text)
+    return Log(path)
+
+
+def must_object(check, *arguments):
+    try:
+        check(*arguments)
+    except Failure:
+        return
+    raise Failure(f"no objection: {check.__name__}{arguments[2:]}")
+
+
+def notices_wrong_logs():
+    with tempfile.TemporaryDirectory(prefix="cropdl-driver-") as d:
+        good = "nonce a\nstep 1 10\nstep 2 11\nstep 3 31\nok d nonce=a\n"
+        before = log_of(d, "nonce a\nstep 1 10\nstep 2 11\nstep 3 12\n")
+        check_whole(log_of(d, good))
+        expect(check_continued(before, log_of(d, good), 30.0, 2, 3) == 2, "the step it went on from is 2")
+        must_object(check_continued, before, log_of(d, good), 30.0, 3, 4)      # continued from before the version
+        must_object(check_continued, before, log_of(d, good), 30.0, 0, 1)      # continued from after the version
+        must_object(check_continued, before, log_of(d, good.replace("nonce a", "nonce b")), 30.0, 2, 3)
+        must_object(check_continued, before, log_of(d, good.replace("step 3 31", "step 1 31")), 30.0, 2, 3)
+        must_object(check_whole, log_of(d, good.replace("nonce=a", "nonce=b")))  # the memory of another process
+        must_object(check_whole, log_of(d, good.replace("step 2", "step 3")))    # a repeated step
+        must_object(check_whole, log_of(d, good.replace("step 2 11\n", "")))     # a lost step
+        must_object(check_whole, log_of(d, good + "nonce c\n"))
+        must_object(check_whole, log_of(d, good.replace("ok d nonce=a\n", "")))
+        must_object(check_whole, log_of(d, good.replace("ok d", "failed x\nok d")))
+
+
+def kills_all_ranks():
+    """After kill_ranks, no process of the job is left, including the launcher and children."""
+    for mpi in ("openmpi", "mpich"):
+        with driver.Place("kill") as place:
+            log = place.path("log")
+            job = place.start(driver.launcher(mpi, 2) + [driver.app(f"{mpi}/compute_only"), "--steps", "100000", "--log", log])
+            job.wait_for_step(2)
+            expect(job.kill_ranks() == 2, "not exactly two ranks found")
+            expect(not job.processes(), "processes are left")
+
+
+def notices_an_event_that_never_comes():
+    """too_late() excuses programs that ended too soon, but not with the longest steps."""
+    tried = []
+
+    def never():
+        tried.append(driver.Job.slower)
+        driver.too_late("it did not come")
+
+    try:
+        driver.with_slower_programs(never)
+    except (Failure, Skipped) as end:
+        expect(type(end) is Failure and tuple(tried) == driver.TIMES, f"{type(end)} after {tried}")
+        return
+    finally:
+        driver.Job.slower = 1
+    raise Failure("an event that never comes went unnoticed")
+
+
+SCENARIOS = {
+    "driver.notices_a_program_started_from_the_beginning": notices_a_program_started_from_the_beginning,
+    "driver.notices_wrong_logs": notices_wrong_logs,
+    "driver.kills_all_ranks": kills_all_ranks,
+    "driver.notices_an_event_that_never_comes": notices_an_event_that_never_comes,
+}
+
+if __name__ == "__main__":
+    sys.exit(scenario_main(SCENARIOS, quick=("driver.",)))

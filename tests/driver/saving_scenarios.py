@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""What an image contains and what it only refers to (--by-reference)."""
+
+import os
+import re
+import shutil
+import sys
+
+from driver import Log, Place, app, as_pattern, check_continued, check_whole, expect, collects_into, scenario_main, take_checkpoint, tool
+from restart_scenarios import survives
+
+SCENARIOS = {}
+scenario = collects_into(SCENARIOS)
+
+
+def saved(place, options):
+    """Runs a copy of the program in the test's directory, takes a version, kills it. Returns the image's size, the log, the bounds of the
+    step."""
+    program = place.path("program")
+    shutil.copy(app("plain/plain"), program)
+    job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store] + options + ["--", program, "--steps", "200", "--pace", "10000",
+                                                                             "--log", place.path("log")])
+    job.wait_for_step(5)
+    version, _, bounds = take_checkpoint(place, job)
+    size = os.path.getsize(place.version_path(version, "rank-0.img"))
+    job.kill_running()
+    return size, Log(job.log), bounds[job.log]
+
+
+def goes_on(place, before, bounds):
+    job = place.restart(alone=True)
+    job.wait_for_step(bounds[1] + 3)
+    check_continued(before, Log(job.log), job.started, *bounds)
+    return job
+
+
+def refused(place, words):
+    """The restart and `cropdl verify` both refuse the version."""
+    for command, prefix in (([tool("cropdl-restart"), place.store], "cropdl-restart: "), ([tool("cropdl"), "verify", place.store], "")):
+        status, text, _ = place.ask(command)
+        text = text.replace(place.root, "@")
+        expect(status != 0 and len(text.splitlines()) == 1 and re.search(re.escape(prefix) + ".*" + as_pattern(words) + "$", text),
+               f"{command[0]} says with status {status}:\n  {text}\nwanted:\n  {prefix}...{words}")
+
+
+@scenario("saving.by_reference_omits_contents_of_programs_and_libraries")
+def by_reference():
+    with Place("reference") as place:
+        small, before, bounds = saved(place, ["--by-reference"])
+        with Place("whole") as other:
+            whole, _, _ = saved(other, [])
+        expect(small < whole - 1_000_000, f"an image has {small} bytes by reference, {whole} without")  # libc's code alone is larger
+        status, text, _ = place.ask([tool("cropdl"), "verify", place.store])
+        expect(status == 0, f"verify: {text}")
+        job = goes_on(place, before, bounds)
+        # The restarted program is saved in the same way and restarted once more.
+        version, _, bounds = take_checkpoint(place, job)
+        again = os.path.getsize(place.version_path(version, "rank-0.img"))
+        expect(again < whole - 1_000_000, f"after a restart an image has {again} bytes, {small} before")
+        job.kill_running()
+        job = goes_on(place, Log(job.log), bounds[job.log])
+        job.finish()
+        check_whole(Log(job.log))
+
+
+@scenario("saving.by_reference_a_changed_program_is_refused_by_name")
+def changed():
+    with Place("changed") as place:
+        _, before, bounds = saved(place, ["--by-reference"])
+        program = place.path("program")
+        with open(program, "rb") as f:
+            content = f.read()
+        for at in (100, len(content) // 2):  # as an upgrade does: a new file of the same name
+            with open(program + ".new", "wb") as f:
+                f.write(content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])
+            os.chmod(program + ".new", 0o755)
+            os.rename(program + ".new", program)
+            if at == 100:
+                refused(place, "@/program was changed after the checkpoint, and the image has its contents by reference; put it "
+                               "back and try again")
+        os.unlink(program)
+        refused(place, "@/program cannot be read, and the image has its contents by reference: No such file or directory; put it "
+                       "back and try again")
+        with open(program, "wb") as f:  # another file with the same contents is as good
+            f.write(content)
+        job = goes_on(place, before, bounds)
+        job.finish()
+        check_whole(Log(job.log))
+
+
+@scenario("saving.full_images_do_not_need_the_program_file")
+def whole():
+    with Place("nofile") as place:
+        _, before, bounds = saved(place, [])
+        os.unlink(place.path("program"))
+        job = goes_on(place, before, bounds)
+        expect("gone or changed: the contents come from the image" in job.output(), job.output())
+        job.finish()
+        check_whole(Log(job.log))
+
+
+SCENARIOS["saving.mpich.by_reference_equals_the_undisturbed_run"] = lambda: survives(
+    "p2p_modes", "mpich", 2, ("--steps", "48", "--pace", "25000"), options=("--by-reference",))
+SCENARIOS["saving.by_reference_private_mappings_of_a_file_that_grows"] = lambda: survives(
+    "file_mappings", arguments=("--steps", "48", "--pace", "25000", "--work", "@"), options=("--by-reference",))
+
+if __name__ == "__main__":
+    sys.exit(scenario_main(SCENARIOS, at_random=True, quick=("saving.",)))
