@@ -58,26 +58,26 @@ def edge_case(theme, name, words=RESTORED, shell="", again="", mpi="none", ranks
 
 # Known failures, and how they show. A known failure that passes fails the test (remove it from here then), unless it shows only "at times".
 KNOWN = {
-    "openmpi.bridges_for_a_moment": "at times: each request meets an inter-communicator that is alive",
-    "mpich.bridges_for_a_moment": "at times: each request meets an inter-communicator that is alive",
+    "openmpi.short_lived_intercommunicators": "at times: each request meets an inter-communicator that is alive",
+    "mpich.short_lived_intercommunicators": "at times: each request meets an inter-communicator that is alive",
     "files.renamed_in_every_step": "at times: the restart asks to put back what was renamed after the checkpoint",
     "files.rotated_log": "at times: the file of that name is another one: refused, --files decides",
-    "process.whole_status": "real process id in the status after a restart",
-    "memory.view_of_itself": "differs without a checkpoint",
+    "process.every_line_of_proc_status": "real process id in the status after a restart",
+    "memory.reads_its_own_maps": "differs without a checkpoint",
     "signals.masks_seen_by_an_executed_child": "SIGSYS and signal 33 are never blocked (docs/limitations.md)",
-    "process.identity_by_every_call": "changed or lost by a restart",
-    "process.own_directory_of_tasks": "differs without a checkpoint",
-    "process.child_looks_at_its_parent": "changed or lost by a restart",
-    "execution.second_segment_register": "GS base is refused to the program, with a line (docs/limitations.md)",
+    "process.ids_by_every_call": "changed or lost by a restart",
+    "process.proc_self_task_directory": "differs without a checkpoint",
+    "process.child_reads_its_parent_s_ids": "changed or lost by a restart",
+    "execution.gs_base_set": "GS base is refused to the program, with a line (docs/limitations.md)",
 }
 
 for _name in """shared_offsets append_beside_plain changed_in_place changed_in_place_by_stdio renamed_while_open renamed_in_every_step
-        half_read_directory getdents_by_hand relative_to_a_descriptor two_thousand_files sparse devices status_flags
-        names_of_descriptors kept_open_system_files unusual_names symbolic_link_turned_elsewhere rotated_log kernel_side_copies time_stamps
-        permissions_taken_away shrinking punched private_map_of_replaced_file discarded_private_map same_number_another_file
-        file_opened_by_resolve_flags descriptor_sent_to_oneself own_descriptor_taken_by_pidfd closed_by_range""".split():
+        half_read_directory getdents_by_hand opened_relative_to_a_descriptor two_thousand_files sparse devices status_flags
+        paths_of_descriptors kept_open_system_files unusual_names redirected_symbolic_link rotated_log in_kernel_copies time_stamps
+        removed_permissions shrinking punched private_map_of_replaced_file discarded_private_map number_reused_for_another_file
+        file_opened_by_resolve_flags descriptor_sent_to_itself own_descriptor_fetched_by_pidfd closed_by_range""".split():
     edge_case("files", _name)
-edge_case("files", "opened_by_a_child_with_shared_files", attempts=100)
+edge_case("files", "opened_by_a_child_sharing_descriptors", attempts=100)
 for _name, _words in {
         "mapped_and_written": "the shared mapping of @/mapped cannot be saved yet",
         "unlinked": "the deleted file @/gone (deleted) (descriptor 4) cannot be saved yet: no restart could open it by its name",
@@ -131,21 +131,21 @@ for _name, _words in {
         "message_queue": "the System V message queue <n> (msgget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         "pseudo_terminal": "the device /dev/ptmx (descriptor 4) cannot be saved yet: it has a state of its own",
         "pseudo_terminal_by_ioctl": "the device /dev/pts/<n> (deleted) (descriptor 5) cannot be saved yet: it has a state of its own",
-        "own_memory_file": "/proc/<n>/mem (descriptor 4) cannot be saved: it is of this very process; close it before the checkpoint",
-        "own_page_map": "/proc/<n>/pagemap (descriptor 4) cannot be saved: it is of this very process; close it before the checkpoint",
+        "proc_self_mem": "/proc/<n>/mem (descriptor 4) cannot be saved: it is of this very process; close it before the checkpoint",
+        "proc_self_pagemap": "/proc/<n>/pagemap (descriptor 4) cannot be saved: it is of this very process; close it before the checkpoint",
         "asynchronous_context": "a context of asynchronous input and output (io_setup) cannot be saved yet",
         }.items():
     edge_case("kinds", _name, _words)
 for _name in """separate_touched_pages five_hundred_and_twenty_pages many_small_mappings holes_without_access guard_pages
-        changes_protection_from_the_fault grows_down wiped_on_fork advice_of_every_kind not_reserved locked_memory
-        all_of_the_future_locked droppable shared_read_only_file beyond_the_end_of_a_file executable_memory
-        system_call_in_generated_code at_places_of_its_own moved_and_resized moved_and_left_behind replaced_in_the_middle
-        unusual_lengths the_break mapping_above_the_break freed_lazily named_memory huge_page_wanted sealed view_of_itself
-        auxiliary_vector vdso_function_found_by_hand read_through_the_kernel residence memory_policy policy_of_the_process
-        resized_at_a_place_of_its_own""".split():
+        protection_changed_in_the_fault_handler grows_down wiped_on_fork advice_of_every_kind not_reserved locked_memory
+        future_mappings_locked droppable shared_read_only_file beyond_the_end_of_a_file executable_memory system_call_in_generated_code
+        mapped_at_fixed_addresses moved_and_resized moved_and_left_behind replaced_in_the_middle unusual_lengths program_break
+        mapping_above_the_break freed_lazily named_memory huge_page_wanted sealed reads_its_own_maps auxiliary_vector
+        vdso_function_found_in_the_elf_image read_by_other_system_calls resident_pages memory_policy policy_of_the_process
+        resized_at_a_fixed_address""".split():
     edge_case("memory", _name, attempts=50)
 for _name, _words in {
-        "grows_down_at_a_place_of_its_own": "memory that grows by itself (MAP_GROWSDOWN) at an address of the program's choice cannot be saved yet",
+        "grows_down_at_a_fixed_address": "memory that grows by itself (MAP_GROWSDOWN) at an address of the program's choice cannot be saved yet",
         "two_views_of_one_memory": "the shared mapping of /memfd:ring (deleted) cannot be saved yet",
         }.items():
     edge_case("memory", _name, _words)
@@ -153,87 +153,89 @@ with open("/proc/cpuinfo") as _cpus:
     _has_keys = re.search(r"^flags.* ospke\b", _cpus.read(), re.M)  # otherwise there are none to allocate
 edge_case("memory", "protection_keys", "memory with a protection key (pkey_mprotect) at <x>-<x> cannot be saved yet" if _has_keys else RESTORED)
 for _name in """queued_real_time_signals pending_kill_keeps_its_sender pending_for_process_or_thread every_signal_has_an_action
-        every_signal_is_delivered last_real_time_signals handler_changes_the_context handler_changes_the_mask trapped_steps
-        one_shot_and_nested exit_under_fast_timer clocks_only_go_forward clock_of_the_process_by_number time_by_every_call
-        waits_until_a_moment waits_for_any_signal timeouts_that_stay stack_of_another_context masks_of_handlers_that_end_a_wait""".split():
+        every_signal_is_delivered last_real_time_signals handler_changes_the_context handler_changes_the_mask
+        single_stepped_by_trap_flag one_shot_and_nested_handlers exit_under_fast_timer clocks_only_go_forward
+        clock_of_the_process_by_number time_by_every_call absolute_time_waits waits_for_any_signal timeouts_that_are_not_updated
+        alternate_stack_of_another_context masks_in_handlers_that_end_a_wait""".split():
     edge_case("signals", _name)
 for _name in """children_that_die_of_signals ignored_by_an_executed_child masks_seen_by_an_executed_child suspended_in_sigsuspend
-        jumps_out_of_handlers jump_out_of_a_blocking_open timers_that_tell_a_thread""".split():
+        jumps_out_of_handlers jump_out_of_a_blocking_open timers_that_signal_a_thread""".split():
     edge_case("signals", _name, attempts=100)
 for _name, _words in {
         "interval_timer": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
         "processor_time_timer": "the running timer ITIMER_PROF cannot be saved yet",
         "posix_timer": "a POSIX timer (timer_create) cannot be saved yet",
         "disarmed_timer": "a POSIX timer (timer_create) cannot be saved yet",
-        "alarm_far_away": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
+        "distant_alarm": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
         }.items():
     edge_case("signals", _name, _words)
-for _name in """whole_status name_of_the_thread limits few_descriptors little_address_space nice_value affinity scheduling_class
-        idle_class_and_reset timer_slack signal_at_the_parent_s_death not_dumpable keeps_capabilities secure_bits machine_check_policy
-        no_huge_pages speculation_disabled no_new_privileges process_personality killed_first what_a_core_file_holds
-        priority_of_input_and_output registered_for_barriers mode_of_new_files in_its_own_session in_its_own_group
-        identity_by_every_call own_directory_of_tasks command_line_and_environment title_changed_in_place supplementary_groups
-        groups_given_up capabilities_dropped""".split():
+for _name in """every_line_of_proc_status thread_name limits few_descriptors little_address_space nice_value affinity scheduling_class
+        idle_class_and_reset timer_slack parent_death_signal not_dumpable keeps_capabilities secure_bits machine_check_policy
+        no_huge_pages speculation_disabled no_new_privileges process_personality out_of_memory_score core_dump_filter
+        input_output_priority membarrier_registration file_mode_creation_mask own_session own_process_group ids_by_every_call
+        proc_self_task_directory command_line_and_environment title_changed_in_place supplementary_groups dropped_groups
+        capabilities_dropped""".split():
     edge_case("process", _name, attempts=20)  # many read their own /proc files in each step, and an open one is refused
-for _name in """reaper_of_grandchildren children_never_waited_for children_by_every_call child_looks_at_its_parent
+for _name in """reaper_of_grandchildren children_never_waited_for children_by_every_call child_reads_its_parent_s_ids
         child_beside_a_high_descriptor""".split():
     edge_case("process", _name, attempts=100)
 for _name, _words in {
-        "user_given_up": "the program runs as user 4321 now and was started as user 0, whose store it may not write; that cannot be saved yet",
-        "effective_user_for_a_while": "the program runs as user 4321 now and was started as user 0, whose store it may not write; that cannot be saved yet",
-        "user_of_files": "the program's file @/log (descriptor 3) cannot be looked at by its name: Permission denied",
+        "dropped_user": "the program runs as user 4321 now and was started as user 0, whose store it may not write; that cannot be saved yet",
+        "temporary_effective_user": "the program runs as user 4321 now and was started as user 0, whose store it may not write; that cannot be saved yet",
+        "changed_file_system_user": "the program's file @/log (descriptor 3) cannot be looked at by its name: Permission denied",
         "living_child": "the program has a child process that it has not waited for",
         "child_without_a_signal": "the program has a child process that it has not waited for",
         "zombie": "the program has a child process that it has not waited for",
-        "child_in_our_memory": "the program has a child process that it has not waited for",
-        "filter_of_its_own": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
-        "filter_that_traps": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
-        "filter_that_kills": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
-        "name_of_the_host": "the program has changed its uts namespace (from uts:[<n>] to uts:[<n>]), which cannot be saved yet",
+        "child_sharing_memory": "the program has a child process that it has not waited for",
+        "own_seccomp_filter": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
+        "trapping_seccomp_filter": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
+        "killing_seccomp_filter": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
+        "changed_host_name": "the program has changed its uts namespace (from uts:[<n>] to uts:[<n>]), which cannot be saved yet",
         "restricted_by_landlock": "the program has restricted itself by Landlock (landlock_restrict_self), which cannot be saved yet" if has_landlock() else RESTORED,
-        "another_root": "the program has changed its root directory (chroot), which cannot be saved yet",
+        "changed_root_directory": "the program has changed its root directory (chroot), which cannot be saved yet",
         "largest_file": "cannot find out which memory is readable: File too large (the program's hard limit of file sizes, RLIMIT_FSIZE)",
-        "child_with_our_files_closes_many": "the program has a child process that it has not waited for or: a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed is not known",
+        "child_sharing_descriptors_closes_many": "the program has a child process that it has not waited for or: a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed is not known",
         }.items():
     edge_case("process", _name, _words)
-for _name in """coroutines_on_4_kib coroutines_on_6_kib neighbours_of_a_small_stack small_alternate_stack alternate_stack_seen_from_inside
+for _name in """coroutines_on_4_kib coroutines_on_6_kib data_next_to_a_small_stack small_alternate_stack alternate_stack_seen_from_inside
         recovers_from_stack_overflow seven_megabytes_deep ninety_megabytes_deep jumps_between_frames below_the_stack_pointer
-        stack_of_its_own rounding_and_masks control_words values_on_the_x87_stack vector_registers vector_registers_across_calls
-        division_by_zero_is_trapped direction_and_alignment_flags libraries_loaded_and_closed loaded_objects another_namespace
-        thread_local_storage indirect_function keys_of_threads threads_that_come_and_go second_segment_register
-        first_segment_register_moved robust_mutex restartable_sequences calls_of_unusual_arguments waits_in_a_futex waits_for_signals
-        waits_in_poll_select_and_sleep names_and_numbers_of_the_system""".split():
+        permanently_switched_stack rounding_and_masks control_words values_on_the_x87_stack vector_registers
+        vector_registers_across_calls division_by_zero_is_trapped direction_and_alignment_flags libraries_loaded_and_closed
+        loaded_objects linker_namespace thread_local_storage indirect_function thread_specific_keys short_lived_threads gs_base_set
+        fs_base_moved_temporarily robust_mutex restartable_sequences calls_of_unusual_arguments waits_in_a_futex waits_for_signals
+        waits_in_poll_select_and_sleep system_names_and_sizes""".split():
     edge_case("execution", _name)
 edge_case("execution", "waits_for_a_lock", attempts=100)
 for _name, _words in {
         "waits_in_a_semaphore": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
-        "calls_of_32_bits": "the program makes 32-bit system calls (int 0x80), which cannot be followed",
+        "int_0x80_calls": "the program makes 32-bit system calls (int 0x80), which cannot be followed",
         }.items():
     edge_case("execution", _name, _words)
 
 # Standard streams: # becomes the number of the run, so that each run has its own files.
 _FILES = '"$@" <input >out# 2>err#'
-for _name in """copies_input_to_output reads_input_by_bytes error_closed_and_data_in_its_place output_closed_and_data_in_its_place
-        all_three_closed redirected_to_a_file_and_back output_kept_in_the_buffer pushed_back streams_in_memory wide_stream
-        conversion_in_the_middle locale_of_the_thread half_a_character closed_under_stdio written_in_an_exit_handler talks""".split():
+for _name in """copies_input_to_output reads_input_by_bytes standard_error_replaced_by_a_data_file standard_output_replaced_by_a_data_file
+        all_three_closed redirected_to_a_file_and_back unflushed_output pushed_back_characters streams_in_memory wide_stream
+        conversion_in_the_middle locale_of_the_thread half_read_multibyte_character descriptor_closed_behind_stdio
+        written_in_an_exit_handler dialogue_on_standard_streams""".split():
     edge_case("streams", _name, shell=_FILES)
-edge_case("streams", "talks_on_a_terminal", shell=_FILES, terminal=True)
-edge_case("streams", "input_that_keeps_nobody_waiting", shell='"$@" </dev/null')
+edge_case("streams", "dialogue_on_a_terminal", shell=_FILES, terminal=True)
+edge_case("streams", "nonblocking_input", shell='"$@" </dev/null')
 edge_case("streams", "inherited_descriptors", shell='"$@" 3<input 7>seven', again='"$@"')
 edge_case("streams", "inherited_and_unused", "a pipe (descriptor 3) cannot be saved yet; the program was started with it, and if it has no use for it, start it with 3>&-", shell='cat input | "$@" 3<&0 </dev/null')
 edge_case("streams", "inherited_with_its_writer", "the program has a child process that it has not waited for", shell='"$@" 3< <(cat input; sleep 3)')
 
 
 # MPI: all members of TOGETHER run in one program, in step, so that each cut meets the states of all.
-TOGETHER = """many_duplicates splits create_group bridges_for_a_moment attributes predefined names_and_infos groups
-        error_handlers wildcard_probes self_messages nothing_at_all largest_tags cancelled_receives forgotten_sends
-        types_freed_in_use buffered_sends many_unexpected mixed_requests nested_types hints_of_some_ranks own_operations many_operations
-        rare_collectives matched_message topology pending_collective persistent_requests""".split()
+TOGETHER = """many_duplicates splits create_group short_lived_intercommunicators attributes predefined names_and_infos groups error_handlers
+        wildcard_probes self_messages empty_messages_and_requests largest_tags cancelled_receives forgotten_sends types_freed_in_use
+        buffered_sends many_unexpected mixed_requests nested_types hints_of_some_ranks own_operations many_operations rare_collectives
+        matched_message topology pending_collective persistent_requests""".split()
 _ALIVE = ": a communicator is alive that cannot be saved"
 MPI_REFUSED = {
     "generalized_request": "MPI_Grequest_start: a request is not complete",
-    "bridge_held": "MPI_Intercomm_create" + _ALIVE,
-    "merged_bridge": "MPI_Intercomm_merge" + _ALIVE,
+    "intercommunicator_held": "MPI_Intercomm_create" + _ALIVE,
+    "merged_intercommunicator": "MPI_Intercomm_merge" + _ALIVE,
     "window": "MPI_Win_allocate: a window is alive that cannot be saved",
     "session": "MPI_Session_init: processes or sessions outside MPI_COMM_WORLD cannot be saved",
     }
@@ -247,7 +249,7 @@ for _mpi in ("openmpi", "mpich"):
 
 
 if os.geteuid():  # these need root
-    for _key in ("user_given_up", "effective_user_for_a_while", "user_of_files", "name_of_the_host", "another_root"):
+    for _key in ("dropped_user", "temporary_effective_user", "changed_file_system_user", "changed_host_name", "changed_root_directory"):
         EDGE_CASES[f"process.{_key}"] = EDGE_CASES[f"process.{_key}"]._replace(words=RESTORED)
 
 
@@ -335,7 +337,7 @@ def has_32_bit_calls():
 
 def judge(one, rng):
     """Returns the result in a few words; raises Failure if it is not the expected one."""
-    if one.name in ("opened_by_int_0x80", "calls_of_32_bits") and not has_32_bit_calls():
+    if one.name in ("opened_by_int_0x80", "int_0x80_calls") and not has_32_bit_calls():
         raise Skipped("this machine has no 32-bit system calls (int 0x80)")
     with Place("native") as place:
         undisturbed = results(place, one, start(place, one, [], 1000))
@@ -430,7 +432,7 @@ def all_judged(keys):
 SCENARIOS = {f"edge_case.{key}": lambda k=key: all_judged([k]) for key, one in EDGE_CASES.items()
              if not one.only and not KNOWN.get(key, "").startswith("at times: ")}
 QUICK = {f"edge_case.{key}" for key in ("files.append_beside_plain", "kinds.pipe_with_data", "memory.guard_pages", "signals.queued_real_time_signals",
-                                        "process.limits", "execution.robust_mutex", "streams.talks", "openmpi.together", "mpich.window")}
+                                        "process.limits", "execution.robust_mutex", "streams.dialogue_on_standard_streams", "openmpi.together", "mpich.window")}
 assert QUICK <= set(SCENARIOS), QUICK - set(SCENARIOS)
 
 if __name__ == "__main__":

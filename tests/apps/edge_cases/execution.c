@@ -67,7 +67,7 @@ static void spin_on_tiny_stack(void) {
   swapcontext(&coroutines[0], &main_context);
 }
 
-static void neighbours_of_a_small_stack(void) {
+static void data_next_to_a_small_stack(void) {
   static unsigned char room[3][8192] __attribute__((aligned(4096)));
   memset(room[0], 1, 8192), memset(room[2], 3, 8192);
   getcontext(&coroutines[0]);
@@ -215,7 +215,7 @@ static void below_the_stack_pointer(void) {  // the red zone; 100 of the 128 byt
   }
 }
 
-static void stack_of_its_own(void) {  // the main thread switches to another stack for good
+static void permanently_switched_stack(void) {  // the main thread switches to another stack for good
   static unsigned char* room;
   room = (unsigned char*)mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
@@ -411,7 +411,7 @@ static void loaded_objects(void) {
   }
 }
 
-static void another_namespace(void) {
+static void linker_namespace(void) {
   void* handle = dlmopen(LM_ID_NEWLM, "libm.so.6", RTLD_NOW);
   EDGE_CHECK(handle);
   double (*function)(double) = (double (*)(double))dlsym(handle, "sqrt");
@@ -436,7 +436,7 @@ static void indirect_function(void) {
   while (edge_more()) EDGE_CHECK(chosen() == 41);
 }
 
-static void keys_of_threads(void) {
+static void thread_specific_keys(void) {
   static pthread_key_t keys[100];
   for (int i = 0; i < 100; i++)
     EDGE_CHECK(pthread_key_create(&keys[i], NULL) == 0 && pthread_setspecific(keys[i], &keys[i]) == 0);
@@ -446,7 +446,7 @@ static void keys_of_threads(void) {
 
 static void* returns_its_argument(void* argument) { return argument; }
 
-static void threads_that_come_and_go(void) {
+static void short_lived_threads(void) {
   while (edge_more()) {
     pthread_t thread;
     void* result;
@@ -455,7 +455,7 @@ static void threads_that_come_and_go(void) {
   }
 }
 
-static void second_segment_register(void) {  // ARCH_SET_GS, as some emulators use it
+static void gs_base_set(void) {  // ARCH_SET_GS, as some emulators use it
   static uint64_t base[2] = {4711, 0};
   base[1] = 1;
   EDGE_CHECK(syscall(SYS_arch_prctl, ARCH_SET_GS, base) == 0);
@@ -466,7 +466,7 @@ static void second_segment_register(void) {  // ARCH_SET_GS, as some emulators u
   }
 }
 
-static void first_segment_register_moved(void) {  // temporarily moves FS
+static void fs_base_moved_temporarily(void) {  // temporarily moves FS
   uint64_t old = 0;
   EDGE_CHECK(syscall(SYS_arch_prctl, ARCH_GET_FS, &old) == 0);
   static unsigned char block[8192] __attribute__((aligned(64)));
@@ -578,8 +578,7 @@ static void calls_of_unusual_arguments(void) {
   }
 }
 
-static void calls_of_32_bits(
-    void) {  // int 0x80 in a 64-bit program: getpid is 20, dup is 41, close 6, brk 45
+static void int_0x80_calls(void) {  // int 0x80 in a 64-bit program: getpid is 20, dup is 41, close 6, brk 45
   long there;
   __asm__ volatile("int $0x80" : "=a"(there) : "a"(20L) : "memory", "r8", "r9", "r10", "r11");
   while (edge_more()) {
@@ -658,7 +657,7 @@ static void waits_for_a_lock(void) {
   }
 }
 
-static void names_and_numbers_of_the_system(void) {
+static void system_names_and_sizes(void) {
   struct utsname first, now;
   EDGE_CHECK(uname(&first) == 0);
   long pages = sysconf(_SC_PHYS_PAGES), processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -675,7 +674,7 @@ static void names_and_numbers_of_the_system(void) {
 static const struct edge_case table[] = {
     KIND(coroutines_on_4_kib),
     KIND(coroutines_on_6_kib),
-    KIND(neighbours_of_a_small_stack),
+    KIND(data_next_to_a_small_stack),
     KIND(small_alternate_stack),
     KIND(alternate_stack_seen_from_inside),
     KIND(recovers_from_stack_overflow),
@@ -683,7 +682,7 @@ static const struct edge_case table[] = {
     KIND(ninety_megabytes_deep),
     KIND(jumps_between_frames),
     KIND(below_the_stack_pointer),
-    KIND(stack_of_its_own),
+    KIND(permanently_switched_stack),
     KIND(rounding_and_masks),
     KIND(control_words),
     KIND(values_on_the_x87_stack),
@@ -693,23 +692,23 @@ static const struct edge_case table[] = {
     KIND(direction_and_alignment_flags),
     KIND(libraries_loaded_and_closed),
     KIND(loaded_objects),
-    KIND(another_namespace),
+    KIND(linker_namespace),
     KIND(thread_local_storage),
     KIND(indirect_function),
-    KIND(keys_of_threads),
-    KIND(threads_that_come_and_go),
-    KIND(second_segment_register),
-    KIND(first_segment_register_moved),
+    KIND(thread_specific_keys),
+    KIND(short_lived_threads),
+    KIND(gs_base_set),
+    KIND(fs_base_moved_temporarily),
     KIND(robust_mutex),
     KIND(restartable_sequences),
     KIND(calls_of_unusual_arguments),
-    KIND(calls_of_32_bits),
+    KIND(int_0x80_calls),
     KIND(waits_in_a_semaphore),
     KIND(waits_in_a_futex),
     KIND(waits_for_signals),
     KIND(waits_in_poll_select_and_sleep),
     KIND(waits_for_a_lock),
-    KIND(names_and_numbers_of_the_system),
+    KIND(system_names_and_sizes),
 };
 
 EDGE_MAIN(table)

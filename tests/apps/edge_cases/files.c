@@ -196,7 +196,7 @@ static void path_descriptors(void) {
   }
 }
 
-static void relative_to_a_descriptor(void) {
+static void opened_relative_to_a_descriptor(void) {
   EDGE_CHECK((mkdir("away", 0700) == 0 || errno == EEXIST) &&
              (mkdir("away/deep", 0700) == 0 || errno == EEXIST));
   int start = open(".", O_RDONLY), away = open("away/deep", O_RDONLY | O_DIRECTORY);
@@ -372,7 +372,7 @@ static void directory_notification(void) {
   }
 }
 
-static void names_of_descriptors(void) {
+static void paths_of_descriptors(void) {
   int fd = edge_file("named", 100, 8, O_RDONLY);
   char name[64], path[PATH_MAX], wanted[PATH_MAX];
   EDGE_CHECK(realpath("named", wanted));
@@ -442,7 +442,7 @@ static void path_beyond_path_max(void) {
   for (uint64_t at = 0; edge_more(); at += 5) edge_reads(fd, 9, at, 5);
 }
 
-static void symbolic_link_turned_elsewhere(void) {
+static void redirected_symbolic_link(void) {
   close(edge_file("one", 1000, 1, O_RDONLY));
   close(edge_file("two", 1000, 2, O_RDONLY));
   unlink("link");
@@ -474,7 +474,7 @@ static void rotated_log(void) {  // every five steps the file is renamed and a n
   }
 }
 
-static void kernel_side_copies(void) {
+static void in_kernel_copies(void) {
   int in = edge_file("in", 4000, 1, O_RDONLY), out = edge_file("out", 0, 0, O_RDWR);
   unsigned char text[10];
   for (off_t at = 0; edge_more(); at += 10) {
@@ -497,7 +497,7 @@ static void time_stamps(void) {
   }
 }
 
-static void permissions_taken_away(void) {
+static void removed_permissions(void) {
   int fd = edge_file("forbidden", 1000, 1, O_RDWR),
       only_read = edge_file("write only now", 1000, 2, O_RDONLY);
   EDGE_CHECK(fchmod(fd, 0) == 0 && fchmod(only_read, 0200) == 0);
@@ -564,7 +564,7 @@ static void temporary_file_linked_at_the_end(void) {
   EDGE_CHECK(fstat(fd, &s) == 0 && s.st_nlink == 0);
 }
 
-static void same_number_another_file(void) {  // dup2 over the same number in every step, and swaps
+static void number_reused_for_another_file(void) {  // dup2 over the same number in every step, and swaps
   int a = edge_file("a", 1000, 1, O_RDONLY), b = edge_file("b", 1000, 2, O_RDONLY), at = 500;
   uint64_t seed[2] = {1, 2}, offset[2] = {0, 0};
   for (int k = 0; edge_more(); k++) {
@@ -586,7 +586,7 @@ static void file_opened_by_resolve_flags(void) {
   }
 }
 
-static void descriptor_sent_to_oneself(void) {
+static void descriptor_sent_to_itself(void) {
   int ends[2], fd = edge_file("sent", 1000, 1, O_RDONLY), got;
   EDGE_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   union {
@@ -626,7 +626,7 @@ static int shared_child(void* fd) {
   return *(int*)fd < 0;
 }
 
-static void opened_by_a_child_with_shared_files(void) {
+static void opened_by_a_child_sharing_descriptors(void) {
   static char stack[65536] __attribute__((aligned(16)));
   int fd = edge_file("of the child", 1000, 1, O_RDONLY);
   close(fd);
@@ -636,7 +636,7 @@ static void opened_by_a_child_with_shared_files(void) {
   for (uint64_t at = 0; edge_more(); at += 5) edge_reads(fd, 1, at, 5);
 }
 
-static void own_descriptor_taken_by_pidfd(void) {
+static void own_descriptor_fetched_by_pidfd(void) {
   int fd = edge_file("taken", 1000, 1, O_RDONLY), pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
   int copy = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
   EDGE_CHECK(pidfd >= 0 && copy >= 0 && close(pidfd) == 0);
@@ -680,7 +680,7 @@ static const struct edge_case table[] = {
     {"getdents_by_hand", getdents_by_hand},
     {"deleted_directory", deleted_directory},
     {"path_descriptors", path_descriptors},
-    {"relative_to_a_descriptor", relative_to_a_descriptor},
+    {"opened_relative_to_a_descriptor", opened_relative_to_a_descriptor},
     {"deleted_working_directory", deleted_working_directory},
     {"two_thousand_files", two_thousand_files},
     {"descriptors_of_high_numbers", descriptors_of_high_numbers},
@@ -694,27 +694,27 @@ static const struct edge_case table[] = {
     {"description_locks", description_locks},
     {"lease", lease},
     {"directory_notification", directory_notification},
-    {"names_of_descriptors", names_of_descriptors},
+    {"paths_of_descriptors", paths_of_descriptors},
     {"kept_open_proc_files", kept_open_proc_files},
     {"kept_open_system_files", kept_open_system_files},
     {"unusual_names", unusual_names},
     {"path_beyond_path_max", path_beyond_path_max},
-    {"symbolic_link_turned_elsewhere", symbolic_link_turned_elsewhere},
+    {"redirected_symbolic_link", redirected_symbolic_link},
     {"rotated_log", rotated_log},
-    {"kernel_side_copies", kernel_side_copies},
+    {"in_kernel_copies", in_kernel_copies},
     {"time_stamps", time_stamps},
-    {"permissions_taken_away", permissions_taken_away},
+    {"removed_permissions", removed_permissions},
     {"shrinking", shrinking},
     {"punched", punched},
     {"private_map_of_replaced_file", private_map_of_replaced_file},
     {"discarded_private_map", discarded_private_map},
     {"temporary_file_linked_at_the_end", temporary_file_linked_at_the_end},
-    {"same_number_another_file", same_number_another_file},
+    {"number_reused_for_another_file", number_reused_for_another_file},
     {"file_opened_by_resolve_flags", file_opened_by_resolve_flags},
-    {"descriptor_sent_to_oneself", descriptor_sent_to_oneself},
+    {"descriptor_sent_to_itself", descriptor_sent_to_itself},
     {"opened_by_int_0x80", opened_by_int_0x80},
-    {"opened_by_a_child_with_shared_files", opened_by_a_child_with_shared_files},
-    {"own_descriptor_taken_by_pidfd", own_descriptor_taken_by_pidfd},
+    {"opened_by_a_child_sharing_descriptors", opened_by_a_child_sharing_descriptors},
+    {"own_descriptor_fetched_by_pidfd", own_descriptor_fetched_by_pidfd},
     {"closed_by_range", closed_by_range},
 };
 

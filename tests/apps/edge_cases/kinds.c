@@ -233,7 +233,7 @@ static void opened_namespace(void) {
   while (edge_more()) EDGE_CHECK(fstat(fd, &s) == 0 && s.st_ino);
 }
 
-static void own_memory_file(void) {  // some garbage collectors scan their own memory like this
+static void proc_self_mem(void) {  // some garbage collectors scan their own memory like this
   int fd = open("/proc/self/mem", O_RDWR);
   volatile int value = 0;
   int got;
@@ -243,7 +243,7 @@ static void own_memory_file(void) {  // some garbage collectors scan their own m
   }
 }
 
-static void own_page_map(void) {
+static void proc_self_pagemap(void) {
   int fd = open("/proc/self/pagemap", O_RDONLY);
   static char page[4096] __attribute__((aligned(4096)));
   uint64_t entry;
@@ -367,8 +367,8 @@ static const struct edge_case table[] = {
     KIND(posix_message_queue),
     KIND(fanotify),
     KIND(opened_namespace),
-    KIND(own_memory_file),
-    KIND(own_page_map),
+    KIND(proc_self_mem),
+    KIND(proc_self_pagemap),
     KIND(shared_segment),
     KIND(detached_segment),
     KIND(segment_of_others),

@@ -116,7 +116,7 @@ static void guard_pages(void) {  // MADV_GUARD_INSTALL, since Linux 6.13
   }
 }
 
-static void changes_protection_from_the_fault(void) {  // like write barriers of garbage collectors
+static void protection_changed_in_the_fault_handler(void) {  // like write barriers of garbage collectors
   unsigned char* p = mapped(16 * page, RW, ANONYMOUS);
   catch_faults();
   for (unsigned char k = 0; edge_more(); k++) {
@@ -185,7 +185,7 @@ static void locked_memory(void) {
   while (edge_more()) EDGE_CHECK(*now == 5 && *later == 5 && has_flag(now, "lo") && has_flag(later, "lo"));
 }
 
-static void all_of_the_future_locked(void) {
+static void future_mappings_locked(void) {
   if (mlockall(MCL_FUTURE | MCL_ONFAULT) != 0) EDGE_CHECK(errno == EPERM || errno == ENOMEM);
   bool locked = has_flag(mapped(page, RW, ANONYMOUS), "lo");
   while (edge_more()) {
@@ -260,7 +260,7 @@ static void system_call_in_generated_code(void) {
   }
 }
 
-static void at_places_of_its_own(void) {
+static void mapped_at_fixed_addresses(void) {
   static const uintptr_t wanted[] = {0x10000,        0x7000000,      0x80000000,     0x100000000,
                                      0x123456789000, 0x200000000000, 0x600000000000, 0x7000deadb000};
   unsigned char* got[8];
@@ -332,7 +332,7 @@ static void unusual_lengths(void) {  // the kernel refuses them; they must have 
   }
 }
 
-static void the_break(void) {
+static void program_break(void) {
   unsigned char* start = (unsigned char*)sbrk(0);
   for (int k = 1; edge_more(); k++) {
     unsigned char* at = (unsigned char*)sbrk(3 * 4096 + 7);
@@ -416,7 +416,7 @@ static void sealed(void) {  // mseal(2), since Linux 6.10
   while (edge_more()) EDGE_CHECK(*p == 4 && (!there || (mprotect(p, page, PROT_READ) < 0 && errno == EPERM)));
 }
 
-static void view_of_itself(
+static void reads_its_own_maps(
     void) {  // every readable line of maps can be read, and the vDSO is at the address in auxv
   while (edge_more()) {
     FILE* file = fopen("/proc/self/maps", "r");
@@ -459,7 +459,7 @@ static void auxiliary_vector(void) {
   }
 }
 
-static void vdso_function_found_by_hand(
+static void vdso_function_found_in_the_elf_image(
     void) {  // its address is looked up once in the ELF image that auxv names
   unsigned char* image = (unsigned char*)getauxval(AT_SYSINFO_EHDR);
   EDGE_CHECK(image && !memcmp(image, "\177ELF", 4));
@@ -490,7 +490,7 @@ static void vdso_function_found_by_hand(
   }
 }
 
-static void read_through_the_kernel(void) {
+static void read_by_other_system_calls(void) {
   char here[64], there[64];
   for (int k = 0; edge_more(); k++) {
     snprintf(there, sizeof there, "text %d", k);
@@ -501,7 +501,7 @@ static void read_through_the_kernel(void) {
   }
 }
 
-static void residence(void) {
+static void resident_pages(void) {
   unsigned char *p = mapped(8 * page, RW, ANONYMOUS), seen[8];
   while (edge_more()) {
     EDGE_CHECK(madvise(p, 8 * page, MADV_DONTNEED) == 0);
@@ -544,7 +544,7 @@ static void policy_of_the_process(void) {
     if (set) EDGE_CHECK(syscall(SYS_get_mempolicy, &mode, &got, 64, NULL, 0) == 0 && mode == 3 && got == 1);
 }
 
-static void resized_at_a_place_of_its_own(void) {
+static void resized_at_a_fixed_address(void) {
   unsigned char* const at = (unsigned char*)0x7000000000;
   EDGE_CHECK(mmap(at, 4 * page, RW, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
   EDGE_CHECK(mremap(at, 4 * page, 12 * page, 0) == at);
@@ -553,7 +553,7 @@ static void resized_at_a_place_of_its_own(void) {
     for (size_t i = 0; i < 12; i++) EDGE_CHECK(at[i * page + i] == (unsigned char)(i + 1));
 }
 
-static void grows_down_at_a_place_of_its_own(void) {
+static void grows_down_at_a_fixed_address(void) {
   unsigned char* volatile place = (unsigned char*)0x7000000000;
   unsigned char* const at = place;
   EDGE_CHECK(mmap(at, 4 * page, RW, ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN, -1, 0) == at);
@@ -570,40 +570,40 @@ static const struct edge_case table[] = {
     KIND(many_small_mappings),
     KIND(holes_without_access),
     KIND(guard_pages),
-    KIND(changes_protection_from_the_fault),
+    KIND(protection_changed_in_the_fault_handler),
     KIND(grows_down),
     KIND(wiped_on_fork),
     KIND(advice_of_every_kind),
     KIND(not_reserved),
     KIND(locked_memory),
-    KIND(all_of_the_future_locked),
+    KIND(future_mappings_locked),
     KIND(droppable),
     KIND(shared_read_only_file),
     KIND(beyond_the_end_of_a_file),
     KIND(executable_memory),
     KIND(system_call_in_generated_code),
-    KIND(at_places_of_its_own),
+    KIND(mapped_at_fixed_addresses),
     KIND(moved_and_resized),
     KIND(moved_and_left_behind),
     KIND(replaced_in_the_middle),
     KIND(unusual_lengths),
-    KIND(the_break),
+    KIND(program_break),
     KIND(mapping_above_the_break),
     KIND(freed_lazily),
     KIND(named_memory),
     KIND(huge_page_wanted),
     KIND(protection_keys),
     KIND(sealed),
-    KIND(view_of_itself),
+    KIND(reads_its_own_maps),
     KIND(auxiliary_vector),
-    KIND(vdso_function_found_by_hand),
-    KIND(read_through_the_kernel),
-    KIND(residence),
+    KIND(vdso_function_found_in_the_elf_image),
+    KIND(read_by_other_system_calls),
+    KIND(resident_pages),
     KIND(two_views_of_one_memory),
     KIND(memory_policy),
     KIND(policy_of_the_process),
-    KIND(resized_at_a_place_of_its_own),
-    KIND(grows_down_at_a_place_of_its_own),
+    KIND(resized_at_a_fixed_address),
+    KIND(grows_down_at_a_fixed_address),
 };
 
 EDGE_MAIN(table)

@@ -58,9 +58,9 @@ static void status_stays(void) {
   }
 }
 
-static void whole_status(void) { status_stays(); }
+static void every_line_of_proc_status(void) { status_stays(); }
 
-static void name_of_the_thread(void) {
+static void thread_name(void) {
   char name[16];
   EDGE_CHECK(prctl(PR_SET_NAME, "odd) name (x") == 0);
   while (edge_more()) {
@@ -168,7 +168,7 @@ static void timer_slack(void) {
   while (edge_more()) EDGE_CHECK(prctl(PR_GET_TIMERSLACK) == 123456);
 }
 
-static void signal_at_the_parent_s_death(void) {
+static void parent_death_signal(void) {
   int got;
   EDGE_CHECK(prctl(PR_SET_PDEATHSIG, SIGTERM) == 0);
   while (edge_more()) EDGE_CHECK(prctl(PR_GET_PDEATHSIG, &got) == 0 && got == SIGTERM);
@@ -228,7 +228,7 @@ static void no_new_privileges(void) {
   while (edge_more()) EDGE_CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 }
 
-static void filter_of_its_own(void) {  // fails uname with a special error number
+static void own_seccomp_filter(void) {  // fails uname with a special error number
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpgid, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
@@ -253,14 +253,14 @@ static void answer(int number, siginfo_t* info, void* context) {
   ((ucontext_t*)context)->uc_mcontext.gregs[REG_RAX] = 4000 + info->si_errno;
 }
 
-static void filter_that_traps(void) {  // a system call that CropDL traps too
+static void trapping_seccomp_filter(void) {  // a system call that CropDL traps too
   struct sigaction action = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO};
   EDGE_CHECK(sigaction(SIGSYS, &action, NULL) == 0);
   filter_call(SYS_inotify_init1, SECCOMP_RET_TRAP | 321);
   while (edge_more()) EDGE_CHECK(syscall(SYS_inotify_init1, 0) == 4321);
 }
 
-static void filter_that_kills(void) {  // kills on a system call that the program never makes
+static void killing_seccomp_filter(void) {  // kills on a system call that the program never makes
   filter_call(SYS_get_robust_list, SECCOMP_RET_KILL_PROCESS);
   while (edge_more()) continue;
 }
@@ -270,13 +270,13 @@ static void process_personality(void) {
   while (edge_more()) EDGE_CHECK(personality(0xffffffff) == (ADDR_NO_RANDOMIZE | UNAME26));
 }
 
-static void killed_first(void) {
+static void out_of_memory_score(void) {
   FILE* file = fopen("/proc/self/oom_score_adj", "w");
   EDGE_CHECK(file && fprintf(file, "%d", 777) > 0 && fclose(file) == 0);
   while (edge_more()) EDGE_CHECK(atoi(field("/proc/self/oom_score_adj", "")) == 777);
 }
 
-static void what_a_core_file_holds(void) {
+static void core_dump_filter(void) {
   FILE* file = fopen("/proc/self/coredump_filter", "w");
   while (file) {
     EDGE_CHECK(fprintf(file, "0x7f") > 0 && fclose(file) == 0);
@@ -285,17 +285,17 @@ static void what_a_core_file_holds(void) {
   while (edge_more()) EDGE_CHECK(!file || strtol(field("/proc/self/coredump_filter", ""), NULL, 16) == 0x7f);
 }
 
-static void priority_of_input_and_output(void) {
+static void input_output_priority(void) {
   EDGE_CHECK(syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 6) == 0);
   while (edge_more()) EDGE_CHECK(syscall(SYS_ioprio_get, 1, 0) == (2 << 13 | 6));
 }
 
-static void registered_for_barriers(void) {
+static void membarrier_registration(void) {
   EDGE_CHECK(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0);
   while (edge_more()) EDGE_CHECK(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0);
 }
 
-static void mode_of_new_files(void) {
+static void file_mode_creation_mask(void) {
   umask(0126);
   for (int k = 0; edge_more(); k++) {
     char name[32];
@@ -307,7 +307,7 @@ static void mode_of_new_files(void) {
   }
 }
 
-static void in_its_own_session(void) {
+static void own_session(void) {
   pid_t made = setsid();
   if (made < 0) made = getsid(0);
   while (edge_more())
@@ -315,7 +315,7 @@ static void in_its_own_session(void) {
                getpgid(getpid()) == getpgrp());
 }
 
-static void in_its_own_group(void) {
+static void own_process_group(void) {
   if (getsid(0) != getpid()) EDGE_CHECK(setpgid(0, 0) == 0);
   while (edge_more()) {
     EDGE_CHECK(getpgrp() == getpid() && getpgid(getpid()) == getpid() && kill(-getpid(), 0) == 0 &&
@@ -324,7 +324,7 @@ static void in_its_own_group(void) {
   }
 }
 
-static void identity_by_every_call(void) {
+static void ids_by_every_call(void) {
   pid_t self = getpid();
   char name[64], link[64];
   snprintf(name, sizeof name, "/proc/%d/status", self);
@@ -348,7 +348,7 @@ static void identity_by_every_call(void) {
   }
 }
 
-static void own_directory_of_tasks(void) {
+static void proc_self_task_directory(void) {
   while (edge_more()) {
     DIR* dir = opendir("/proc/self/task");
     int threads = 0;
@@ -406,14 +406,14 @@ static void supplementary_groups(void) {
   }
 }
 
-static void groups_given_up(void) {
+static void dropped_groups(void) {
   bool done = setresgid(4321, 4321, 4321) == 0;
   gid_t a, b, c;
   while (edge_more())
     EDGE_CHECK(getresgid(&a, &b, &c) == 0 && (!done || (a == 4321 && b == 4321 && c == 4321)));
 }
 
-static void user_given_up(void) {
+static void dropped_user(void) {
   int fd = edge_file("of root", 100, 1, O_RDONLY);
   bool done = geteuid() == 0 && setresgid(4321, 4321, 4321) == 0 && setresuid(4321, 4321, 4321) == 0;
   uid_t a, b, c;
@@ -424,13 +424,13 @@ static void user_given_up(void) {
   }
 }
 
-static void effective_user_for_a_while(void) {
+static void temporary_effective_user(void) {
   bool done = geteuid() == 0 && seteuid(4321) == 0;
   uid_t a, b, c;
   while (edge_more()) EDGE_CHECK(getresuid(&a, &b, &c) == 0 && (!done || (a == 0 && b == 4321 && c == 0)));
 }
 
-static void user_of_files(void) {
+static void changed_file_system_user(void) {
   bool done = geteuid() == 0 && setfsuid(4321) == 0;
   while (edge_more()) EDGE_CHECK(!done || setfsuid((uid_t)-1) == 4321);
 }
@@ -450,13 +450,13 @@ static void capabilities_dropped(void) {
   }
 }
 
-static void name_of_the_host(void) {
+static void changed_host_name(void) {
   bool done = unshare(CLONE_NEWUTS) == 0 && sethostname("oddity", 6) == 0;
   char name[65];
   while (edge_more()) EDGE_CHECK(gethostname(name, sizeof name) == 0 && (!done || !strcmp(name, "oddity")));
 }
 
-static void another_root(void) {
+static void changed_root_directory(void) {
   mkdir("root", 0700);
   int start = open(".", O_RDONLY);
   bool done = chroot("root") == 0 && chdir("/") == 0;
@@ -503,7 +503,7 @@ static int quiet_sleeper(void* flag) {  // shares the parent's memory, so it mus
   return 0;
 }
 
-static void child_in_our_memory(void) {
+static void child_sharing_memory(void) {
   static char stack[65536] __attribute__((aligned(16)));
   static volatile int flag;
   pid_t child = clone(quiet_sleeper, stack + sizeof stack, CLONE_VM, (void*)&flag);
@@ -553,7 +553,7 @@ static void children_by_every_call(void) {
   }
 }
 
-static void child_looks_at_its_parent(void) {
+static void child_reads_its_parent_s_ids(void) {
   pid_t self = getpid();
   while (edge_more()) {
     int status;
@@ -611,7 +611,7 @@ static int closes_much(void* unused) {
   return 0;
 }
 
-static void child_with_our_files_closes_many(void) {
+static void child_sharing_descriptors_closes_many(void) {
   static char stack[65536] __attribute__((aligned(16)));
   int fd = edge_file("stays", 1000, 1, O_RDONLY), status;
   for (uint64_t at = 0; edge_more(); at++) {
@@ -639,8 +639,8 @@ static void restricted_by_landlock(void) {
 #define KIND(name) \
   { #name, name }
 static const struct edge_case table[] = {
-    KIND(whole_status),
-    KIND(name_of_the_thread),
+    KIND(every_line_of_proc_status),
+    KIND(thread_name),
     KIND(limits),
     KIND(largest_file),
     KIND(few_descriptors),
@@ -650,7 +650,7 @@ static const struct edge_case table[] = {
     KIND(scheduling_class),
     KIND(idle_class_and_reset),
     KIND(timer_slack),
-    KIND(signal_at_the_parent_s_death),
+    KIND(parent_death_signal),
     KIND(not_dumpable),
     KIND(reaper_of_grandchildren),
     KIND(keeps_capabilities),
@@ -660,38 +660,38 @@ static const struct edge_case table[] = {
     KIND(speculation_disabled),
     KIND(no_new_privileges),
     KIND(restricted_by_landlock),
-    KIND(filter_of_its_own),
-    KIND(filter_that_traps),
-    KIND(filter_that_kills),
+    KIND(own_seccomp_filter),
+    KIND(trapping_seccomp_filter),
+    KIND(killing_seccomp_filter),
     KIND(process_personality),
-    KIND(killed_first),
-    KIND(what_a_core_file_holds),
-    KIND(priority_of_input_and_output),
-    KIND(registered_for_barriers),
-    KIND(mode_of_new_files),
-    KIND(in_its_own_session),
-    KIND(in_its_own_group),
-    KIND(identity_by_every_call),
-    KIND(own_directory_of_tasks),
+    KIND(out_of_memory_score),
+    KIND(core_dump_filter),
+    KIND(input_output_priority),
+    KIND(membarrier_registration),
+    KIND(file_mode_creation_mask),
+    KIND(own_session),
+    KIND(own_process_group),
+    KIND(ids_by_every_call),
+    KIND(proc_self_task_directory),
     KIND(command_line_and_environment),
     KIND(title_changed_in_place),
     KIND(supplementary_groups),
-    KIND(groups_given_up),
-    KIND(user_given_up),
-    KIND(effective_user_for_a_while),
-    KIND(user_of_files),
+    KIND(dropped_groups),
+    KIND(dropped_user),
+    KIND(temporary_effective_user),
+    KIND(changed_file_system_user),
     KIND(capabilities_dropped),
-    KIND(name_of_the_host),
-    KIND(another_root),
+    KIND(changed_host_name),
+    KIND(changed_root_directory),
     KIND(living_child),
     KIND(child_without_a_signal),
-    KIND(child_in_our_memory),
+    KIND(child_sharing_memory),
     KIND(zombie),
     KIND(children_never_waited_for),
     KIND(children_by_every_call),
-    KIND(child_looks_at_its_parent),
+    KIND(child_reads_its_parent_s_ids),
     KIND(child_beside_a_high_descriptor),
-    KIND(child_with_our_files_closes_many),
+    KIND(child_sharing_descriptors_closes_many),
 };
 
 EDGE_MAIN(table)

@@ -311,7 +311,7 @@ void blocks_more(int number, siginfo_t* info, void* context) {
   sigaddset(&((ucontext_t*)context)->uc_sigmask, SIGRTMIN + calls++ % 8);
 }
 
-static void trapped_steps(void) {  // the trap flag raises SIGTRAP after each instruction
+static void single_stepped_by_trap_flag(void) {  // the trap flag raises SIGTRAP after each instruction
   install(SIGTRAP, 0);
   while (edge_more()) {
     int before = count;
@@ -324,7 +324,7 @@ static void trapped_steps(void) {  // the trap flag raises SIGTRAP after each in
   }
 }
 
-static void one_shot_and_nested(void) {
+static void one_shot_and_nested_handlers(void) {
   for (int k = 0; edge_more(); k++) {
     install(SIGUSR2, (int)SA_RESETHAND);
     raise(SIGUSR2);
@@ -389,7 +389,7 @@ static void disarmed_timer(void) {
   timer_delete(timer);
 }
 
-static void alarm_far_away(void) {
+static void distant_alarm(void) {
   alarm(5000);
   while (edge_more()) {
     unsigned left = alarm(5000);
@@ -451,7 +451,7 @@ static void time_by_every_call(void) {
   }
 }
 
-static void waits_until_a_moment(void) {  // absolute times, also across a restart
+static void absolute_time_waits(void) {  // absolute times, also across a restart
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -478,7 +478,7 @@ static void tell(union sigval value) { told = value.sival_int; }
 
 // Timers that signal a thread, by its id or (SIGEV_THREAD) through a thread of the C library, which exists
 // since the first such timer.
-static void timers_that_tell_a_thread(void) {
+static void timers_that_signal_a_thread(void) {
   const struct itimerspec soon = {{0, 0}, {0, 100 * 1000}};
   sigset_t own;
   sigemptyset(&own);
@@ -515,7 +515,7 @@ static void waits_for_any_signal(void) {
 }
 
 // The timeout is not updated or is read-only: the wait still ends, and not too early.
-static void timeouts_that_stay(void) {
+static void timeouts_that_are_not_updated(void) {
   struct timespec* constant = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EDGE_CHECK(constant != MAP_FAILED);
   constant->tv_nsec = 60 * 1000 * 1000;
@@ -546,7 +546,7 @@ static void return_with_another_stack(int number, siginfo_t* info, void* context
   stack->ss_flags = 0;
 }
 
-static void stack_of_another_context(void) {
+static void alternate_stack_of_another_context(void) {
   struct sigaction action = {.sa_sigaction = return_with_another_stack, .sa_flags = SA_SIGINFO};
   EDGE_CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
   memset(others_stack, 0x5a, sizeof others_stack);
@@ -580,7 +580,7 @@ static void wait_with_mask(int how, const sigset_t* mask) {
   EDGE_CHECK(fd >= 0 && epoll_pwait(fd, &none, 1, 60000, mask) == -1 && errno == EINTR && close(fd) == 0);
 }
 
-static void masks_of_handlers_that_end_a_wait(void) {
+static void masks_in_handlers_that_end_a_wait(void) {
   static char stack[1 << 16];
   const stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
   EDGE_CHECK(sigaltstack(&alternate, NULL) == 0);
@@ -623,23 +623,23 @@ static const struct edge_case table[] = {
     KIND(jump_out_of_a_blocking_open),
     KIND(handler_changes_the_context),
     KIND(handler_changes_the_mask),
-    KIND(trapped_steps),
-    KIND(one_shot_and_nested),
+    KIND(single_stepped_by_trap_flag),
+    KIND(one_shot_and_nested_handlers),
     KIND(exit_under_fast_timer),
     KIND(interval_timer),
     KIND(processor_time_timer),
     KIND(posix_timer),
     KIND(disarmed_timer),
-    KIND(alarm_far_away),
+    KIND(distant_alarm),
     KIND(clocks_only_go_forward),
     KIND(clock_of_the_process_by_number),
     KIND(time_by_every_call),
-    KIND(waits_until_a_moment),
-    KIND(timers_that_tell_a_thread),
+    KIND(absolute_time_waits),
+    KIND(timers_that_signal_a_thread),
     KIND(waits_for_any_signal),
-    KIND(timeouts_that_stay),
-    KIND(stack_of_another_context),
-    KIND(masks_of_handlers_that_end_a_wait),
+    KIND(timeouts_that_are_not_updated),
+    KIND(alternate_stack_of_another_context),
+    KIND(masks_in_handlers_that_end_a_wait),
 };
 
 EDGE_MAIN(table)

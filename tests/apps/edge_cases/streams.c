@@ -25,12 +25,12 @@ static void reads_input_by_bytes(void) {
   }
 }
 
-static void input_that_keeps_nobody_waiting(void) {
+static void nonblocking_input(void) {
   EDGE_CHECK(fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK) == 0);
   while (edge_more()) EDGE_CHECK((fcntl(0, F_GETFL) & O_NONBLOCK) != 0);
 }
 
-static void error_closed_and_data_in_its_place(void) {
+static void standard_error_replaced_by_a_data_file(void) {
   EDGE_CHECK(close(2) == 0 && open("data", O_CREAT | O_TRUNC | O_RDWR, 0600) == 2);
   char text[8];
   for (int k = 0; edge_more(); k++) {
@@ -39,7 +39,7 @@ static void error_closed_and_data_in_its_place(void) {
   }
 }
 
-static void output_closed_and_data_in_its_place(void) {
+static void standard_output_replaced_by_a_data_file(void) {
   EDGE_CHECK(close(0) == 0 && close(1) == 0 && open("data", O_CREAT | O_TRUNC | O_RDWR, 0600) == 0 &&
              dup(0) == 1);
   char text[8];
@@ -87,7 +87,7 @@ static void inherited_and_unused(void) {
   steplog_mix((uint64_t)byte);
 }
 
-static void talks(void) {
+static void dialogue_on_standard_streams(void) {
   setvbuf(stdout, NULL, _IOLBF, 256);
   for (int k = 0; edge_more(); k++) {
     EDGE_CHECK(printf("out %d\n", k) > 0 && fprintf(stderr, "err %d\n", k) > 0);
@@ -96,7 +96,7 @@ static void talks(void) {
 
 // --- stdio ---
 
-static void output_kept_in_the_buffer(void) {  // nothing reaches the file before the program ends
+static void unflushed_output(void) {  // nothing reaches the file before the program ends
   FILE* file = fopen("buffered", "w+");
   static char buffer[1 << 16];
   setvbuf(file, buffer, _IOFBF, sizeof buffer);
@@ -109,7 +109,7 @@ static void output_kept_in_the_buffer(void) {  // nothing reaches the file befor
   for (int k = 0, got; k < steplog_steps; k++) EDGE_CHECK(fscanf(file, "line %d\n", &got) == 1 && got == k);
 }
 
-static void pushed_back(void) {
+static void pushed_back_characters(void) {
   close(edge_file("pushed", 100, 1, O_RDONLY));
   FILE* file = fopen("pushed", "r");
   for (int k = 0; edge_more(); k++) {
@@ -183,7 +183,7 @@ static void locale_of_the_thread(void) {
   freelocale(utf8);
 }
 
-static void half_a_character(void) {  // a shift state that lasts over two steps
+static void half_read_multibyte_character(void) {  // a shift state that lasts over two steps
   EDGE_CHECK(setlocale(LC_CTYPE, "C.UTF-8"));
   mbstate_t state = {0};
   wchar_t one;
@@ -194,7 +194,8 @@ static void half_a_character(void) {  // a shift state that lasts over two steps
   }
 }
 
-static void closed_under_stdio(void) {  // the FILE's descriptor number now belongs to another file
+static void descriptor_closed_behind_stdio(
+    void) {  // the FILE's descriptor number now belongs to another file
   FILE* file = fopen("victim", "w+");
   int other = edge_file("other", 0, 0, O_RDWR);
   EDGE_CHECK(dup2(other, fileno(file)) == fileno(file));
@@ -217,24 +218,24 @@ static void written_in_an_exit_handler(void) {
 static const struct edge_case table[] = {
     KIND(copies_input_to_output),
     KIND(reads_input_by_bytes),
-    KIND(input_that_keeps_nobody_waiting),
-    KIND(error_closed_and_data_in_its_place),
-    KIND(output_closed_and_data_in_its_place),
+    KIND(nonblocking_input),
+    KIND(standard_error_replaced_by_a_data_file),
+    KIND(standard_output_replaced_by_a_data_file),
     KIND(all_three_closed),
     KIND(redirected_to_a_file_and_back),
     KIND(inherited_descriptors),
     KIND(inherited_and_unused),
     {"inherited_with_its_writer", inherited_and_unused},
-    KIND(talks),
-    {"talks_on_a_terminal", talks},
-    KIND(output_kept_in_the_buffer),
-    KIND(pushed_back),
+    KIND(dialogue_on_standard_streams),
+    {"dialogue_on_a_terminal", dialogue_on_standard_streams},
+    KIND(unflushed_output),
+    KIND(pushed_back_characters),
     KIND(streams_in_memory),
     KIND(wide_stream),
     KIND(conversion_in_the_middle),
     KIND(locale_of_the_thread),
-    KIND(half_a_character),
-    KIND(closed_under_stdio),
+    KIND(half_read_multibyte_character),
+    KIND(descriptor_closed_behind_stdio),
     KIND(written_in_an_exit_handler),
 };
 

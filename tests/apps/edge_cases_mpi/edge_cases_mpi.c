@@ -87,7 +87,7 @@ static void make_bridge(MPI_Comm* bridge) {  // rank 0 on one side, rank 1 on th
   *bridge = MPI_COMM_NULL;
   if (rank < 2) EDGE_CHECK(MPI_Intercomm_create(MPI_COMM_SELF, 0, WORLD, 1 - rank, 9, bridge) == MPI_SUCCESS);
 }
-static void bridges_for_a_moment_step(int k) {
+static void short_lived_intercommunicators_step(int k) {
   MPI_Comm bridge, merged;
   make_bridge(&bridge);
   if (rank == 2) return;
@@ -102,7 +102,7 @@ static void bridges_for_a_moment_step(int k) {
 }
 
 static MPI_Comm merged_once;
-static void merged_bridge_begin(void) {
+static void merged_intercommunicator_begin(void) {
   MPI_Comm bridge;
   make_bridge(&bridge);
   merged_once = MPI_COMM_NULL;
@@ -110,20 +110,20 @@ static void merged_bridge_begin(void) {
   MPI_Intercomm_merge(bridge, 1 - rank, &merged_once);
   MPI_Comm_free(&bridge);
 }
-static void merged_bridge_step(int k) {
+static void merged_intercommunicator_step(int k) {
   int me;
   if (rank == 2) return;
   MPI_Comm_rank(merged_once, &me);
   EDGE_CHECK(me == 1 - rank && sum_of(k, merged_once) == 2 * k);
 }
 
-static MPI_Comm bridge_held;
-static void bridge_held_begin(void) { make_bridge(&bridge_held); }
-static void bridge_held_step(int k) {
+static MPI_Comm intercommunicator_held;
+static void intercommunicator_held_begin(void) { make_bridge(&intercommunicator_held); }
+static void intercommunicator_held_step(int k) {
   int got = -1, inter = 0;
   if (rank == 2) return;
-  MPI_Comm_test_inter(bridge_held, &inter);
-  MPI_Sendrecv(&k, 1, MPI_INT, 0, 3, &got, 1, MPI_INT, 0, 3, bridge_held, MPI_STATUS_IGNORE);
+  MPI_Comm_test_inter(intercommunicator_held, &inter);
+  MPI_Sendrecv(&k, 1, MPI_INT, 0, 3, &got, 1, MPI_INT, 0, 3, intercommunicator_held, MPI_STATUS_IGNORE);
   EDGE_CHECK(inter && got == k);
 }
 
@@ -355,7 +355,7 @@ static void self_messages_end(void) {
   MPI_Wait(&from_self, MPI_STATUS_IGNORE), MPI_Waitall(2, to_self, MPI_STATUSES_IGNORE);
 }
 
-static void nothing_at_all_step(int k) {  // zero sizes, null neighbours, null requests
+static void empty_messages_and_requests_step(int k) {  // zero sizes, null neighbours, null requests
   MPI_Status status;
   int count = 5, counts[3] = {0, 0, 0}, flag;
   if (k) {
@@ -375,7 +375,9 @@ static void nothing_at_all_step(int k) {  // zero sizes, null neighbours, null r
   MPI_Allgatherv(NULL, 0, MPI_INT, NULL, counts, counts, MPI_INT, WORLD);
   MPI_Waitall(0, NULL, MPI_STATUSES_IGNORE);
 }
-static void nothing_at_all_end(void) { MPI_Recv(NULL, 0, MPI_DOUBLE, last, 51, WORLD, MPI_STATUS_IGNORE); }
+static void empty_messages_and_requests_end(void) {
+  MPI_Recv(NULL, 0, MPI_DOUBLE, last, 51, WORLD, MPI_STATUS_IGNORE);
+}
 
 static void largest_tags_step(int k) {
   int got, *upper, flag;
@@ -829,9 +831,9 @@ static const struct {
     STEP(many_duplicates),
     ALL(splits),
     ALL(create_group),
-    STEP(bridges_for_a_moment),
-    {"merged_bridge", merged_bridge_begin, merged_bridge_step, none},
-    {"bridge_held", bridge_held_begin, bridge_held_step, none},
+    STEP(short_lived_intercommunicators),
+    {"merged_intercommunicator", merged_intercommunicator_begin, merged_intercommunicator_step, none},
+    {"intercommunicator_held", intercommunicator_held_begin, intercommunicator_held_step, none},
     ALL(attributes),
     {"predefined", predefined_begin, predefined_step, none},
     ALL(names_and_infos),
@@ -839,7 +841,7 @@ static const struct {
     ALL(error_handlers),
     ALL(wildcard_probes),
     END(self_messages),
-    END(nothing_at_all),
+    END(empty_messages_and_requests),
     END(largest_tags),
     END(cancelled_receives),
     END(forgotten_sends),
