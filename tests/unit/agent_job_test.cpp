@@ -139,7 +139,7 @@ double cpu_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-TEST_F(AgentJob, WhoConnectsWithoutADescriptorLeftIsServedLater) {
+TEST_F(AgentJob, AConnectionWithoutFreeDescriptorsIsServedLater) {
   const std::string go = dir_.path + "/go";
   const pid_t asks = fork();
   if (asks == 0) {
@@ -248,7 +248,7 @@ TEST_F(AgentJob, ASignalThatComesWhileARankIsStartingIsServedLater) {
   EXPECT_EQ(lines(), std::vector<std::string>());
 }
 
-TEST_F(AgentJob, WhoReadsNoLinesKeepsNobodyStopped) {
+TEST_F(AgentJob, ACommandThatDoesNotReadKeepsNoRankStopped) {
   fakes_ = std::vector<FakeRank>(1);
   std::atomic<bool> reads{false};
   AgentConfig c = config(0, 1);
@@ -264,7 +264,7 @@ TEST_F(AgentJob, WhoReadsNoLinesKeepsNobodyStopped) {
   agents_[0]->stop();
 }
 
-TEST_F(AgentJob, TheIntervalTakesThemByItself) {
+TEST_F(AgentJob, TheIntervalTakesVersions) {
   fakes_ = std::vector<FakeRank>(1);
   AgentConfig c = config(0, 1);
   c.schedule = every(0.05);
@@ -272,7 +272,7 @@ TEST_F(AgentJob, TheIntervalTakesThemByItself) {
   EXPECT_TRUE(soon([&] { return sink_.versions >= 3; }));
 }
 
-TEST_F(AgentJob, AnAutomaticIntervalTakesThemByItselfAndSaysWhichItIs) {
+TEST_F(AgentJob, AnAutomaticIntervalTakesVersionsAndPrintsItself) {
   fakes_ = std::vector<FakeRank>(1);
   AgentConfig c = config(0, 1);
   c.schedule.kind = Schedule::Kind::kAutomatic;
@@ -297,7 +297,7 @@ TEST_F(AgentJob, TheFirstVersionOfALargeProgramComesWhenItIsWorthIt) {
   EXPECT_GE(since(begin), 0.24);
 }
 
-TEST_F(AgentJob, ARestartExpectsWhatItsVersionHasCost) {
+TEST_F(AgentJob, ARestartExpectsTheCostOfItsVersion) {
   fakes_ = std::vector<FakeRank>(1);
   AgentConfig c = config(0, 1);
   c.schedule.kind = Schedule::Kind::kAutomatic;
@@ -350,7 +350,7 @@ TEST_F(AgentJob, ARefusalReachesTheCommandWithItsReason) {
   EXPECT_EQ(checkpoint_error(), "checkpoint refused: rank 2: MPI_File_open: a file is open");
 }
 
-TEST_F(AgentJob, WithNoJobTheCommandSaysSoAtOnce) {
+TEST_F(AgentJob, WithoutAJobTheCommandFailsAtOnce) {
   EXPECT_EQ(checkpoint_error(), "no job is running on " + dir_.path);
   start(1);
   ASSERT_EQ(checkpoint_error(), "(published)");
@@ -384,7 +384,7 @@ TEST_F(AgentJob, AKilledJobIsRecognisedAtOnceAlsoWhileAChildOfItLives) {
   if (child > 0) kill(child, SIGKILL);
 }
 
-TEST_F(AgentJob, WhoAsksIsToldAgainAndAgainWhatItWaitsFor) {
+TEST_F(AgentJob, TheCommandIsToldRepeatedlyWhatItWaitsFor) {
   fakes_ = std::vector<FakeRank>(2);
   for (uint32_t r = 0; r < 2; ++r) {
     AgentConfig c = config(r, 2);
@@ -412,7 +412,7 @@ TEST_F(AgentJob, WhoAsksIsToldAgainAndAgainWhatItWaitsFor) {
   EXPECT_EQ(lines(), std::vector<std::string>());
 }
 
-TEST_F(AgentJob, AJobThatIsAlreadyCheckpointingSaysSoAtOnce) {
+TEST_F(AgentJob, ARequestDuringACheckpointIsRefusedAtOnce) {
   start(2);
   fakes_[1].slow_write = true;
   std::jthread first([&] { EXPECT_EQ(checkpoint_error(), "(published)"); });
@@ -463,7 +463,7 @@ TEST_F(AgentJob, ARankThatDiesMidAttemptEndsItAndTheOthersGoOn) {
   EXPECT_NE(checkpoint_error().find("rank 1 is gone"), std::string::npos);
 }
 
-TEST_F(AgentJob, WhenRankZeroDiesHeldRanksGoOnAndTheCommandIsTold) {
+TEST_F(AgentJob, IfRankZeroDiesHeldRanksContinueAndTheCommandGetsAnError) {
   const pid_t pid = fork_rank(0, 2, true);
   fakes_ = std::vector<FakeRank>(1);
   add(config(1, 2), fakes_[0]);
@@ -477,7 +477,7 @@ TEST_F(AgentJob, WhenRankZeroDiesHeldRanksGoOnAndTheCommandIsTold) {
   EXPECT_TRUE(soon([&] { return fakes_[0].resumes == 1; }));
 }
 
-TEST_F(AgentJob, WhenRankZeroEndsFirstOneOfThoseThatGoOnSaysSo) {
+TEST_F(AgentJob, IfRankZeroEndsFirstOneRemainingRankReportsIt) {
   fakes_ = std::vector<FakeRank>(3);
   for (uint32_t r = 0; r < 3; ++r) {
     AgentConfig c = config(r, 3);
@@ -654,7 +654,7 @@ TEST_F(AgentJob, AnExchangeEndsWithAReasonWhenARankNeverComes) {
   EXPECT_EQ(missing.error().message, "rank 1 has not come within 0.2 s");
 }
 
-TEST_F(AgentJob, AnExchangeWaitsForAsLongAsTheOthersLiveAndSaysForWhom) {
+TEST_F(AgentJob, AnExchangeWaitsWhileTheOthersLiveAndNamesThem) {
   fakes_ = std::vector<FakeRank>(2);
   AgentConfig c = config(0, 2);
   c.rendezvous_seconds = 0.1;
@@ -692,7 +692,7 @@ TEST_F(AgentJob, OldVersionsAreRemovedWhileTheRanksRunAgain) {
   EXPECT_EQ(sink_.tidied, 2u);
 }
 
-TEST_F(AgentJob, OldVersionsThatCannotBeRemovedAreToldOnce) {
+TEST_F(AgentJob, OldVersionsThatCannotBeRemovedAreReportedOnce) {
   sink_.tidy_failure = "version 1 cannot be removed: Permission denied";
   start(2);
   ASSERT_TRUE(soon([&] { return joined() == 2; }));
@@ -733,7 +733,7 @@ TEST_F(AgentJob, AFailedVersionIsRemovedWhileTheRanksRunAgain) {
   EXPECT_FALSE(sink_.two_at_a_time);
 }
 
-TEST_F(AgentJob, TheEndWaitsForWhatIsBeingRemoved) {
+TEST_F(AgentJob, TheEndWaitsForTheRemovalOfOldVersions) {
   start(2);
   ASSERT_TRUE(soon([&] { return joined() == 2; }));
   set_write_failure(1, "No space left on device");
@@ -805,7 +805,7 @@ TEST_F(AgentJob, BeforeATimeLimitTheJobEndsByALastVersion) {
                          dir_.path + " continues it"});
 }
 
-TEST_F(AgentJob, ATimeLimitThatIsTooShortIsToldAtOnceAndNothingIsDoneAboutIt) {
+TEST_F(AgentJob, ATooShortTimeLimitIsReportedAtOnceAndIgnored) {
   fakes_ = std::vector<FakeRank>(1);
   fakes_[0].memory = 100'000'000'000;
   AgentConfig c = config(0, 1);
@@ -851,7 +851,7 @@ TEST_F(AgentJob, ALastVersionThatACommandWasRefusedTakesNoneFromTheTimeLimit) {
   EXPECT_TRUE(soon([&] { return fakes_[0].left_with == 75; })) << (lines().empty() ? "" : lines()[0]);
 }
 
-TEST_F(AgentJob, ALastVersionByCommandGoesOnBeyondTheTimeLimit) {
+TEST_F(AgentJob, ALastVersionByCommandMayExceedTheTimeLimit) {
   fakes_ = std::vector<FakeRank>(1);
   fakes_[0].slow_write = true;
   AgentConfig c = config(0, 1);
@@ -876,7 +876,7 @@ TEST_F(AgentJob, ALastVersionByCommandGoesOnBeyondTheTimeLimit) {
                                      dir_.path + " continues it"});
 }
 
-TEST_F(AgentJob, WhatIsNotCutAtTheTimeLimitIsGivenUp) {
+TEST_F(AgentJob, AnUnfinishedCutIsAbandonedAtTheTimeLimit) {
   fakes_ = std::vector<FakeRank>(1);
   fakes_[0].unstoppable = true;
   AgentConfig c = config(0, 1);
@@ -940,7 +940,7 @@ TEST_F(AgentJob, ARankWhoseLastVersionIsRefusedDiesOfItsSigterm) {
   }
 }
 
-TEST_F(AgentJob, ASigtermBehindALostRankKillsAndSaysWhyOnce) {
+TEST_F(AgentJob, ASigtermAfterALostRankKillsAndPrintsWhyOnce) {
   start(3);
   ASSERT_TRUE(soon([&] { return joined() == 3; }));
   agents_[2]->stop();

@@ -150,7 +150,7 @@ TEST(Attributes, AChangeIsNoticedAndPutBack) {
             0);
 }
 
-TEST(Attributes, WhatIsImpossibleIsRefusedByName) {
+TEST(Attributes, ImpossibleAttributesAreRefusedByName) {
   EXPECT_EQ(in_child([] {
               const auto s = restore_attributes({{"CPU affinity", "8191"}});
               return !s && s.error().message.find("CPU affinity to 8191") != std::string::npos ? 0 : 1;
@@ -158,7 +158,7 @@ TEST(Attributes, WhatIsImpossibleIsRefusedByName) {
             0);
 }
 
-TEST(Clocks, WhatIsBehindIsAddedAndWhatIsAheadIsNot) {
+TEST(Clocks, ClocksThatAreBehindAreAdvancedOthersAreNot) {
   Clocks saved{5000, 4000, 9000, 300, 200, {}}, here{1000, 8000, 9000, 10, 10, {}};
   const auto offsets = clock_offsets(saved, here);
   EXPECT_EQ(offsets.monotonic, 4000);

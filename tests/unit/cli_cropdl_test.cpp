@@ -58,7 +58,7 @@ TEST_F(CliCropdl, ListShowsVersionsNewestFirstWithTheirState) {
       << outcome.out;
 }
 
-TEST_F(CliCropdl, StatusTellsARunningJobFromADeadOne) {
+TEST_F(CliCropdl, StatusDistinguishesARunningJobFromADeadOne) {
   make_versions(1);
   Outcome dead = run("status " + path("s"));
   EXPECT_EQ(dead.status, 0);
@@ -73,7 +73,7 @@ TEST_F(CliCropdl, StatusTellsARunningJobFromADeadOne) {
       std::string::npos);
 }
 
-TEST_F(CliCropdl, TellsWhichDevicesAVersionHasMemoryOf) {
+TEST_F(CliCropdl, ShowsTheDevicesOfAVersion) {
   make_versions(1);
   const std::string file = path("s/v000001/manifest.json");
   Result<Manifest> manifest = parse_manifest(read(file), "m");
@@ -91,7 +91,7 @@ TEST_F(CliCropdl, TellsWhichDevicesAVersionHasMemoryOf) {
             "version 1: good, 2 images, 16.7 kB, 8.2 kB of them device memory\n");
 }
 
-TEST_F(CliCropdl, VerifyFindsAFlippedBitAndSaysWhere) {
+TEST_F(CliCropdl, VerifyLocatesAFlippedBit) {
   make_versions(3);
   EXPECT_EQ(run("verify " + path("s")).status, 0);
   std::string image = path("s/v000002/rank-0.img"), bytes = read(image);
@@ -143,7 +143,7 @@ TEST_F(CliCropdl, TextsOfAStoreReachTheTerminalEscaped) {
   }
 }
 
-TEST_F(CliCropdl, AnImageOfHolesIsDamagedAndNothingWorse) {
+TEST_F(CliCropdl, AnImageOfHolesIsReportedAsDamaged) {
   make_versions(1);
   const std::string image = path("s/v000001/rank-0.img"), bytes = read(image);
   const std::string trailer_bytes = bytes.substr(bytes.size() - sizeof(ImageTrailer));
@@ -201,7 +201,7 @@ TEST_F(CliCropdl, InspectRefusesAForgedImageInOneLine) {
   expect_refused("inspect " + path("s"), image + ": is not the one that the manifest lists");
 }
 
-TEST_F(CliCropdl, PruneRemovesWhatIsNotKeptAndSaysHowMuch) {
+TEST_F(CliCropdl, PruneRemovesOldVersionsAndPrintsTheirSize) {
   make_versions(4);
   ASSERT_EQ(::truncate(path("s/v000001/rank-1.img").c_str(), 9), 0);
   std::filesystem::create_directories(path("s/tmp-v000009-1"));

@@ -109,7 +109,7 @@ TEST_F(Counting, CallsThatBeginTogetherBeginOnlyIfAllMay) {
   EXPECT_TRUE(status().inside.empty());
 }
 
-TEST_F(Counting, WhoIsWantedLeavesAHeldGroupAsIfItHadNotCome) {
+TEST_F(Counting, AThreadThatMustStopLeavesAHeldGroupUncounted) {
   counting::hold(source);
   set_targets({{a.identity, 6}, {b.identity, 7}});
   seam::control()->attention = seam::kAttentionStop;
@@ -137,7 +137,7 @@ TEST_F(Counting, AReleaseLetsAHeldGroupGo) {
   EXPECT_EQ(b.begun, 8u);
 }
 
-TEST_F(Counting, AHoldWithinAHoldBeginsAnewAndOneReleaseEndsIt) {
+TEST_F(Counting, ANestedHoldStartsAgainAndOneReleaseEndsIt) {
   counting::hold(source);
   set_targets({{a.identity, 6}});
   counting::hold(source);
@@ -159,7 +159,7 @@ TEST_F(Counting, AHoldWithinAHoldBeginsAnewAndOneReleaseEndsIt) {
 }
 
 // A process that has exchanged nothing with it yet is behind as soon as the other's count is known.
-TEST_F(Counting, ARecordOnWhichNothingHasBegunIsNamedOnceItHasATarget) {
+TEST_F(Counting, AnUnusedRecordWithATargetIsNamed) {
   source.on_demand = {&pair};
   counting::hold(source);
   EXPECT_EQ(status().counts.size(), 2u);
@@ -173,7 +173,7 @@ TEST_F(Counting, ARecordOnWhichNothingHasBegunIsNamedOnceItHasATarget) {
 
 // No scan of the agent may show calls as begun that are withdrawn afterwards, unless it shows the thread
 // inside.
-TEST_F(Counting, NoLookTakesAGroupThatIsTakenBackForBegun) {
+TEST_F(Counting, AWithdrawnGroupIsNeverSeenAsBegun) {
   std::atomic<bool> ended{false};
   int cuts = 0, torn = 0;
   std::thread agent([&] {

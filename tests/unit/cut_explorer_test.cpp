@@ -677,7 +677,7 @@ TEST(CutExplorer, AWrongPredictionEndsInACutAllTheSame) {
   expect_always_cut({{{X, {0, 1}}}, {once, once}, {}, {{X, 9}}});
 }
 
-TEST(CutExplorer, NobodyWaitsForWhatIsOnTheWayToTheEndOfAnIteration) {
+TEST(CutExplorer, CallsOnTheWayToTheEndOfAnIterationDoNotBlock) {
   // A rank on its way to the end of X needs Y, for which nothing was predicted.
   const std::vector<Op> between = {coll(Y), coll(X)};
   const auto cut = [](const Program& p) { return expect_always_cut(p).most_raises; };
@@ -706,7 +706,7 @@ Program message_behind_a_held_collective(bool shared) {
   return p;
 }
 
-TEST(CutExplorer, HeldRanksAreLetThroughWhatAShortRankNeeds) {
+TEST(CutExplorer, HeldRanksAreLetThroughForARankThatIsBehind) {
   EXPECT_GT(expect_always_cut(message_behind_a_held_collective(false)).most_raises, 0u);
   Search four_ranks;
   four_ranks.prompt_reports = true;
@@ -895,7 +895,7 @@ TEST(CutExplorer, FindsThatACallAmongSomeMembersMustBeHeld) {
 }
 
 // One rank left the call before its own hold, while the other is still seen inside.
-TEST(CutExplorer, FindsThatMeetingsCannotBeCountedByEachRankAlone) {
+TEST(CutExplorer, FindsThatSubgroupCallsCannotBeCountedPerRank) {
   Faults faults;
   faults.count_meetings = true;
   const Program p = {{{X, {0, 1}}}, {{meet(X), compute(), meet(X)}, {meet(X), compute(), meet(X)}}};

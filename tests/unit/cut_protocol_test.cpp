@@ -134,7 +134,7 @@ class CutProtocol : public ::testing::Test {
   bool publishing_ = false, slow_discard_ = false;
 };
 
-TEST_F(CutProtocol, ARequestIsPublishedAndEveryoneGoesOn) {
+TEST_F(CutProtocol, ARequestIsPublishedAndAllContinue) {
   request();
   EXPECT_EQ(ranks_[2].directory, "/v");
   EXPECT_EQ(coordinator_.phase(), Phase::kPublishing);
@@ -151,7 +151,7 @@ TEST_F(CutProtocol, ARequestIsPublishedAndEveryoneGoesOn) {
   expect_all_resumed();
 }
 
-TEST_F(CutProtocol, BehindTheLastVersionRanksLeaveAndNobodyGoesOn) {
+TEST_F(CutProtocol, AfterTheLastVersionAllRanksExit) {
   request();
   coordinator_.end_with(75);
   publish();
@@ -165,7 +165,7 @@ TEST_F(CutProtocol, BehindTheLastVersionRanksLeaveAndNobodyGoesOn) {
   }
 }
 
-TEST_F(CutProtocol, BehindALastVersionThatFailsEveryoneGoesOnAndTheNextIsAnOrdinaryOne) {
+TEST_F(CutProtocol, AfterAFailedLastVersionAllContinueAndTheNextIsOrdinary) {
   ranks_[1].slow_write = true;
   request();
   coordinator_.end_with(75);
@@ -225,7 +225,7 @@ TEST_F(CutProtocol, ARefusalOfTheStoppedStateDoesToo) {
   expect_all_resumed();
 }
 
-TEST_F(CutProtocol, ARankThatCannotStopSaysWhyAtOnce) {
+TEST_F(CutProtocol, ARankThatCannotStopReportsTheReasonAtOnce) {
   ranks_[1].unstoppable = true;
   request();
   EXPECT_TRUE(coordinator_.busy());
@@ -235,7 +235,7 @@ TEST_F(CutProtocol, ARankThatCannotStopSaysWhyAtOnce) {
   expect_all_resumed();
 }
 
-TEST_F(CutProtocol, ARankWithoutMemoryFailsTheCheckpointAndEveryoneGoesOn) {
+TEST_F(CutProtocol, ARankWithoutMemoryFailsTheCheckpointAndAllContinue) {
   for (const char* in : {"hold", "stop", "drained", "written"}) {
     ranks_[1].no_memory_in = in;
     request();
@@ -274,14 +274,14 @@ TEST_F(CutProtocol, AFailedWriteDiscardsTheVersionOnceAllWritersAreDone) {
   EXPECT_TRUE(outcomes_.back().published) << "a failed attempt must not spoil the next";
 }
 
-TEST_F(CutProtocol, EveryoneGoesOnBeforeAFailedVersionIsRemoved) {
+TEST_F(CutProtocol, AllContinueBeforeAFailedVersionIsRemoved) {
   ranks_[1].write_failure = "No space left on device";
   request();
   EXPECT_EQ(discarded_, 1);
   EXPECT_EQ(resumes_before_discard_, 3);
 }
 
-TEST_F(CutProtocol, TheNextRequestHoldsNobodyWhileAFailedVersionIsBeingRemoved) {
+TEST_F(CutProtocol, TheNextRequestHoldsNoRankDuringTheRemovalOfAFailedVersion) {
   ranks_[1].write_failure = "No space left on device";
   slow_discard_ = true;
   request();
@@ -402,7 +402,7 @@ TEST_F(CutProtocol, ARetryThatSucceedsIsASuccess) {
   EXPECT_EQ(outcomes_.back().attempts, 2u);
 }
 
-TEST_F(CutProtocol, WhoIsAwaitedInAMeetingIsLetInSoonAndAlone) {
+TEST_F(CutProtocol, ARankAwaitedInASubgroupCallIsLetInSoonAndAlone) {
   constexpr uint64_t kMet = kSubgroupCall | 5;
   ranks_[0].stands.counts = {{kMet, 0}};
   ranks_[0].stands.inside = {kMet};
@@ -428,7 +428,7 @@ TEST_F(CutProtocol, WhoIsAwaitedInAMeetingIsLetInSoonAndAlone) {
   EXPECT_GE(ranks_[1].targets.size(), 2u);
 }
 
-TEST_F(CutProtocol, ARankIsNotAwaitedByItself) {
+TEST_F(CutProtocol, ARankDoesNotWaitForItself) {
   constexpr uint64_t kMet = kSubgroupCall | 5;
   ranks_[1].stands.counts = {{kMet, 0}};
   ranks_[1].stands.inside = ranks_[1].stands.held = {kMet};
@@ -436,7 +436,7 @@ TEST_F(CutProtocol, ARankIsNotAwaitedByItself) {
   EXPECT_EQ(*coordinator_.deadline(), now_ + limits_.raise_after);
 }
 
-TEST_F(CutProtocol, WhoIsAwaitedOnlyForAMomentIsNot) {
+TEST_F(CutProtocol, ARankAwaitedOnlyBrieflyIsNotLetIn) {
   constexpr uint64_t kMet = kSubgroupCall | 5;
   for (FakeRank& r : ranks_) r.stands.counts = {{kMet, 0}};
   ranks_[0].stands.inside = {kMet};
@@ -507,7 +507,7 @@ TEST_F(CutProtocol, RanksRunToTheEndOfTheLatestsIteration) {
   EXPECT_TRUE(outcomes_.back().published);
 }
 
-TEST_F(CutProtocol, WhatARankHasAbortedMeanwhileOthersMustAbortToo) {
+TEST_F(CutProtocol, AbortingOneRankMakesAllAbortTheAttempt) {
   for (FakeRank& r : ranks_) r.stands.counts = {{kX, 4}};
   ranks_[0].stands.inside = {8};
   request();
@@ -522,7 +522,7 @@ TEST_F(CutProtocol, WhatARankHasAbortedMeanwhileOthersMustAbortToo) {
   EXPECT_TRUE(outcomes_.back().published);
 }
 
-TEST_F(CutProtocol, WhatContradictsAnIterationIsNotATarget) {
+TEST_F(CutProtocol, ContradictoryPredictionsAreNotTargets) {
   const auto targets_with = [&](NextBoundary second) {
     for (FakeRank& r : ranks_) {
       r.stands.counts = {{kX, 10}};
@@ -564,7 +564,7 @@ TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
   EXPECT_EQ(coordinator_.phase(), Phase::kStopping);
 }
 
-TEST_F(CutProtocol, WhoHasNotReachedWhatOthersHaveBegunIsNamedWhileItIsWaitedFor) {
+TEST_F(CutProtocol, ARankThatHasNotReachedACollectiveIsNamed) {
   EXPECT_EQ(coordinator_.waits_for(), "");
   for (FakeRank& r : ranks_) r.stands.counts = {{kX, 4}};
   ranks_[1].stands.counts = {{kX, 5}};  // a nonblocking collective: rank 1 continues
@@ -582,7 +582,7 @@ TEST_F(CutProtocol, WhoHasNotReachedWhatOthersHaveBegunIsNamedWhileItIsWaitedFor
   EXPECT_EQ(line(), "checkpoint given up after 2 attempts of 10 s: " + expected + "; try again later");
 }
 
-TEST_F(CutProtocol, WhatIsWaitedForIsToldInEveryStage) {
+TEST_F(CutProtocol, EveryStageReportsWhatItWaitsFor) {
   coordinator_ = Coordinator(kRanks, limits_);
   act([&](Actions* o) { coordinator_.joined(0, now_, o); });
   request();

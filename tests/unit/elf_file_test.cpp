@@ -66,7 +66,7 @@ TEST_F(ElfFiles, ALargerAlignmentIsKeptWhereverItIsMapped) {
   munmap(reinterpret_cast<void*>(mapped->begin), mapped->end - mapped->begin);
 }
 
-TEST_F(ElfFiles, CutAnywhereBeforeTheEndOfItsSegmentsIsRefused) {
+TEST_F(ElfFiles, TruncatedBeforeTheEndOfTheSegmentsIsRefused) {
   const auto elf = read_elf("/bin/true");
   uint64_t end = 0;
   for (const auto& s : elf->segments)

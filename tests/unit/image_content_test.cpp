@@ -297,7 +297,7 @@ class LooksTwice final : public ChunkSink {
   char* changes_;
 };
 
-TEST_F(ImageContent, WhatChangesIsTheSameBytesForAllWhoLookAtAChunk) {
+TEST_F(ImageContent, ChangingMemoryGivesEveryReaderOfAChunkTheSameBytes) {
   constexpr uint64_t kBytes = 3 * kImageChunk;
   Memory memory(kTestAddress, kBytes);
   fill(memory.data(), kBytes, 3);
@@ -396,7 +396,7 @@ TEST_F(ImageReference, AChangedFileIsRefusedByName) {
   EXPECT_EQ(std::memcmp(memory_.data(), before_.data(), before_.size()), 0);
 }
 
-TEST_F(ImageReference, AFileThatIsGoneShorterOrAnythingElseIsRefusedByName) {
+TEST_F(ImageReference, AMissingShortenedOrReplacedFileIsRefusedByName) {
   const std::string by = "lib.so cannot be read, and the image has its contents by reference: ";
   ASSERT_EQ(::truncate(path("lib.so").c_str(), 100 * kImagePage), 0);
   EXPECT_EQ(load(), by + "it is shorter now; put it back and try again");
@@ -419,7 +419,7 @@ TEST_F(ImageContent, MemoryOfAnUnknownKindIsRefused) {
       << reader.error().message;
 }
 
-TEST_F(ImageContent, AFullDiskIsSaidWithWhatIsMissing) {
+TEST_F(ImageContent, AFullDiskIsReportedWithTheMissingBytes) {
   constexpr uint64_t kBytes = 16 << 20;
   Memory memory(kTestAddress, kBytes);
   fill(memory.data(), kBytes, 6);

@@ -81,7 +81,7 @@ TEST_F(ImageDamage, AFlippedBitInAnyByteIsRefusedAndLocated) {
   }
 }
 
-TEST_F(ImageDamage, EveryBitOfWhatIsNotDataIsCovered) {
+TEST_F(ImageDamage, EveryBitOfTheMetadataIsCovered) {
   std::string good = image(1);
   size_t data_end = sizeof(ImageHeader) + 4 * kImagePage;
   for (size_t at = 0; at < good.size(); ++at) {
@@ -171,7 +171,7 @@ TEST_F(ImageDamage, HalvesOfTwoImagesAreRefused) {
 
 // Changed contents with recomputed checksums: the checks of each field must suffice. The image may be
 // accepted if it happens to make sense; crashes, hangs and unbounded allocation are errors.
-TEST_F(ImageDamage, NonsenseBehindRightChecksumsNeverCrashesTheReader) {
+TEST_F(ImageDamage, InvalidContentsWithValidChecksumsNeverCrashTheReader) {
   std::string good = image(2);
   ImageTrailer intact;
   std::memcpy(&intact, good.data() + good.size() - sizeof intact, sizeof intact);
@@ -282,7 +282,7 @@ TEST_F(ImageDamage, ALinkIsNotFollowed) {
   EXPECT_EQ(reader.error().message, "rank image " + path("bad.img") + ": is a symbolic link");
 }
 
-TEST_F(ImageDamage, WhatIsNoRegularFileIsRefusedWithoutHanging) {
+TEST_F(ImageDamage, NonRegularFilesAreRefusedWithoutBlocking) {
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
   EXPECT_EQ(ImageReader::open(path("fifo")).error().message,
             "rank image " + path("fifo") + ": is not a regular file");

@@ -99,7 +99,7 @@ TEST_F(JsonReaders, AJobFileIsReadOrRefused) {
   }
 }
 
-TEST_F(JsonReaders, WhatAnEntranceTellsItsLowerHalfIsReadOrRefused) {
+TEST_F(JsonReaders, OrdersToTheLowerHalfAreReadOrRefused) {
   launching::Boot boot;
   boot.directory = "/caf\xe9", boot.version = 3, boot.interval = "0.5", boot.installation = "/lib";
   const std::string good = launching::boot_text(boot);
@@ -112,7 +112,7 @@ TEST_F(JsonReaders, WhatAnEntranceTellsItsLowerHalfIsReadOrRefused) {
       expect_a_line(got.error().message);
 }
 
-TEST_F(JsonReaders, AScheduleGoesOnUnlessAnotherIsWanted) {
+TEST_F(JsonReaders, AScheduleIsKeptUnlessReplaced) {
   using coord::Schedule;
   using Kind = Schedule::Kind;
   const Schedule asked, every{Kind::kEvery, 60}, automatic{Kind::kAutomatic, 0, 0.02, 7200};

@@ -55,7 +55,7 @@ TEST(Launch, WithoutALauncherItIsOneProcess) {
   EXPECT_EQ(launch->flavour, "none");
 }
 
-TEST(Launch, EachLauncherTellsThePlaceInItsOwnWords) {
+TEST(Launch, EachLaunchersRankNumberIsFound) {
   expect_place({{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "3"}}, 3, 4,
                "openmpi");
   expect_place({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_FD", "6"}}, 1, 2, "mpich");
@@ -101,7 +101,7 @@ TEST(Launch, AllRanksOfALaunchNameItAlikeAndNoOthers) {
   EXPECT_NE(launch_in({})->run, one->run);
 }
 
-TEST(Launch, AKnownLauncherThatDoesNotTellThePlaceIsRefusedByName) {
+TEST(Launch, AKnownLauncherWithoutARankNumberIsRefusedByName) {
   const std::string advice = "; start it with a launcher that tells its ranks their place, as mpirun does";
   EXPECT_EQ(refusal_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}),
             "started by a PMIx server, how many ranks there are is not told by any variable" + advice);

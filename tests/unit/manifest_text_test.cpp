@@ -74,7 +74,7 @@ TEST(ManifestText, FieldsItDoesNotKnowAreIgnored) {
   EXPECT_EQ(*parsed, full_manifest());
 }
 
-TEST(ManifestText, ContradictionsBehindARightChecksumAreRefused) {
+TEST(ManifestText, ContradictionsWithAValidChecksumAreRefused) {
   auto refused = [](auto change) {
     nlohmann::json object = nlohmann::json::parse(manifest_text(full_manifest()));
     change(object);

@@ -114,7 +114,7 @@ TEST(MappingFlags, UnknownOnesAreRefusedByName) {
   EXPECT_NE(flags_refusal(m), "");
 }
 
-TEST(MappingFlags, WhatCannotBeSavedIsRefusedInWords) {
+TEST(MappingFlags, UnsupportedFlagsAreRefusedByName) {
   for (const auto& [flag, word] : {std::pair{"ht", "hugetlbfs"},
                                    {"io", "device"},
                                    {"pf", "device"},
@@ -173,7 +173,7 @@ struct Table {
 
 constexpr uint64_t kFar = 0x2000'0000'0000;
 
-TEST(Extents, AreWhatWasAddedAndNotRemoved) {
+TEST(Extents, AreTheAddedAndNotRemovedRanges) {
   const auto state = std::make_unique<PersistentState>();
   std::bitset<64> there;
   std::mt19937 random(7);
@@ -236,7 +236,7 @@ TEST(Extents, AreChangedByManyThreadsAtOnce) {
   EXPECT_EQ(Table(state.get()).all().size(), 8u);
 }
 
-TEST(Extents, OfWhichNothingIsMappedAnyMoreAreDroppedWhenTheProgramHasStopped) {
+TEST(Extents, WithoutMappingsAreDroppedAtAStop) {
   const auto map_at = [](uint64_t address, size_t bytes) {
     void* const at = reinterpret_cast<void*>(address);
     return mmap(at, bytes, PROT_READ | PROT_WRITE,

@@ -80,7 +80,7 @@ TEST(MemoryUse, RanksAddUpAndReferencesAreNotStored) {
   EXPECT_EQ(uses[0].zero(), 2 * kPage);
 }
 
-TEST(MemoryUse, WhatWasLeftInAFileIsNeitherStoredNorZero) {
+TEST(MemoryUse, ContentsLeftInAFileAreNeitherStoredNorZero) {
   AddressFacts facts;
   facts.files = {{kMap, "/data/set"}};
   facts.left_in_files = {kMap};

@@ -55,7 +55,7 @@ TEST(Metrics, EachHasHelpTypeLabelsAndValue) {
   EXPECT_EQ(text.back(), '\n');
 }
 
-TEST(Metrics, WhatIsNotKnownIsLeftOut) {
+TEST(Metrics, UnknownValuesAreOmitted) {
   Metrics m;
   m.up = false;
   const std::string text = metrics_text(m);
@@ -65,7 +65,7 @@ TEST(Metrics, WhatIsNotKnownIsLeftOut) {
     EXPECT_EQ(text.find(name), std::string::npos) << name;
 }
 
-TEST(Metrics, TheFileIsReplacedAndAFailureIsToldOnce) {
+TEST(Metrics, TheFileIsReplacedAndAFailureIsReportedOnce) {
   std::string folder = "/tmp/cropdl-test.metrics.XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   std::vector<std::string> lines;

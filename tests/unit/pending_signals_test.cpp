@@ -79,7 +79,7 @@ TEST(PendingSignals, StayPendingIfMemoryRunsOut) {
   EXPECT_GT(failed, 10);
 }
 
-TEST(PendingSignals, OfTheStopsSignalTheProgramsStayPendingWithoutMemory) {
+TEST(PendingSignals, TheProgramsStopSignalsStayPendingWithoutMemory) {
   block_all();
   queue_for_this_thread(seam::kSuspendSignal, seam::kSuspendMagic);
   queue_for_this_thread(seam::kSuspendSignal, 7);

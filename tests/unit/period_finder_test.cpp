@@ -80,7 +80,7 @@ TEST_F(Loop, WithBucketsOfWhichSomeAreEqualIsOne) {
 }
 
 // The first evaluation shows where iterations begin.
-TEST_F(Loop, BeginsBehindAnEvaluationThoughItsLastCallsAreMadeBeforeItToo) {
+TEST_F(Loop, BeginsAfterAnEvaluationThatFollowsSimilarCalls) {
   for (const std::string before : {"c", "bc", "IWbc"}) {
     SetUp();
     finder = {};
@@ -102,7 +102,7 @@ TEST_F(Loop, BeginsBehindAnEvaluationThoughItsLastCallsAreMadeBeforeItToo) {
   }
 }
 
-TEST_F(Loop, GoesOnBehindAnEvaluation) {
+TEST_F(Loop, ContinuesAfterAnEvaluation) {
   make("IW");
   for (int epoch = 0; epoch < 20; ++epoch) {
     for (int i = 0; i < 7; ++i) {
@@ -114,7 +114,7 @@ TEST_F(Loop, GoesOnBehindAnEvaluation) {
   EXPECT_EQ(found_after, 3u);
 }
 
-TEST_F(Loop, GoesOnAtOnceBehindALongEvaluationThatIsALoopItself) {
+TEST_F(Loop, ContinuesAtOnceAfterALongEvaluationThatIsALoop) {
   for (const std::string evaluation : {"e", "ef", "efgh"}) {
     finder = {};
     done = 0;
@@ -131,7 +131,7 @@ TEST_F(Loop, GoesOnAtOnceBehindALongEvaluationThatIsALoopItself) {
 }
 
 // The evaluation contains the same calls, so one window may lie inside it.
-TEST_F(Loop, GoesOnBehindAnEvaluationThatMakesItsCallsWithTheSecondIteration) {
+TEST_F(Loop, ContinuesAfterAnEvaluationWithSimilarCalls) {
   make("IW");
   for (int epoch = 0; epoch < 5; ++epoch) {
     for (int i = 0; i < 50; ++i) {
@@ -181,7 +181,7 @@ TEST_F(Loop, ThatIsNestedIsTheInnerOne) {
   EXPECT_LE(found_after, 4u);
 }
 
-TEST_F(Loop, OfSequencesOfAnyLengthIsFoundByItsPlaces) {
+TEST_F(Loop, OfVaryingSequencesIsFoundByCallSites) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 100; ++i) {
     finder.add(call('a', random() % 1'000'000));
@@ -192,7 +192,7 @@ TEST_F(Loop, OfSequencesOfAnyLengthIsFoundByItsPlaces) {
   EXPECT_TRUE(finder.pattern().by_site);
 }
 
-TEST_F(Loop, WithCommunicatorsOfItsOwnEachTimeIsFoundByItsPlaces) {
+TEST_F(Loop, WithNewCommunicatorsEachTimeIsFoundByCallSites) {
   for (uint64_t i = 1; i < 100; ++i) {
     for (const char c : std::string("dxyf")) finder.add(call(c, c == 'd' ? 0 : i));
     ++done;
@@ -200,7 +200,7 @@ TEST_F(Loop, WithCommunicatorsOfItsOwnEachTimeIsFoundByItsPlaces) {
   expect_number();
 }
 
-TEST_F(Loop, OfASecondPhaseIsLearntAnew) {
+TEST_F(Loop, OfASecondPhaseIsFoundAgain) {
   make("IW");
   for (int i = 0; i < 40; ++i) iterate("abc");
   for (int i = 0; i < 40; ++i) iterate("uvwxyz");
@@ -231,7 +231,7 @@ TEST_F(Loop, IsNotFoundInAMillionRandomCalls) {
   }
 }
 
-TEST_F(Loop, GoesOnInAnotherFinderInTheMiddleOfAnIteration) {
+TEST_F(Loop, ContinuesInAnotherFinderInsideAnIteration) {
   make("IW");
   for (int i = 0; i < 5; ++i) iterate("abcd");
   make("ab");
@@ -245,7 +245,7 @@ TEST_F(Loop, GoesOnInAnotherFinderInTheMiddleOfAnIteration) {
   expect_number();
 }
 
-TEST_F(Loop, GoesOnInAnotherFinderBehindAnInterruption) {
+TEST_F(Loop, ContinuesInAnotherFinderAfterAnInterruption) {
   make("IW");
   for (int i = 0; i < 5; ++i) iterate("abcd");
   make("xyzxyzabc");
@@ -256,7 +256,7 @@ TEST_F(Loop, GoesOnInAnotherFinderBehindAnInterruption) {
   expect_number();
 }
 
-TEST_F(Loop, WithOneCommunicatorOfItsOwnEachTimeIsFoundByItsPlaces) {
+TEST_F(Loop, WithOneNewCommunicatorEachTimeIsFoundByCallSites) {
   for (uint64_t i = 1; i < 100; ++i) {
     make("d");
     finder.add(call('x', i));
@@ -266,7 +266,7 @@ TEST_F(Loop, WithOneCommunicatorOfItsOwnEachTimeIsFoundByItsPlaces) {
   expect_number();
 }
 
-TEST_F(Loop, GoesOnBehindCallsThatWereLost) {
+TEST_F(Loop, ContinuesAfterLostCalls) {
   make("IW");
   for (int i = 0; i < 5; ++i) iterate("abcd");
   finder.gap();

@@ -317,7 +317,7 @@ class Flood final : public Stream {
   uint64_t* sent_;
 };
 
-TEST(PlaneChannel, WhoeverSendsWithoutEndIsReadInTurns) {
+TEST(PlaneChannel, AnEndlessSenderIsReadInTurns) {
   uint64_t sent = 0;
   Channel channel(std::make_unique<Flood>(&sent));
   std::vector<std::string> messages;

@@ -25,7 +25,7 @@ Metrics job() {
   return m;
 }
 
-TEST(Progress, SaysWhatIsKnown) {
+TEST(Progress, ShowsKnownValuesOnly) {
   EXPECT_EQ(progress_text(job(), kNow, 200),
             "cropdl: iteration 5120 (0.12 s each), version 7 25 s ago (1.2 GB of 3.4 GB), overhead 0.41 %, "
             "next in 9 s");

@@ -130,7 +130,7 @@ TEST(Rank, IsNotStoppedWhileItIsOnItsWayBackToTheProgram) {
 
 // Reasons to refuse are checked on the program's thread, before the rank counts as stopped. A rank without a
 // reason at the next stop is not refused.
-TEST(Rank, TellsWhatItsThreadSawWhenItHadStopped) {
+TEST(Rank, ReportsReasonsFoundByTheStoppedThread) {
   prepare();
   SlowMpi mpi;
   mpi.may_end = true;
@@ -217,7 +217,7 @@ TEST(Rank, WritesNothingIfALibraryCannotBeQuieted) {
 }
 
 // The main thread makes a thread after the agent has scanned the others, and before it parks itself.
-TEST(Rank, IsNotStoppedByALookBeforeItsMainThreadWasParked) {
+TEST(Rank, IsNotStoppedByAScanBeforeItsMainThreadParked) {
   prepare();
   SlowMpi mpi;
   mpi.may_end = true;
@@ -289,7 +289,7 @@ TEST(Signals, AreBlockedIfAllThreadsBlockThem) {
 }
 
 // Lack of memory fails the checkpoint with one line. An exception out of serve() would end the program.
-TEST(Rank, FailsACheckpointThatItHasNoMemoryForAndGoesOn) {
+TEST(Rank, FailsACheckpointWithoutMemoryAndContinues) {
   prepare();
   SlowMpi mpi;
   mpi.may_end = true;

@@ -78,7 +78,7 @@ TEST(ReportSeries, VersionsThatFollowWithinSecondsAreTakenTogether) {
   EXPECT_EQ(report.stalls.size(), 5u);
 }
 
-TEST(ReportSeries, ARestartIsMarkedAndNothingIsMeasuredOverIt) {
+TEST(ReportSeries, ARestartIsMarkedAndNotMeasuredAcross) {
   const Report report = report_of(versions({{1, 0, "2026-11-25T10:00:00Z", 100},
                                             {2, 1, "2026-11-25T10:00:20Z", 140},
                                             {3, 2, "2026-11-25T11:00:00Z", 150, 0.1, true},  // a restart

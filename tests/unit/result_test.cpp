@@ -7,7 +7,7 @@
 
 #include "base/say.h"
 
-TEST(Result, SaysWhatTheSystemSaid) { EXPECT_EQ(cropdl::errno_text(ENOSPC), "No space left on device"); }
+TEST(Result, ContainsTheSystemsError) { EXPECT_EQ(cropdl::errno_text(ENOSPC), "No space left on device"); }
 
 TEST(Result, IsEitherAValueOrAnError) {
   cropdl::Result<int> good = 7, bad = cropdl::Error{"rank 1: no such version"};
@@ -23,14 +23,14 @@ TEST(Shown, LeavesTextAsItIs) {
     EXPECT_EQ(cropdl::shown(text), text);
 }
 
-TEST(Shown, EscapesWhatTerminalsObey) {
+TEST(Shown, EscapesTerminalControlSequences) {
   EXPECT_EQ(cropdl::shown("a\x1b[2J"), "a\\x1b[2J");
   EXPECT_EQ(cropdl::shown(std::string("\0\x01\x1f\x7f", 4)), "\\x00\\x01\\x1f\\x7f");
   EXPECT_EQ(cropdl::shown("\t\r\n"), "\\t\\r\\n");
   EXPECT_EQ(cropdl::shown("\xc2\x80\xc2\x9b\xc2\x9f"), "\\xc2\\x80\\xc2\\x9b\\xc2\\x9f");
 }
 
-TEST(Shown, EscapesWhatIsNoUtf8) {
+TEST(Shown, EscapesInvalidUtf8) {
   EXPECT_EQ(cropdl::shown("\x9b"), "\\x9b");
   EXPECT_EQ(cropdl::shown("\xff\xfe"), "\\xff\\xfe");
   EXPECT_EQ(cropdl::shown("\xc3"), "\\xc3");

@@ -11,7 +11,7 @@ namespace {
 
 nlohmann::json said(const std::string& line) { return nlohmann::json::parse(line_as_json(line, "now")); }
 
-TEST(LineAsJson, SaysWhoSpeaksAndOfWhichRank) {
+TEST(LineAsJson, NamesTheSpeakerAndTheRank) {
   EXPECT_EQ(
       said("cropdl: rank 12: all threads stopped"),
       (nlohmann::json{{"time", "now"}, {"from", "cropdl"}, {"rank", 12}, {"text", "all threads stopped"}}));
@@ -29,7 +29,7 @@ TEST(LineAsJson, LeavesWhatOnlyLooksLikeARankInTheText) {
   }
 }
 
-TEST(LineAsJson, IsJsonWhateverIsInTheLine) {
+TEST(LineAsJson, IsJsonForAnyLine) {
   EXPECT_EQ(said("cropdl: \"a\\b\"\n\x1b[2J \xff \xc3\xa4")["text"], "\"a\\b\"\\n\\x1b[2J \\xff \xc3\xa4");
   EXPECT_EQ(said("nobody's line")["from"], "cropdl");
 }

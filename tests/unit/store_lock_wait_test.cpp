@@ -63,7 +63,7 @@ TEST_F(StoreLockWait, AKilledJobThatIsStillEndingIsWaitedForWithALine) {
                                      std::to_string(zombie_) + ", which has been killed, to end"});
 }
 
-TEST_F(StoreLockWait, AKilledJobThatEndsWhileItIsLookedAtIsNoRefusal) {
+TEST_F(StoreLockWait, AKilledJobThatEndsDuringTheCheckIsNoRefusal) {
   wait_.grace_seconds = 0;
   zombie();
   for (int i = 0; i < 100; ++i) {

@@ -199,7 +199,7 @@ TEST_F(StorePublish, AnImageOfAnotherVersionIsFoundByVerifying) {
   EXPECT_NE(whole.error().message.find("is not the one that the manifest lists"), std::string::npos);
 }
 
-TEST_F(StorePublish, ADataSetThatAVersionNeedsIsNamedAndItIsToldWhereItIsNotAsItWas) {
+TEST_F(StorePublish, ADataSetThatAVersionNeedsIsNamedAndItsChangesAreLocated) {
   const std::string data = path("data");
   write(data, "0123456789");
   struct stat info;
@@ -284,7 +284,7 @@ TEST_F(StorePublish, AVersionThatCannotBeRemovedIsNamedAndKeepsNoOther) {
   EXPECT_EQ(removed.error().message, "version 1 cannot be removed: Directory not empty");
 }
 
-TEST_F(StorePublish, WhatIsRemovedWhileSomebodyLooksIsNotDamaged) {
+TEST_F(StorePublish, AVersionRemovedDuringALookIsNotDamaged) {
   StoreOptions options;
   options.keep.keep = 2;
   Store store = open_store(path("s"), options);

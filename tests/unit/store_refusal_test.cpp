@@ -139,7 +139,7 @@ TEST_F(StoreRefusal, AStoreOfAnotherJobIsNotMixed) {
   EXPECT_EQ(refusal(path("s"), repeated), "");
 }
 
-TEST_F(StoreRefusal, ALostIdentityIsWrittenAnewForTheVersionsOwnJobOnly) {
+TEST_F(StoreRefusal, ALostIdentityIsRewrittenOnlyForTheVersionsOwnJob) {
   {
     Result<Store> store = Store::open_or_create(path("s"), test_job());
     ASSERT_TRUE(store);
@@ -180,7 +180,7 @@ TEST_F(StoreRefusal, ADirectoryWithOtherThingsInItIsLeftAlone) {
   EXPECT_NE(StoreReader::open(path("d")).error().message.find("is not a CropDL store"), std::string::npos);
 }
 
-TEST_F(StoreRefusal, WhatIsNoDirectoryOrHasNoParentIsNamed) {
+TEST_F(StoreRefusal, ANonDirectoryOrMissingParentIsNamed) {
   write(path("file"), "x");
   EXPECT_EQ(refusal(path("file")), "store " + path("file") + ": is not a directory");
   EXPECT_EQ(refusal(path("no/such")),
@@ -211,7 +211,7 @@ TEST_F(StoreRefusal, AFullDiskWhileCreatingIsNamed) {
   EXPECT_NE(line.find("cannot be written: File too large"), std::string::npos) << line;
 }
 
-TEST_F(StoreRefusal, WhatOthersMayHaveWrittenIsNotRestarted) {
+TEST_F(StoreRefusal, AStoreWritableByOthersIsNotRestarted) {
   {
     Result<Store> store = Store::open_or_create(path("s"), test_job());
     ASSERT_TRUE(store);

@@ -58,7 +58,7 @@ TEST(LowBlock, HasThreadLocalsAndErrnoOfItsOwn) {
 }
 
 // C library functions on pthread_self() affect this thread, not the one that lent the block.
-TEST(LowBlock, StandsForTheThreadThatRunsOnIt) {
+TEST(LowBlock, IdentifiesTheThreadThatRunsOnIt) {
   in_a_child([] {
     const int cpu = sched_getcpu();
     cpu_set_t one;
@@ -76,7 +76,7 @@ TEST(LowBlock, StandsForTheThreadThatRunsOnIt) {
   });
 }
 
-TEST(LowBlock, TellsTheProcessorOfTheThreadThatRunsOnIt) {
+TEST(LowBlock, ReportsTheProcessorOfTheThreadThatRunsOnIt) {
   in_a_child([] {
     cpu_set_t all;
     sched_getaffinity(0, sizeof all, &all);

@@ -59,7 +59,7 @@ class Program : public testing::Test {
   int64_t now = 1;
 };
 
-TEST_F(Program, SaysWhereItsIterationEnds) {
+TEST_F(Program, ReportsTheEndOfItsIteration) {
   for (int i = 0; i < 6; ++i) {
     iterate("ABcD");
     look();
@@ -87,7 +87,7 @@ TEST_F(Program, ThatDuplicatesACommunicatorInItsFirstIterationBeginsItThereToo) 
   expect_end_at(8, 1 + 22 + 4);
 }
 
-TEST_F(Program, CountsOnBehindLostTokens) {
+TEST_F(Program, CountsOnAfterLostTokens) {
   for (const char* calls : {"A", "ABcD", "ABBBcDDD"}) {
     SetUp();
     tracker = {};
@@ -137,7 +137,7 @@ TEST_F(Program, WhoseCallsHaveNoOtherMembersGoesOnBehindLostTokens) {
   EXPECT_EQ(tracker.iterations(), before + 5);
 }
 
-TEST_F(Program, GoesOnBehindARestartAndLostTokens) {
+TEST_F(Program, ContinuesAfterARestartAndLostTokens) {
   iterate("ABcD", 10);
   look();
   const PeriodFinder::Place place = tracker.place();
@@ -152,7 +152,7 @@ TEST_F(Program, GoesOnBehindARestartAndLostTokens) {
   expect_end_at(tracker.iterations(), begun);
 }
 
-TEST_F(Program, CallsOfAnIterationAreKnownAlsoBehindARestart) {
+TEST_F(Program, CallsOfAnIterationAreKnownAfterARestart) {
   const auto calls = [&] {
     std::string all;
     for (const Call& c : tracker.iteration()) {

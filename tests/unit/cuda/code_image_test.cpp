@@ -164,7 +164,7 @@ TEST(CodeImage, OfAFatBinaryThePartCountsThatTheDeviceTakes) {
   }
 }
 
-TEST(CodeImage, AWrapperIsWhatItPointsAt) {
+TEST(CodeImage, AWrapperStandsForItsTarget) {
   struct {
     uint32_t magic = 0x466243b1, version = 1;
     const void* data = nullptr;
@@ -197,7 +197,7 @@ TEST(CodeImage, VariablesOfAnObjectFileAreFound) {
   EXPECT_TRUE(found) << a_variable_of_this_program++;
 }
 
-TEST(CodeImage, WhatIsCutShortSaysNothing) {
+TEST(CodeImage, ATruncatedImageHasNoFacts) {
   const std::string all = fat_binary(entry(75, kText, true) + entry(90, kAllocates, false));
   for (size_t n = 0; n < all.size(); n += 3) {
     const std::string part = all.substr(0, n);

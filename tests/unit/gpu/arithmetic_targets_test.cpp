@@ -56,7 +56,7 @@ void compare_with_baseline(const Tables& other) {
   }
 }
 
-TEST(ArithmeticTargets, Avx2GivesWhatTheBaselineGives) {
+TEST(ArithmeticTargets, Avx2AndBaselineGiveTheSameResults) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
     GTEST_SKIP() << "this processor has no AVX2";
   compare_with_baseline(TABLES(avx2));

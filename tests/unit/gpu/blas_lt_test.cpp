@@ -296,7 +296,7 @@ TEST_F(BlasLt, TransformsBetweenOrdersAndTypes) {
   EXPECT_EQ(cublasLtMatrixTransformDescDestroy(what), CUBLAS_STATUS_SUCCESS);
 }
 
-TEST_F(BlasLt, WhatIsNotBuiltOrWrongIsRefused) {
+TEST_F(BlasLt, UnsupportedAndInvalidProductsAreRefused) {
   Memory<float> memory(std::vector<float>(64));
   float one = 1, zero = 0, *p = memory.at();
   Layout l(CUDA_R_32F, 4, 4, 4);

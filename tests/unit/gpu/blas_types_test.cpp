@@ -147,7 +147,7 @@ TEST(BlasTypes, ACombinationThatCublasHasNotIsRefused) {
   EXPECT_EQ(call(CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_64F), CUBLAS_STATUS_NOT_SUPPORTED);
 }
 
-TEST(BlasRefuses, WhatIsWrongAtTheCall) {
+TEST(BlasRefuses, InvalidArgumentsAtTheCall) {
   Handle handle;
   Memory<float> memory(std::vector<float>(64));
   float one = 1, *p = memory.at();
@@ -224,7 +224,7 @@ TEST(BlasRefuses, AHandleOfAnotherContext) {
 }
 
 // Destroying a handle waits for its own work, whichever context is current.
-TEST(BlasRefuses, NothingButWaitsForAHandleThatGoes) {
+TEST(BlasRefuses, DestroyingAHandleWaitsForItsWork) {
   cublasHandle_t handle = nullptr;
   ASSERT_EQ(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
   Memory<float> memory(std::vector<float>(4, 1.0f));
@@ -331,7 +331,7 @@ TEST(BlasEndsDeathTest, AProcessEndsInTheMiddleOfAProduct) {
   if (!hold || hold(nullptr) || multiply()) ::_exit(2);
   std::exit(0);
 }
-TEST(BlasEndsDeathTest, WhoeverWaitsAfterItsEndIsTold) {
+TEST(BlasEndsDeathTest, WaitingAfterItsEndReturnsAnError) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(end_before_a_plugin_waits(), testing::ExitedWithCode(0), "the plugin was told 4");
 }

@@ -161,7 +161,7 @@ TEST_F(CaptureTest, AnotherThreadMayUnlessTheCaptureIsGlobal) {
   expect_spoilt();
 }
 
-TEST_F(CaptureTest, TheLegacyStreamCannotBeCapturedNorUsedBeside) {
+TEST_F(CaptureTest, TheLegacyStreamCannotBeCapturedNorUsedDuringACapture) {
   EXPECT_EQ(cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL),
             CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   ASSERT_CU(cuStreamBeginCapture(a_, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -273,7 +273,7 @@ TEST_F(CaptureTest, CallbacksAreNotCapturedHostFunctionsAre) {
   expect_spoilt();
 }
 
-TEST_F(CaptureTest, ItSaysWhatTheNextNodeWillDependOn) {
+TEST_F(CaptureTest, ItReturnsTheDependenciesOfTheNextNode) {
   ASSERT_CU(cuStreamBeginCapture(a_, CU_STREAM_CAPTURE_MODE_GLOBAL));
   EXPECT_CU(note(a_, 1));
   CUstreamCaptureStatus status;

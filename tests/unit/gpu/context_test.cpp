@@ -50,7 +50,7 @@ class Contexts : public testing::Test {
   }
 };
 
-TEST(BeforeInit, EveryCallSaysSo) {
+TEST(BeforeInit, EveryCallReturnsNotInitialized) {
   EXPECT_EQ(in_child([] {
               int count = 0;
               CUcontext context = nullptr;
@@ -133,7 +133,7 @@ TEST(AfterFork, TheChildHasNoDevices) {
             1);
 }
 
-TEST_F(Contexts, DevicesAreToldApart) {
+TEST_F(Contexts, DevicesHaveDifferentIdentifiers) {
   int count = 0;
   ASSERT_EQ(cuDeviceGetCount(&count), CUDA_SUCCESS);
   ASSERT_EQ(count, 2);
@@ -205,7 +205,7 @@ TEST_F(Contexts, ThePrimaryOneIsCounted) {
   EXPECT_EQ(cuDevicePrimaryCtxSetFlags(0, 3), CUDA_ERROR_INVALID_VALUE);  // two ways to wait
 }
 
-TEST_F(Contexts, AResetEndsWhatThereWasAndANewLifeBegins) {
+TEST_F(Contexts, AResetEndsTheContextAndStartsANewLife) {
   CUcontext context;
   ASSERT_EQ(cuDevicePrimaryCtxRetain(&context, 1), CUDA_SUCCESS);
   ASSERT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);

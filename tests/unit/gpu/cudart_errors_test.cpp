@@ -39,12 +39,12 @@ TEST_F(CudartErrors, NullPointersAreInvalidValues) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
 }
 
-TEST_F(CudartErrors, WhatIsNotBuiltIsAnErrorThatIsRemembered) {
+TEST_F(CudartErrors, UnsupportedFunctionsSetTheLastError) {
   EXPECT_EQ(cudaGLSetGLDevice(0), cudaErrorNotSupported);
   EXPECT_EQ(cudaGetLastError(), cudaErrorNotSupported);
 }
 
-TEST_F(CudartErrors, AFunctionThatNobodyRegisteredIsNone) {
+TEST_F(CudartErrors, AnUnregisteredFunctionIsAnError) {
   int somewhere = 0;
   EXPECT_EQ(cudaLaunchKernel(&somewhere, dim3(1), dim3(1), nullptr, 0, nullptr),
             cudaErrorInvalidDeviceFunction);

@@ -35,7 +35,7 @@ std::string path_of(const void* address) {
 
 constexpr const char* kTheirs = CROPDL_CUDA_ROOT "/lib64/libcudart.so.13";
 
-TEST(CudartExports, EverySymbolOfTheToolkitsLibraryIsThereUnderItsVersion) {
+TEST(CudartExports, EverySymbolOfTheToolkitsLibraryExistsWithItsVersion) {
   const std::set<std::string> theirs = exports_of(kTheirs);
   const std::set<std::string> ours = exports_of(path_of(reinterpret_cast<void*>(&cudaMalloc)));
   ASSERT_GT(theirs.size(), 400u);

@@ -33,7 +33,7 @@ class CudartGraphs : public testing::Test {
   int back[16] = {};
 };
 
-TEST_F(CudartGraphs, WhatWasCapturedRunsAsOftenAsItIsLaunchedAndNotBefore) {
+TEST_F(CudartGraphs, CapturedWorkRunsOncePerLaunch) {
   int calls = 0;
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   OK(cudaMemsetAsync(memory, 1, 64, stream));

@@ -207,7 +207,7 @@ TEST_F(CudartLaunch, ASymbolAKernelAndAFunctionNameTheSame) {
   EXPECT_GE(blocks, 1);
 }
 
-TEST_F(CudartLaunch, WhatCannotBeLaunchedSaysWhy) {
+TEST_F(CudartLaunch, ImpossibleLaunchesReturnTheReason) {
   const auto launch = [&](dim3 grid, dim3 block, size_t shared) {
     return cudaLaunchKernel(scale(), grid, block, arguments, shared, nullptr);
   };
@@ -257,7 +257,7 @@ TEST_F(CudartLaunch, AManagedVariableIsThereBeforeTheHostTouchesIt) {
   cudaGetLastError();
 }
 
-TEST_F(CudartLaunch, AnotherRegistrationOfTheSameSymbolTakesOverWhenTheFirstGoes) {
+TEST_F(CudartLaunch, ASecondRegistrationTakesOverWhenTheFirstIsRemoved) {
   Wrapper other = wrapper;
   void** second = __cudaRegisterFatBinary(&other);
   __cudaRegisterFunction(second, reinterpret_cast<const char*>(&scale_stub), nullptr, "scale", -1, nullptr,
@@ -310,7 +310,7 @@ TEST_F(CudartLaunch, ALibraryThatIsNoneIsRefused) {
   cudaGetLastError();
 }
 
-TEST_F(CudartLaunch, AfterAResetVariablesBeginAnewAndKernelsAreThere) {
+TEST_F(CudartLaunch, AfterAResetVariablesAreInitialAndKernelsWork) {
   const int ten = 10;
   cudaKernel_t kernel;
   OK(__cudaGetKernel(&kernel, scale()));

@@ -23,7 +23,7 @@ std::vector<unsigned char> counted(size_t size) {
   return bytes;
 }
 
-TEST_F(CudartMemory, NothingAskedForIsANullPointerButNotOfManagedMemory) {
+TEST_F(CudartMemory, SizeZeroGivesANullPointerExceptForManagedMemory) {
   void* pointer = this;
   OK(cudaMalloc(&pointer, 0));
   EXPECT_EQ(pointer, nullptr);
@@ -47,7 +47,7 @@ TEST_F(CudartMemory, AResetTakesWhatStreamsAllocated) {
   }
 }
 
-TEST_F(CudartMemory, WhatIsNotAnAllocationIsNotFreed) {
+TEST_F(CudartMemory, OnlyAllocationsAreFreed) {
   char* pointer;
   OK(cudaMalloc(reinterpret_cast<void**>(&pointer), 64));
   EXPECT_EQ(cudaFree(pointer + 8), cudaErrorInvalidValue);
@@ -55,7 +55,7 @@ TEST_F(CudartMemory, WhatIsNotAnAllocationIsNotFreed) {
   EXPECT_EQ(cudaFree(pointer), cudaErrorInvalidValue);
 }
 
-TEST_F(CudartMemory, MoreThanThereIsIsOutOfMemoryAndNothingSticks) {
+TEST_F(CudartMemory, OutOfMemoryIsNotSticky) {
   size_t available = 0, total = 0;
   OK(cudaMemGetInfo(&available, &total));
   EXPECT_LE(available, total);
@@ -65,7 +65,7 @@ TEST_F(CudartMemory, MoreThanThereIsIsOutOfMemoryAndNothingSticks) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST_F(CudartMemory, EveryDirectionOfACopyIsWhatItSays) {
+TEST_F(CudartMemory, EveryCopyDirectionIsChecked) {
   const auto bytes = counted(100);
   unsigned char *one, *other;
   OK(cudaMalloc(reinterpret_cast<void**>(&one), 100));
@@ -183,7 +183,7 @@ TEST_F(CudartMemory, ArraysCountInElements) {
   EXPECT_EQ(cudaMallocArray(&array, &three, 16, 4), cudaErrorInvalidChannelDescriptor);
 }
 
-TEST_F(CudartMemory, AnAddressIsWhatItWasAllocatedAs) {
+TEST_F(CudartMemory, AnAddressReportsItsKindOfAllocation) {
   void *device, *pinned, *managed;
   OK(cudaMalloc(&device, 64));
   OK(cudaHostAlloc(&pinned, 64, cudaHostAllocMapped));

@@ -175,7 +175,7 @@ TEST(CudartStreams, DefaultStreamsAndDeadOnesAreNotDestroyed) {
   cudaGetLastError();
 }
 
-TEST(CudartStreams, WhatAStreamWasMadeWithIsKnown) {
+TEST(CudartStreams, StreamPropertiesAreReturned) {
   int least = 0, greatest = 0, priority = 99, device = 99;
   OK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   EXPECT_LE(greatest, least);

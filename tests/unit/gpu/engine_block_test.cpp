@@ -50,7 +50,7 @@ TEST(Block, NamedBarriersJoinSomeWarps) {
   for (int i = 0; i < 32; ++i) EXPECT_EQ(out[i], 77u);
 }
 
-TEST(Block, ABarrierThatNobodyCanCompleteIsAnError) {
+TEST(Block, ABarrierThatCannotCompleteIsAnError) {
   Rig rig;
   auto* out = rig.array<uint32_t>(96);
   Outcome outcome = run(
@@ -354,7 +354,7 @@ TEST(Block, TrapEndsTheGrid) {
   EXPECT_NE(outcome.text.find("block (1, 0, 0), thread (8, 0, 0): trap"), std::string::npos) << outcome.text;
 }
 
-TEST(Block, DynamicSharedMemoryBeginsBehindTheRest) {
+TEST(Block, DynamicSharedMemoryFollowsTheStaticOne) {
   Rig rig;
   rig.dynamic_shared = 256;
   auto* out = rig.array<uint32_t>(64);

@@ -21,7 +21,7 @@ std::string refusal(Rig& rig, const std::string& body, const std::string& target
 
 // What NVIDIA's assembler refuses, or what is not built: never run as something else. Beside it what differs
 // in the one thing and is right.
-TEST(Engine, WhatCannotBeRightIsRefusedByName) {
+TEST(Engine, InvalidInstructionsAreRefusedByName) {
   struct Case {
     const char *wrong, *why, *right = nullptr, *target = "sm_90";
   };
@@ -141,7 +141,7 @@ TEST(Engine, WhatCannotBeRightIsRefusedByName) {
     EXPECT_NE(refusal(rig, "", "sm_90", clusters).find("clusters"), std::string::npos) << clusters;
 }
 
-TEST(Engine, WhatIsOfLaterTargetsIsRefused) {
+TEST(Engine, InstructionsOfLaterTargetsAreRefused) {
   const std::pair<int, const char*> cases[] = {
       {80, "ld.global.L2::cache_hint.u32 %r1, [%rd1], %rd2;"},
       {80, "ld.global.L2::256B.u32 %r1, [%rd1];"},

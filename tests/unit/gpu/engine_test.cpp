@@ -94,7 +94,7 @@ $L_sync: bar.sync 0; ret;
 })";
 }
 
-TEST(Engine, BlocksMayWaitForEachOtherHoweverTheyLook) {
+TEST(Engine, BlocksMayWaitForEachOtherByAnyKindOfRead) {
   for (const char* look : {"atom.global.add.u32 %r5, [%rd1], 0;", "atom.global.or.b32 %r5, [%rd1], 0;",
                            "ld.global.cg.u32 %r5, [%rd1];", "ld.global.cv.u32 %r5, [%rd1];"}) {
     Rig rig;  // of two cores
@@ -174,7 +174,7 @@ TEST(Engine, ABlockThatDoesSomethingIsNotTakenToWait) {
   }
 }
 
-TEST(Engine, ABlockThatHasWaitedAndGoesOnIsNotTakenToWait) {
+TEST(Engine, ABlockThatContinuesAfterWaitingIsNotCountedAsWaiting) {
   if (settings::settings().seed) GTEST_SKIP() << "with a seed turns end at random";
   Slices slices(
       "L: ld.volatile.global.u32 %r4, [%rd1]; setp.eq.u32 %p1, %r4, 0; @%p1 bra L; "
@@ -203,7 +203,7 @@ TEST(Engine, TwoGridsWhoseBlocksWaitForEachOtherBothEnd) {
   }
 }
 
-TEST(Engine, ABlockThatIsAloneGoesOnBesideItsCaller) {
+TEST(Engine, ASingleBlockContinuesNextToItsCaller) {
   Rig rig(1);
   // It takes more than one slice; then it waits for one that comes later, which waits for it too.
   rig.load(R"(
@@ -227,7 +227,7 @@ L: ld.volatile.global.u32 %r1, [%rd1]; setp.lt.u32 %p1, %r1, 2; @%p1 bra L; ret;
   EXPECT_EQ(rig.run("k", {1, 1, 1}, {1, 1, 1}, there).error, CUDA_SUCCESS);
 }
 
-TEST(Engine, AMultiprocessorHoldsWhatItIsSaidToHold) {
+TEST(Engine, AMultiprocessorHoldsItsStatedCapacity) {
   Rig rig;
   rig.load(".visible .entry k() { .shared .b8 room[4096]; .reg .b32 %r<2>; mov.u32 %r1, room; ret; }");
   auto kernel = rig.code->kernel("k");

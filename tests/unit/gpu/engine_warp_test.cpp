@@ -14,7 +14,7 @@ std::string kernel(const std::string& body, const std::string& before = {}) {
   return before + ".visible .entry k(.param .u64 out) {" + kHead + body + " ret; }";
 }
 
-TEST(Warp, LanesThatPartedMeetAgain) {
+TEST(Warp, DivergedLanesReconverge) {
   Rig rig;
   // Lane i goes i & 3 times round a loop, then all vote: the ballot must hold all lanes.
   rig.load(kernel(R"(
@@ -279,7 +279,7 @@ TEST(Warp, LanesMayEndInAFunctionThatWasCalled) {
   for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], i & 1 ? 0 : 0x55555555u) << i;
 }
 
-TEST(Warp, WhatAWholeWarpDoesTakesAWholeWarp) {
+TEST(Warp, WarpOperationsNeedAWholeWarp) {
   const char* each[] = {
       "movmatrix.sync.aligned.m8n8.trans.b16 %r5, %r1;",
       "mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32 {%r5, %r6}, {%r1}, {%r1}, {%r1, %r1};"};

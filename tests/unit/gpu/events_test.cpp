@@ -46,7 +46,7 @@ TEST_F(Events, AWaitIsForTheRecordThatWasLastAtTheCall) {
   EXPECT_EQ(trace_.numbers(), (Numbers{1, 2}));
 }
 
-TEST_F(Events, WhatWasNeverRecordedIsNoWork) {
+TEST_F(Events, AnEventNeverRecordedIsNoWork) {
   CUstream s = stream();
   CUevent e = event();
   EXPECT_CU(cuEventQuery(e));

@@ -81,7 +81,7 @@ std::string chosen(const std::vector<std::string>& entries, Capability capabilit
               : "none";
 }
 
-TEST(FatBinary, WhatNvccCompressesIsRead) {
+TEST(FatBinary, CompressedEntriesAreRead) {
   for (const char* hex : {kZstd, kLz4}) {
     std::string bytes = fat_binary({entry(2, 75, 0,
                                           "\x7f"
@@ -118,7 +118,7 @@ TEST(FatBinary, TheBestPtxIsTheHighestThatTheDeviceRuns) {
   EXPECT_EQ(chosen({entry(2, 90, 0, "ELF")}, {9, 0}), "none");
 }
 
-TEST(FatBinary, WithoutPtxTheErrorSaysWhatToGiveNvcc) {
+TEST(FatBinary, WithoutPtxTheErrorNamesTheNvccOption) {
   std::string bytes = fat_binary({entry(2, 75, 0, "ELF"), entry(8, 75, 0, "NVVM")});
   Texts texts = texts_of(bytes.data(), {9, 0});
   EXPECT_EQ(texts.refused, Refusal::kNoPtx);
@@ -128,7 +128,7 @@ TEST(FatBinary, WithoutPtxTheErrorSaysWhatToGiveNvcc) {
   EXPECT_EQ(texts.why.find('\n'), std::string::npos);
 }
 
-TEST(FatBinary, ImagesAreToldApart) {
+TEST(FatBinary, ImagesAreDistinguished) {
   EXPECT_EQ(texts_of(text("sm_75").c_str(), {9, 0}).texts.at(0), text("sm_75"));
   EXPECT_EQ(texts_of("\x7f"
                      "ELF\2\1\1",

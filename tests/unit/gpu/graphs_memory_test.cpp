@@ -190,7 +190,7 @@ TEST_F(MemoryOfGraphs, IsFreedForTheNextLaunchAfterTheLastOneOfAnyStream) {
   EXPECT_CU(cuGraphExecDestroy(exec));
 }
 
-TEST_F(MemoryOfGraphs, GoesWithTheContextThatLeftIt) {
+TEST_F(MemoryOfGraphs, IsFreedWithTheContextThatLeftIt) {
   CUcontext passing = nullptr;
   ASSERT_CU(cuCtxCreate(&passing, nullptr, 0, device_));
   CUstream other = stream();
@@ -282,7 +282,7 @@ TEST_F(MemoryOfGraphs, OperandsOfItsNodesStayOnTheirDevice) {
 }
 
 // "No implicit synchronization when the pointer was allocated with cuMemAllocAsync."
-TEST_F(MemoryOfGraphs, AFreeWithoutAStreamOfMemoryOfAPoolWaitsForNobody) {
+TEST_F(MemoryOfGraphs, AFreeOfPoolMemoryWithoutAStreamDoesNotWait) {
   CUdeviceptr pooled;
   ASSERT_CU(cuMemAllocAsync(&pooled, kSize, s_));
   EXPECT_CU(hold(s_));

@@ -158,7 +158,7 @@ TEST_F(Graphs, BranchesRunAtTheSameTime) {
   EXPECT_CU(cuGraphExecDestroy(exec));
 }
 
-TEST_F(Graphs, WhatALaunchOwnsGoesBeforeItIsDone) {
+TEST_F(Graphs, ObjectsOfALaunchAreReleasedBeforeItCompletes) {
   // Branches, whose helpers end after it.
   CUstream other = stream();
   CUevent fork = event(), join = event();
@@ -184,7 +184,7 @@ TEST_F(Graphs, WhatALaunchOwnsGoesBeforeItIsDone) {
   }
 }
 
-TEST_F(Graphs, OneInstanceDoesNotOverlapItself) {
+TEST_F(Graphs, LaunchesOfOneInstanceDoNotOverlap) {
   static std::atomic<int> inside, most;
   inside = most = 0;
   CUDA_HOST_NODE_PARAMS params{[](void*) {}, nullptr};

@@ -84,7 +84,7 @@ TEST(Link, DeclarationsGiveWayToDefinitions) {
   }
 }
 
-TEST(Link, WhatNobodyDefinesStaysDeclared) {
+TEST(Link, UndefinedNamesStayDeclared) {
   Module module = must_link({".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n",
                              ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
                              ".extern .shared .align 16 .b8 dynamic[];\n",
@@ -111,7 +111,7 @@ TEST(Link, CommonVariablesShareTheLargest) {
   EXPECT_EQ(variable(module, "c")->size(), 16u);
 }
 
-TEST(Link, APartsOwnNamesAreKeptApart) {
+TEST(Link, LocalNamesOfPartsStaySeparate) {
   const std::string first =
       ".global .align 1 .b8 $str[3] = {65, 66, 0};\n.global .u64 pointer = generic($str);\n"
       ".func helper() { ret; }\n.visible .func f() { .reg .b64 %rd<2>; mov.u64 %rd1, $str; call helper; ret; "
@@ -138,7 +138,7 @@ TEST(Link, AnOwnNameGivesWayToAnothersVisibleOne) {
   EXPECT_EQ(uses(*function(module, "l")), (std::vector<std::string>{"f"}));
 }
 
-TEST(Link, WhatCannotBeTogetherIsRefusedByName) {
+TEST(Link, ConflictingPartsAreRefusedByName) {
   const std::string f = ".visible .func f() { ret; }\n", x = ".visible .global .u32 x;\n";
   EXPECT_EQ(linked({f, f}).error().message,
             "device code cannot be linked: f is defined in part 1 of 2 and in part 2 of 2");

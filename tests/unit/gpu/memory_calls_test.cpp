@@ -129,7 +129,7 @@ TEST_F(Calls, CopyThereAndBackAndBetween) {
   EXPECT_EQ(cuMemFree(two), CUDA_SUCCESS);
 }
 
-TEST_F(Calls, RefuseWhatIsNotThereOrTooLargeOrOnTheOtherSide) {
+TEST_F(Calls, RefuseMissingTooLargeOrWrongSideMemory) {
   const CUdeviceptr device = allocate(1000);
   std::vector<char> host(2000);
   auto* none = static_cast<char*>(mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -345,7 +345,7 @@ TEST_F(Calls, AllocateAndFreeInStreamOrder) {
   EXPECT_EQ(cuMemFreeHost(to), CUDA_SUCCESS);
 }
 
-TEST_F(Calls, AnswerWhatAPointerIs) {
+TEST_F(Calls, AnswerPointerQueries) {
   const CUdeviceptr device = allocate(1000);
   int* host = pinned<int>(10);
   CUdeviceptr managed = 0;
@@ -396,7 +396,7 @@ TEST_F(Calls, AnswerWhatAPointerIs) {
   EXPECT_EQ(cuMemFree(device), CUDA_SUCCESS);
 }
 
-TEST_F(Calls, TellAgainWhatWasAdvisedForEachPage) {
+TEST_F(Calls, ReturnTheAdviceOfEachPage) {
   CUdeviceptr at = 0;
   ASSERT_EQ(cuMemAllocManaged(&at, 8 * 4096, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
   const CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, 0}, first{CU_MEM_LOCATION_TYPE_DEVICE, 0},

@@ -98,7 +98,7 @@ TEST_F(Pools, FindADoubleFreeAndAnUnknownAddress) {
 }
 
 // cuMemFree of memory whose allocation is still in a stream.
-TEST_F(Pools, DoNotOpenWhatWasFreedBefore) {
+TEST_F(Pools, DoNotOpenMemoryFreedBefore) {
   AllocateWork work = allocation(1000);
   EXPECT_EQ(release_pooled(work.address), CUDA_SUCCESS);
   EXPECT_EQ(perform(work, nullptr), CUDA_SUCCESS);
@@ -140,7 +140,7 @@ TEST_F(Pools, KeepWhatTheThresholdSaysUntilTrimmed) {
 }
 
 // A loop of allocations and frees in one stream needs the memory once, though no free has run yet.
-TEST_F(Pools, UseAgainWhatWasFreedInOrder) {
+TEST_F(Pools, ReuseMemoryFreedInOrder) {
   std::vector<AllocateWork> allocated;
   std::vector<ReleaseWork> freed;
   for (int i = 0; i < 5; ++i) {
@@ -175,7 +175,7 @@ TEST_F(Pools, EndWithTheDevicesMemoryAndWithTheirOwnLimit) {
   EXPECT_EQ(destroy_pool(small), CUDA_SUCCESS);
 }
 
-TEST_F(Pools, ThatAreDestroyedLiveOnForWhatTheyHaveGivenOut) {
+TEST_F(Pools, ThatAreDestroyedStayUntilTheirMemoryIsFreed) {
   AllocateWork one = allocation(1000);
   perform(one, nullptr);
   EXPECT_EQ(destroy_pool(pool), CUDA_SUCCESS);

@@ -89,7 +89,7 @@ TEST_F(DeviceMemory, ThatWasFreedIsNotGivenToTheNext) {
   }
 }
 
-TEST_F(DeviceMemory, LiesInNoOrderAndNobodyIsNextToAnother) {
+TEST_F(DeviceMemory, IsScatteredWithoutNeighbours) {
   int rising = 0;
   constexpr int kMany = 200;
   for (size_t size : {size_t{256}, size_t{2} << 20}) {
@@ -187,7 +187,7 @@ TEST_F(DeviceMemory, IsThePeersOnlyWhenAllowed) {
   EXPECT_FALSE(other.allows(before, 1000, false));
 }
 
-TEST_F(DeviceMemory, OfAContextGoesWithIt) {
+TEST_F(DeviceMemory, IsFreedWithItsContext) {
   CUctx_st* one = reinterpret_cast<CUctx_st*>(0x10);  // only told apart
   CUctx_st* two = reinterpret_cast<CUctx_st*>(0x20);
   CUdeviceptr mine = 0, theirs = 0, managed = 0;
@@ -327,7 +327,7 @@ TEST_F(DeviceMemory, ThatIsLargeTakesFewMappings) {
 }
 
 // A process has 65530: there may be many allocations that are not so large, too.
-TEST_F(DeviceMemory, OfMiddlingSizeTakesFewMappingsWhenThereIsMuch) {
+TEST_F(DeviceMemory, OfMediumSizeNeedsFewMappings) {
   constexpr size_t kSize = size_t{100} << 20;
   for (int i = 0; i < 45; ++i) EXPECT_EQ(memory.release(allocate(kSize)), CUDA_SUCCESS);
   auto mappings = [] {

@@ -89,7 +89,7 @@ class Modules : public testing::Test {
 };
 
 // A restart loads what is there, in the same order: function pointers that memory holds must be true again.
-TEST_F(Modules, HaveFunctionsAtAddressesThatDependOnlyOnWhatIsThere) {
+TEST_F(Modules, HaveFunctionAddressesThatDependOnlyOnLoadedCode) {
   const auto load = [] {
     CUmodule module = nullptr;
     EXPECT_EQ(cuModuleLoadData(&module, kText), CUDA_SUCCESS);
@@ -188,7 +188,7 @@ TEST_F(Modules, FunctionsAreFoundCountedAndNamed) {
   EXPECT_EQ(of, module);
 }
 
-TEST_F(Modules, AFunctionSaysWhatItNeeds) {
+TEST_F(Modules, AFunctionReportsItsNeeds) {
   CUmodule module;
   CUfunction add, bounded;
   ASSERT_EQ(cuModuleLoadData(&module, kText), CUDA_SUCCESS);
@@ -263,7 +263,7 @@ TEST_F(Modules, AKernelRunsOnTheModulesVariables) {
   EXPECT_EQ(value_of<uint32_t>(module, "counter"), 38u);
 }
 
-TEST_F(Modules, WhatCannotBeLoadedIsRefusedWithALine) {
+TEST_F(Modules, InvalidImagesAreRefusedWithALine) {
   CUmodule module;
   char errors[512] = "";
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};

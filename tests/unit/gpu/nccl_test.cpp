@@ -161,7 +161,7 @@ TEST(NcclTransfers, MessagesInGroupsCrossAndKeepTheirOrder) {
   });
 }
 
-TEST(NcclTransfers, NobodyEndsWhatOthersHaveNotBegun) {
+TEST(NcclTransfers, NoRankCompletesACollectiveThatOthersHaveNotCalled) {
   Ranks all(2);
   std::atomic<bool> begun{false};
   all.each([&](Segment& segment, int rank) {
@@ -273,7 +273,7 @@ TEST(NcclTransfers, APeerThatDiesBeforeAllAreThereEndsTheStart) {
 }
 
 // Killed after it has claimed its rank, before it says that it is there.
-TEST(NcclTransfers, APeerThatDiesWhileItComesEndsTheStart) {
+TEST(NcclTransfers, APeerThatDiesWhileAttachingEndsTheStart) {
   std::string token = random_hex(16), name = "cropdl-software-nccl-" + token;
   pid_t child = forked();
   if (child == 0) {
@@ -310,7 +310,7 @@ TEST(NcclTransfers, RanksThatMeanDifferentNumbersOfThemAllEnd) {
   ipc::shared_memory_object::remove(("cropdl-software-nccl-" + token).c_str());
 }
 
-TEST(NcclTransfers, OnlyWhatIsOldAndHasNoLivingRankIsRemoved) {
+TEST(NcclTransfers, OnlyOldSegmentsWithoutLivingRanksAreRemoved) {
   auto start = [](const std::string& token) {  // a rank that waits for another
     pid_t child = forked();
     if (child == 0) {

@@ -305,7 +305,7 @@ TEST(Parser, FunctionsOfRegistersAsOfOldTexts) {
   EXPECT_FALSE(module.functions[1].has_body);
 }
 
-TEST(Parser, ErrorsNameTheLineAndWhatWasExpected) {
+TEST(Parser, ErrorsNameTheLineAndTheExpectation) {
   EXPECT_EQ(error_of(".visible .entry k()\n{\n  add.s32 %r1, 1, 2;\n}\n"),
             "PTX line 6: the register %r1 is not declared");
   EXPECT_EQ(error_of(".visible .entry k()\n{\n  ret\n}\n"), "PTX line 7: expected an operand, found '}'");
@@ -321,7 +321,7 @@ TEST(Parser, ErrorsNameTheLineAndWhatWasExpected) {
   EXPECT_FALSE(parse("int main() {}"));
 }
 
-TEST(Parser, WhatIsDefinedTwiceIsRefused) {
+TEST(Parser, DuplicateDefinitionsAreRefused) {
   EXPECT_NE(error_of(".func f() { ret; }\n.func f() { ret; }\n").find("f is defined twice"),
             std::string::npos);
   EXPECT_NE(error_of(".entry f() { ret; }\n.func f() { ret; }\n").find("defined twice"), std::string::npos);

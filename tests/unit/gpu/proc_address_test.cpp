@@ -119,7 +119,7 @@ TEST(Libcuda, FindsTheDefaultStreamThatWasAskedFor) {
   EXPECT_EQ(only, reinterpret_cast<void*>(&cuInit));
 }
 
-TEST(Libcuda, SaysWhatItDoesNotFind) {
+TEST(Libcuda, ReportsAFunctionThatItDoesNotFind) {
   void* function = &function;
   CUdriverProcAddressQueryResult status;
   EXPECT_EQ(find("cuNobodyKnows", 12000, 0, &function, &status), CUDA_SUCCESS);
@@ -133,7 +133,7 @@ TEST(Libcuda, SaysWhatItDoesNotFind) {
   EXPECT_EQ(find(nullptr, 12000, 0, &function), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(Libcuda, SaysOnceWhatIsNotBuilt) {
+TEST(Libcuda, NamesAnUnsupportedFunctionOnce) {
   testing::internal::CaptureStderr();
   const void* table = nullptr;
   CUuuid id{};

@@ -227,7 +227,7 @@ TEST_F(CurandStreams, ACallThatIsRefusedDrawsNothing) {
   EXPECT_EQ(content(first_), wanted_);
 }
 
-TEST_F(CurandStreams, AGraphGoesOnInTheSequence) {
+TEST_F(CurandStreams, AGraphContinuesTheSequence) {
   ASSERT_EQ(curandSetStream(generator_, one_), CURAND_STATUS_SUCCESS);
   ASSERT_EQ(curandGenerateSeeds(generator_), CURAND_STATUS_SUCCESS);
   ASSERT_CU(cuStreamBeginCapture(one_, CU_STREAM_CAPTURE_MODE_GLOBAL));

@@ -167,7 +167,7 @@ TEST(StreamsEnd, StaticObjectsMayStillCall) {
             42);
 }
 
-TEST(StreamsEnd, AForkedChildIsToldAndCanExecute) {
+TEST(StreamsEnd, AForkedChildGetsAnErrorAndCanExecute) {
   EXPECT_EQ(in_child([] {
               CUcontext context;
               if (begin(&context)) return 1;
@@ -397,7 +397,7 @@ TEST_F(Streams, PrioritiesAreKeptInTheirRange) {
   }
 }
 
-TEST_F(Streams, AStreamSaysWhatItIs) {
+TEST_F(Streams, AStreamReportsItsProperties) {
   CUstream s = stream(CU_STREAM_NON_BLOCKING);
   unsigned flags = 0;
   CUcontext context = nullptr;
@@ -457,7 +457,7 @@ TEST_F(Streams, HostFunctionsRunInOrderAndMayNotCall) {
   EXPECT_EQ(cuLaunchHostFunc(s, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(Streams, WhatTheLibraryGaveIsReleasedBeforeItIsDone) {
+TEST_F(Streams, LibraryDataAreReleasedBeforeTheWorkCompletes) {
   CUstream s = stream();
   std::atomic<int> released{0};
   EXPECT_CU(cropdl_software_gpu_enqueue(

@@ -164,7 +164,7 @@ TEST_F(Threads, LeaveTheProgramsSignalsToItsOwnThreads) {
   EXPECT_FALSE(sigismember(&own, SIGUSR1));
 }
 
-TEST_F(Threads, ThatAStreamCannotGetAreOutOfMemoryAndItIsWholeAfterwards) {
+TEST_F(Threads, ThatAStreamCannotGetAreOutOfMemoryWithoutLastingEffect) {
   CUfunction count = kernel("count");
   CUstream s = stream(), other = stream();
   CUdeviceptr pooled = 0;
@@ -191,7 +191,7 @@ TEST_F(Threads, ThatAStreamCannotGetAreOutOfMemoryAndItIsWholeAfterwards) {
 }
 
 // With the stream's own only: blocks, functions of the host and branches of a graph are done one by one.
-TEST_F(Threads, ThatCannotBeHadForMoreAtOnceAreDoneWithout) {
+TEST_F(Threads, ThatAreMissingForConcurrencyAreNotNeeded) {
   CUfunction count = kernel("count");
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;

@@ -52,7 +52,7 @@ TEST_F(ArenaTest, BlocksAreAlignedDisjointAndUsableOnTheirDevice) {
   }
 }
 
-TEST_F(ArenaTest, WhatIsNotTheBeginningOfABlockIsNone) {
+TEST_F(ArenaTest, OnlyTheBeginningOfABlockIdentifiesIt) {
   Block* made = allocate(10000);
   EXPECT_EQ(blocks->at(made->begin), made);
   EXPECT_EQ(blocks->at(made->begin + 512), nullptr);
@@ -66,7 +66,7 @@ TEST_F(ArenaTest, WhatIsNotTheBeginningOfABlockIsNone) {
   EXPECT_EQ(arena->allocate(2, 1, BlockKind::kDevice, &none), CUDA_ERROR_INVALID_DEVICE);
 }
 
-TEST_F(ArenaTest, OutOfMemoryIsTheDriversWordAndEmptyChunksAreGivenBackFirst) {
+TEST_F(ArenaTest, OutOfMemoryIsTheDriversErrorAfterEmptyChunksWereReturned) {
   const uint64_t all = free_bytes();
   std::vector<Block*> held;
   Block* one = nullptr;
@@ -97,7 +97,7 @@ TEST_F(ArenaTest, LittleIsKeptWhereLittleIsLeft) {
   EXPECT_LT(arena->unused(0), 50 * kMiB);
 }
 
-TEST_F(ArenaTest, AHundredThousandBlocksTakeWhatTheyNeedAndGoAgain) {
+TEST_F(ArenaTest, AHundredThousandBlocksNeedLittleMemoryAndAreFreed) {
   std::vector<Block*> held;
   for (int i = 0; i < 100'000; ++i) held.push_back(allocate(1 + static_cast<uint64_t>(i) % 2000));
   EXPECT_LT(arena->mapped(0), 200 * kMiB);
@@ -138,7 +138,7 @@ TEST_F(ArenaTest, LargeBlocksInALoopCostNoCallOfTheDriver) {
   }
 }
 
-TEST_F(ArenaTest, PeersMayAccessWhatTheyWereAllowedAndWhatComesLater) {
+TEST_F(ArenaTest, PeerAccessHoldsForPresentAndFutureMemory) {
   Block* before = allocate(kMiB, 1);
   EXPECT_CU(arena->allow_peer(1, 0, true));
   Block* after = allocate(50 * kMiB, 1);
@@ -156,7 +156,7 @@ TEST_F(ArenaTest, PeersMayAccessWhatTheyWereAllowedAndWhatComesLater) {
   EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
-TEST_F(ArenaTest, DevicesThatNobodyUsedNeedNotBeThereAgain) {
+TEST_F(ArenaTest, UnusedDevicesMayBeMissingAtARestart) {
   Block* block = allocate(kMiB);
   const uint64_t begin = block->begin;
   forget_devices();
@@ -217,7 +217,7 @@ TEST_F(ArenaTest, AfterARestartBlocksAreWhereTheyWereAndTheRestIsFree) {
   }
 }
 
-TEST_F(ArenaTest, TakenAddressesAreOneLineAndNothingIsKept) {
+TEST_F(ArenaTest, TakenAddressesGiveOneLineAndReserveNothing) {
   forget_devices();
   void* taken = mmap(reinterpret_cast<void*>(kArenaBegin + kMiB * 512), 4096, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

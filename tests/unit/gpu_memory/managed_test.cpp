@@ -160,7 +160,7 @@ int read_mostly(CUdeviceptr address, uint64_t size) {
   return value;
 }
 
-TEST_F(ManagedTest, WhatWasAdvisedIsToldAgainAfterARestartAndGoesWithTheBlock) {
+TEST_F(ManagedTest, AdviceIsRepeatedAfterARestartAndDroppedWithTheBlock) {
   Block* block = allocate_managed(10 * kMiB);
   const CUdeviceptr at = block->begin;
   const CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, {0}}, one{CU_MEM_LOCATION_TYPE_DEVICE, {1}};
@@ -201,7 +201,7 @@ TEST_F(ManagedTest, WhatWasAdvisedIsToldAgainAfterARestartAndGoesWithTheBlock) {
 }
 
 // Blocks that touch have advice of their own, whichever of them is freed first.
-TEST_F(ManagedTest, AdviceOfNeighboursGoesWithEachBlock) {
+TEST_F(ManagedTest, AdviceOfNeighbouringBlocksIsSeparate) {
   const CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, {0}}, one{CU_MEM_LOCATION_TYPE_DEVICE, {1}};
   for (const bool second_first : {false, true}) {
     Block* blocks_here[] = {allocate_managed(4096), allocate_managed(4096)};

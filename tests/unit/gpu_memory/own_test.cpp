@@ -104,7 +104,7 @@ TEST_F(OwnTest, ReservationsLieInAPartOfTheirOwnAndAreUsedAgain) {
   EXPECT_EQ(one, kOwnBegin);
 }
 
-TEST_F(OwnTest, WhatWasMappedIsThereAgainAndOpenAsItWas) {
+TEST_F(OwnTest, MappingsAndTheirAccessAreRestored) {
   CUdeviceptr range = 0;
   ASSERT_CU(own->reserve(&range, 8 * kMiB, 0, 0, 0));
   const auto kept = create(1, 2 * kMiB), released = create(2, 2 * kMiB);

@@ -113,7 +113,7 @@ TEST_F(PoolsTest, PoolsCountWhatIsUsedAndReserved) {
   EXPECT_EQ(pool->reserved, 0u);
 }
 
-TEST_F(PoolsTest, ABlockThatIsUsedAgainCountsForWhatWasAskedFor) {
+TEST_F(PoolsTest, AReusedBlockCountsWithItsRequestedSize) {
   const Block* first = allocate(200000, one);
   EXPECT_EQ(pool->used, 200192u);
   ASSERT_CU(pools->free(const_cast<Block*>(first), one));
@@ -145,7 +145,7 @@ TEST_F(PoolsTest, BlocksOfCudaMallocMayBeFreedInAStream) {
   EXPECT_EQ(state->blocks.live(), 0u);
 }
 
-TEST_F(PoolsTest, ADestroyedPoolGoesWithItsLastBlock) {
+TEST_F(PoolsTest, ADestroyedPoolIsDroppedWithItsLastBlock) {
   Block* block = allocate(kMiB, one);
   pools->destroy(pool);
   EXPECT_EQ(state->pools.live(), 1u);
@@ -200,7 +200,7 @@ TEST_F(PoolsTest, ADeviceThatIsResetLeavesTheOthersWaiting) {
   for (int i = 0; i < 3; ++i) ASSERT_CU(pools->free(allocate(kMiB, one), one));
 }
 
-TEST_F(PoolsTest, WhatStreamsHaveFreedIsThereForAll) {
+TEST_F(PoolsTest, MemoryFreedInStreamsIsAvailableToAll) {
   constexpr uint64_t kMost = 600 * kMiB;  // of a GiB
   Block* block = nullptr;
   Pool* second = pools->pool(2, 0);
@@ -270,7 +270,7 @@ TEST_F(PoolsTest, AfterARestartPoolsHaveTheirBlocks) {
 }
 
 // Programs see it (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), with and without a restart.
-TEST_F(PoolsTest, ACutAndARestartLeaveWhatAPoolIsToldToKeep) {
+TEST_F(PoolsTest, ACutAndARestartKeepThePoolsReserve) {
   Block* block = allocate(5 * kMiB, one, 100 * kMiB);
   const uint64_t begin = block->begin, room = block->room;
   ASSERT_CU(pools->free(block, one));

@@ -113,7 +113,7 @@ TEST_F(Communication, AnErrorOfTheMpiBecomesItsClass) {
   cut();  // and no message is expected from it
 }
 
-TEST_F(Communication, ABlockedReceiveLeavesAndGoesOn) {
+TEST_F(Communication, ABlockedReceiveIsInterruptedAndContinued) {
   int value = -1;
   Status s{};
   if (rank == 1) {
@@ -291,7 +291,7 @@ TEST_F(Communication, AReceiveThatCannotBePostedAgainCompletesWithTheError) {
   cut();
 }
 
-TEST_F(Communication, AFreedReceiveThatCannotBePostedAgainIsGone) {
+TEST_F(Communication, AFreedReceiveThatCannotBePostedAgainIsDropped) {
   int value = -1;
   Vid request = 0;
   if (rank == 1) {
@@ -313,7 +313,7 @@ TEST_F(Communication, AFreedReceiveThatCannotBePostedAgainIsGone) {
   }
 }
 
-TEST_F(Communication, AReceiveThatCannotBeTakenBackGivesTheCheckpointUpAndStaysInItsPlace) {
+TEST_F(Communication, AReceiveThatCannotBeCancelledFailsTheCheckpointAndStays) {
   int values[3] = {-1, -1, -1};
   Vid requests[3] = {};
   if (rank == 1) {
@@ -662,7 +662,7 @@ TEST_F(Communication, ReceivesThatTheProgramFreedKeepNoRecordsOnceTheyAreOver) {
   EXPECT_EQ(value, 19'999);
 }
 
-TEST_F(Communication, AGivenUpDrainLosesNothing) {
+TEST_F(Communication, AnAbortedDrainLosesNothing) {
   auto* data = program<char>(0);
   constexpr int kCount = 4 << 20;
   Vid request = 0;
@@ -825,7 +825,7 @@ TEST_F(Communication, APersistentReceiveTakesTheMessageThatACutTookBeforeItsComm
   cut();
 }
 
-TEST_F(Communication, AMessageThatOnlyAPersistentReceiveCouldTakeIsDroppedWhenTheRequestIsGone) {
+TEST_F(Communication, AMessageForAFreedPersistentReceiveIsDropped) {
   Vid other = 0, request = 0;
   int value = -1;
   EXPECT_EQ(lower_MPI_Comm_dup(kWorld, &other), kSuccess);
@@ -1150,7 +1150,7 @@ TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
   EXPECT_EQ(lower_MPI_Barrier(kWorld), kSuccess);
 }
 
-TEST_F(Communication, EachThreadStandsWhereItIsItself) {
+TEST_F(Communication, EachThreadHasItsOwnPosition) {
   ThreadRecord& second = state()->threads[1];
   second.self = &second;
   state()->threads_high = 2;
@@ -1229,7 +1229,7 @@ TEST_F(Communication, BufferedSendsThatAreOverKeepNoRecordsThoughThereIsRoom) {
   cut();
 }
 
-TEST_F(Communication, WithoutAPlaceForItsRequestNothingBegins) {
+TEST_F(Communication, WithoutARequestSlotNothingBegins) {
   const Vid no_request = make_vid(Kind::kRequest, 0);
   const auto sent = runtime->sent();
   int value = 41, into = -1;
