@@ -1,5 +1,5 @@
 #!/bin/bash
-# One scenario of the takeover or of scripts/software-gpu: check.sh SCENARIO FOLDER-OF-PROGRAMS SCRIPT
+# Checks one scenario of the takeover or of scripts/software-gpu: check.sh SCENARIO FOLDER-OF-PROGRAMS SCRIPT
 set -euo pipefail
 scenario=$1 programs=$2 script=$3
 scratch=$(mktemp -d)
@@ -37,7 +37,7 @@ case $scenario in
     strip -x -o locals "$programs/static"
     run "$script" ./locals
     [ "$code" = 0 ] || { says "-cudart shared"; one_line; } ;;
-  stripped_library)  # says so, and its calls fail
+  stripped_library)  # prints a line, and its calls fail
     strip -o liblibrary.so "$programs/liblibrary.so"
     fails "$script" "$programs/opens" ./liblibrary.so
     says "-cudart shared"
@@ -46,7 +46,7 @@ case $scenario in
     strip -o shared "$programs/shared"
     succeeds "$script" ./shared
     says "error 0, 0 wrong" out ;;
-  other_programs)  # what has nothing to do with CUDA is left alone
+  other_programs)  # programs without CUDA are left alone
     HOME=/some/where succeeds "$script" bash -c 'echo "$HOME $1"' - "two words"
     [ "$(cat out)" = "/some/where two words" ] && [ ! -s err ] || bad "something changed" ;;
   paths)  # links, spaces, relative names, arguments

@@ -1,6 +1,6 @@
 #!/bin/bash
-# replay_chain.sh FOLDER MPI MPI MPI: lower_replay saved under the first MPI, resumed and saved under the second,
-# resumed under the third. FOLDER holds the programs. Three ranks.
+# replay_chain.sh FOLDER MPI MPI MPI: runs lower_replay: save under the first MPI, resume and save under the second,
+# resume under the third. FOLDER contains the programs. Three ranks.
 set -eu
 folder=$1; shift
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -16,9 +16,9 @@ run() {  # MPI GENERATION ARGS...
 run "$1" 0 save "$saved/first"
 run "$2" 1 resume "$saved/first" "$saved/second"
 run "$3" 2 resume "$saved/second"
-# The answer to MPI_TAG_UB stays, 32767 being the least that any MPI gives.
+# MPI_TAG_UB keeps its value; 32767 is the smallest that an MPI may have.
 TAGS=32767 run "$2" 1 resume "$saved/first"
-# A rank whose image is another rank's is refused with a line, before anything runs.
+# A rank with the image of another rank is refused with one line, before anything runs.
 mv "$saved/first.0" "$saved/x"; mv "$saved/first.1" "$saved/first.0"; mv "$saved/x" "$saved/first.1"
 if run "$2" 1 resume "$saved/first" 2> "$saved/message" > /dev/null; then
   echo "exchanged images were not refused"; exit 1
