@@ -102,7 +102,8 @@ long gs_call(const SystemCall& call);  // arch_prctl for GS
 long rseq_call(const SystemCall& call);
 void wait_while_stopped(seam::ThreadRecord* t);  // any thread but main, in its suspend handler
 enum LineOnce : uint8_t { kTooManyThreads, kGsIsTaken, kNoRequeue, kLdtIsTaken, kNoDispatch, kBlockInTheWay };
-void say_once(LineOnce which, const char* line);  // prints the line for users, once
+void say(const char* line);  // prints the line for users
+void say_once(LineOnce which, const char* line);
 // A child of vfork or posix_spawn: it runs in its parent's memory and must not change its tables.
 bool is_spawned();
 bool is_child();  // is_spawned(), or a child of fork, which has its own copy of memory; neither has an LH

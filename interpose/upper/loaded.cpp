@@ -20,13 +20,6 @@ struct LoaderDebug {  // struct r_debug of <link.h>
 constexpr int kConsistent = 0;  // RT_CONSISTENT
 constexpr int kNow = 2;         // RTLD_NOW, with local scope
 
-void say(const char* line) {
-  long length = 0;
-  while (line[length] != 0) ++length;
-  if (seam::control()->message_fd >= 0)
-    raw(__NR_write, seam::control()->message_fd, reinterpret_cast<long>(line), length);
-}
-
 }  // namespace
 
 extern "C" {
