@@ -117,7 +117,7 @@ def read_list(path: Path):
 CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide", "create", "free", "set-state", "sticky", "refuse"}
 # Defaults of the keys that a library's table may leave out of [library].
 DEFAULTS = {"by_hand": False, "weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
-            "table": "lower_table", "unused_entry": "unwritten", "stub": False, "call": "{f}", "family": ""}
+            "table": "lower_table", "unused_entry": "unwritten", "stub": False, "language": "c", "call": "{f}", "family": ""}
 
 CORE = Path(__file__).parent
 
