@@ -245,14 +245,11 @@ class Runtime final : public libraries::Library {
     code = remake_comms();
     if (code != MPI_SUCCESS)
       return Error{"cannot restart: a communicator cannot be made again: " + mpi_error(code)};
-    struct Class {
-      Kind kind;
-      int (*remake)(Vid);
-    };
-    for (const Class& c : {Class{Kind::kGroup, remake_group}, Class{Kind::kDatatype, remake_datatype},
-                           Class{Kind::kOp, remake_op}}) {
-      for (handles::Handle h : tables->in_order(static_cast<uint32_t>(c.kind))) {
-        code = c.remake(h);
+    for (const auto& [kind, remake] :
+         {std::pair{Kind::kGroup, &remake_group}, std::pair{Kind::kDatatype, &remake_datatype},
+          std::pair{Kind::kOp, &remake_op}}) {
+      for (handles::Handle h : tables->in_order(static_cast<uint32_t>(kind))) {
+        code = remake(h);
         if (code == MPI_SUCCESS) continue;
         return Error{formatted("cannot restart: {} fails when it is made again: {}",
                                function_name(tables->slot(h)->maker), mpi_error(code))};
