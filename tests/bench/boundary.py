@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "driver"))
-from driver import Log, Place, app, iteration_of, logs_of, stall_of, status_of, take_checkpoint  # noqa: E402
+from driver import Log, Place, iteration_of, logs_of, stall_of, status_of, take_checkpoint  # noqa: E402
 
 
 def steps_of(log):

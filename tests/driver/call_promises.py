@@ -27,7 +27,7 @@ def answers_as_natively(program, arguments=(), attempts=1):
 
 
 PROMISES["calls.bad_pointers_fail_as_natively"] = lambda: answers_as_natively("bad_pointers", attempts=100)
-PROMISES["calls.children_that_share_descriptors_open_the_program_s"] = lambda: survives("sharing_child", arguments=SHORT, attempts=50)
+PROMISES["calls.sharing_child_opens_descriptors_of_the_program"] = lambda: survives("sharing_child", arguments=SHORT, attempts=50)
 
 
 def undisturbed_by_refusals():
@@ -48,7 +48,7 @@ def undisturbed_by_refusals():
         expect("cropdl: checkpoint refused: rank N: a socket (descriptor N) cannot be saved yet" in refusals, f"{refusals}")
 
 
-PROMISES["calls.time_limits_of_sockets_are_not_cut_short"] = undisturbed_by_refusals
+PROMISES["calls.refused_checkpoint_does_not_shorten_socket_timeouts"] = undisturbed_by_refusals
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES, at_random=True, quick=("calls.",)))

@@ -32,7 +32,7 @@ MIDDLE = ("--steps", "120", "--pace", "20000")
 def one_line(text):
     lines = [line for line in text.splitlines() if line.strip()]
     expect(len(lines) == 1, f"not one line: {text!r}")
-    expect(not re.search(r"\berrno\b|terminate called|Segmentation|Aborted|Assertion", text), f"not for people: {text!r}")
+    expect(not re.search(r"\berrno\b|terminate called|Segmentation|Aborted|Assertion", text), f"not a readable line: {text!r}")
     return lines[0]
 
 
@@ -157,7 +157,7 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"preload.{_mpi}.wrapper_script_stays_protected")(lambda m=_mpi: preload(m, True))
 
 
-@promise("run.exit_status_and_output_are_the_program_s")
+@promise("run.exit_status_and_output_equal_the_program_s")
 def exit_status():
     with Place("status") as place:
         status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", "/bin/sh", "-c", "echo out; exit 7"])
@@ -221,7 +221,7 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"trigger.{_mpi}.sigusr1_to_the_launcher")(lambda m=_mpi: by_signal(m))
 
 
-@promise("trigger.program_s_own_sigusr1_handler_is_left_to_it")
+@promise("trigger.program_with_its_own_sigusr1_handler_gets_the_signal")
 def own_handler():
     """signals.c counts the SIGUSR1 that it gets and checks the number. One too many makes it fail; one taken as a trigger would make a
     version."""
@@ -230,10 +230,10 @@ def own_handler():
         job.wait_for_step(3)
         job.finish()
         check_whole(Log(job.log))
-        expect(not place.versions(), "the program's own SIGUSR1 was taken for a request")
+        expect(not place.versions(), "the program's own SIGUSR1 was taken for a checkpoint request")
 
 
-@promise("trigger.interval_makes_versions_by_itself")
+@promise("trigger.interval_takes_versions_automatically")
 def by_interval():
     with Place("interval") as place:
         job = place.run("openmpi/torture", LONG, "openmpi", 2, options=("--interval", "0.5"))
@@ -286,16 +286,16 @@ def sleeper(place, seconds, options=(), before="", environment=None):
     return place.start([tool("cropdl-run"), "--dir", place.store, *options, "--"] + words, environment=environment)
 
 
-@promise("trigger.with_interval_0_no_version_unasked")
+@promise("trigger.interval_0_takes_no_automatic_version")
 def unasked():
     with Place("unasked") as place:
         job = sleeper(place, 14, ("--interval", "0"))
         job.finish()
-        expect(not place.versions(), f"versions {place.versions()} nobody asked for")
+        expect(not place.versions(), f"versions {place.versions()} that nobody requested")
         expect(job.output() == "done\n", job.output())
 
 
-@promise("trigger.by_default_versions_come_by_themselves")
+@promise("trigger.default_interval_takes_versions_automatically")
 def by_default():
     """Also after a restart. The interval depends on the cost of a checkpoint, which may take a hundredth of the time: half a second on a
     busy machine."""
@@ -314,7 +314,7 @@ def by_default():
         job.kill_running()
 
 
-@promise("trigger.by_default_a_program_that_refuses_runs_as_natively")
+@promise("trigger.default_interval_does_not_disturb_a_refused_program")
 def refuses_by_default():
     with Place("refuses") as place:
         job = sleeper(place, 14, before="pipe = os.pipe()\n")
@@ -325,7 +325,7 @@ def refuses_by_default():
         expect(not place.versions(), f"{place.versions()}")
 
 
-@promise("trigger.interval_0_at_a_restart_ends_the_former_one")
+@promise("trigger.interval_0_at_a_restart_replaces_the_saved_interval")
 def interval_0_at_restart():
     with Place("interval") as place:
         job = place.run("plain/plain", ("--steps", "2000", "--pace", "10000"), options=("--interval", "0.3"))
@@ -376,7 +376,7 @@ def says_what_it_waits_for(mpi):
         job = place.run(f"{mpi}/begun_early", (place.path("now"), "--steps", "8", "--pace", "1000"), mpi, 2)
         end = time.monotonic() + PATIENCE
         while [log.at for log in logs_of(job.log, 2)] != ["begun", "waits"]:
-            expect(job.alive() and time.monotonic() < end, f"does not come to its barrier: {job.output()}")
+            expect(job.alive() and time.monotonic() < end, f"does not reach its barrier: {job.output()}")
             time.sleep(0.01)
         asked = subprocess.Popen([tool("cropdl"), "checkpoint", place.store], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True)
@@ -399,7 +399,7 @@ def says_what_it_waits_for(mpi):
 
 
 for _mpi in ("openmpi", "mpich"):
-    promise(f"trigger.{_mpi}.a_checkpoint_that_has_to_wait_says_for_what")(lambda m=_mpi: says_what_it_waits_for(m))
+    promise(f"trigger.{_mpi}.waiting_checkpoint_names_what_it_waits_for")(lambda m=_mpi: says_what_it_waits_for(m))
 
 
 # --- Metrics -----------------------------------------------------------------------------------------------------
@@ -440,7 +440,7 @@ def wait_for_samples(path, job, condition, what):
         time.sleep(0.02)
 
 
-@promise("metrics.openmpi.are_as_documented_while_a_job_runs_and_when_it_ends")
+@promise("metrics.openmpi.match_the_documents_during_and_after_a_job")
 def metrics_of_job():
     with open(os.path.join(SOURCE, "docs", "cli.md")) as f:
         listed = dict(re.findall(r"^\| `(cropdl_\w+)` \| (\w+) \|", f.read(), re.MULTILINE))
@@ -469,11 +469,11 @@ def metrics_of_job():
         job.finish()
         found, _ = samples(file)
         expect(found["cropdl_up"] == ("gauge", 0) and "cropdl_next_version_seconds" not in found, f"{found}")
-        expect(not os.path.exists(file + ".new"), "the temporary name stays")
+        expect(not os.path.exists(file + ".new"), "the temporary file stays")
         check_whole(Log(job.log))
 
 
-@promise("metrics.openmpi.of_a_restart_and_of_a_program_that_is_entered_by_preload")
+@promise("metrics.openmpi.written_after_a_restart_and_with_preload")
 def metrics_of_restart():
     with Place("metrics") as place:
         job = place.run("openmpi/torture", LONG, "openmpi", 2, preload=True, environment={"CROPDL_METRICS": place.path("first.prom")})
@@ -490,7 +490,7 @@ def metrics_of_restart():
         job.kill_running()
 
 
-@promise("metrics.that_cannot_be_written_cost_one_line")
+@promise("metrics.unwritable_file_prints_one_line")
 def metrics_not_written():
     with Place("metrics") as place:
         job = place.run("plain/plain", ("--steps", "200", "--pace", "10000"),
@@ -566,7 +566,7 @@ def check_inspection(place, told, version):
     expect(len(log) == 1 and log[0]["access"] != "r" and log[0]["offset"] > 0 and len(image["threads"]) == 1, f"{image}")
 
 
-@promise("command.json_and_exit_statuses_are_as_documented")
+@promise("command.json_and_exit_statuses_match_the_documents")
 def json_as_documented():
     objects, seen = documented(), set()
     cropdl = tool("cropdl")
@@ -634,7 +634,7 @@ def json_as_documented():
         asked("verify", "--version", "7", status=1)
         asked("checkpoint", status=1)
         asked("list", "--frobnicate", status=2)
-        expect(asked("prune", "--keep", "1")["damaged"] == [1], "a damaged version was removed, or is not told")
+        expect(asked("prune", "--keep", "1")["damaged"] == [1], "a damaged version was removed, or is not reported")
         asked("prune", status=2)
         place.store = place.path("nowhere")
         for command, *options in (("list",), ("status",), ("verify",), ("inspect",), ("checkpoint",), ("report",), ("export", "--output", "version.tar")):
@@ -704,7 +704,7 @@ def pages():
         section = text.partition("\n.SH OPTIONS\n")[2].partition("\n.SH")[0]
         told = {one.replace("\\-", "-") for one in re.findall(r"\\fB(\\-\\-[a-z\\-]+)\\fR", section)}
         expect(told == all_options, f"{name} in the manual: {told}, wanted {all_options}")
-        expect("@" not in text, f"{path}: a place was not filled")
+        expect("@" not in text, f"{path}: a placeholder is left")
         done = subprocess.run(["groff", "-man", "-ww", "-z", path], capture_output=True, text=True)
         expect(done.returncode == 0 and not done.stderr, done.stderr)
     expect(completed("cropdl-restart", ["cropdl-restart", "--moved-variables", '""']) == {"accept"}, "the one word that there is")
@@ -795,7 +795,7 @@ def table_of(page):
     return [dict(zip(heads, cells[at:at + len(heads)])) for at in range(0, len(cells), len(heads))]
 
 
-@promise("report.shows_what_the_manifests_say")
+@promise("report.matches_the_manifests")
 def report_shows():
     with Place("report") as place:
         made_store(place, 2)
@@ -891,7 +891,7 @@ def private():
                     expect(mode == 0o600, f"{path} has mode {mode:o}")
 
 
-@promise("store.manifest_tells_what_was_run")
+@promise("store.manifest_describes_the_run")
 def manifest():
     with Place("manifest") as place:
         job = place.run("openmpi/torture", LONG, "openmpi", 2)
@@ -931,7 +931,7 @@ def falls_back():
         expect(Log(job.log).digest == reference[0].digest, "DIFFERENT")
 
 
-@promise("store.named_version_is_the_one_restarted")
+@promise("store.restart_uses_the_named_version")
 def named_version():
     with Place("named") as place:
         job = place.run("plain/memory", MIDDLE)
@@ -960,7 +960,7 @@ def empty_store():
         fails_in_one_line(place, [tool("cropdl-restart"), place.path("empty")], "empty")
 
 
-@promise("bad_input.version_that_is_not_there")
+@promise("bad_input.missing_version")
 def no_version():
     with Place("nover") as place:
         made_store(place, 1)
@@ -1067,7 +1067,7 @@ def refused_here(place, command, *words, environment=None, lines=1):
     plus the conclusion), and the store is unchanged."""
     before = fingerprint(place.store)
     status, text, _ = place.ask(command, environment=environment)
-    expect(status != 0, f"restarted what cannot be: {text}")
+    expect(status != 0, f"restarted although it must be refused: {text}")
     said = [line for line in text.splitlines() if line.startswith("cropdl-restart: ")]
     expect(len(said) == lines, f"not {lines} of our lines: {text!r}")
     expect(len(command) > 2 or len(text.splitlines()) == lines, f"more than our lines: {text!r}")
@@ -1095,13 +1095,13 @@ promise("bad_input.image_of_a_newer_seam")(lambda: forged("image-seam", "77", "n
 promise("bad_input.manifest_of_a_newer_format")(lambda: forged("manifest-format", "77", "newer", "77"))
 promise("bad_input.manifest_of_a_newer_seam")(lambda: forged("manifest-seam", "77", "newer", "77"))
 promise("bad_input.manifest_of_an_older_seam")(lambda: forged("manifest-seam", "2", "older", "seam 2"))
-promise("bad_input.image_with_functions_that_are_unknown_here")(
+promise("bad_input.image_with_unknown_functions")(
     lambda: forged("image-functions", "100000", "newer", "100000", program="mpich/collectives"))
-promise("bad_input.cpu_feature_that_is_missing_here")(lambda: forged("image-cpu-feature", "avx4096", "CPU", "avx4096"))
+promise("bad_input.cpu_feature_missing_here")(lambda: forged("image-cpu-feature", "avx4096", "CPU", "avx4096"))
 promise("bad_input.image_of_a_cpu_with_other_vector_registers")(
     lambda: forged("image-vector-bytes", "1000", "vector registers", "1000 there"))
 # The lower half there used the FSGSBASE instructions.
-promise("bad_input.image_of_a_version_that_needs_fsgsbase_on_a_machine_without")(
+promise("bad_input.image_needs_missing_fsgsbase")(
     lambda: forged("image-without", "knows_fsgsbase", "CPU", "fsgsbase", environment={"CROPDL_NO_FSGSBASE": "1"}))
 
 
@@ -1250,7 +1250,7 @@ def at_terminal(place, options, steps=120, read=True):
     return text.decode()
 
 
-@promise("command.line_at_a_terminal_says_what_the_job_is_at")
+@promise("command.terminal_line_shows_progress")
 def progress_line():
     with Place("terminal") as place:
         text = at_terminal(place, ("--interval", "0.5"))
@@ -1263,7 +1263,7 @@ def progress_line():
             expect("cropdl" not in f.read(), "it went to the program's output")
 
 
-@promise("command.quiet_job_says_nothing_at_a_terminal")
+@promise("command.quiet_job_prints_nothing_to_a_terminal")
 def quiet():
     with Place("quiet") as place:
         text = at_terminal(place, ("--quiet", "--interval", "0.5"))
@@ -1272,7 +1272,7 @@ def quiet():
             too_late("the program ended before its first version")
 
 
-@promise("command.log_of_json_has_an_object_on_each_line")
+@promise("command.json_log_has_one_object_per_line")
 def log_of_json():
     """The lines of a job, of a restart that falls back to an older version, and of `cropdl`."""
     def objects(job):
@@ -1301,7 +1301,7 @@ def log_of_json():
         expect(status == 1 and json.loads(text)["text"] == "store /nowhere: No such file or directory", text)
 
 
-@promise("command.terminal_that_nobody_reads_stops_nothing")
+@promise("command.unread_terminal_does_not_block_the_job")
 def full_terminal():
     """Versions are taken and the program ends normally, although nobody reads its terminal."""
     with Place("full") as place:

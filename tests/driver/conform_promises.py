@@ -29,9 +29,9 @@ def same_output(program, mpi, arguments=(), least=1, ranks=1):
 for each in MPIS:
     promise(f"conform.{each}.wrong_arguments_give_the_native_error_classes")(
         lambda mpi=each: same_output("wrong_arguments", mpi, ["objects"], 40) or same_output("wrong_arguments", mpi, [], 40))
-    promise(f"conform.{each}.less_used_functions_do_what_they_do_natively")(
+    promise(f"conform.{each}.rare_functions_behave_as_natively")(
         lambda mpi=each: same_output("less_used", mpi, least=6))
-    promise(f"conform.{each}.errors_of_requests_go_to_the_native_handler")(
+    promise(f"conform.{each}.request_errors_call_the_same_handler_as_natively")(
         lambda mpi=each: same_output("completion_errors", mpi, least=12, ranks=2))
     promise(f"conform.{each}.late_rank_is_waited_for_as_natively")(
         lambda mpi=each: same_output("late_rank", mpi, least=1, ranks=2))

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 
-from command_promises import one_line, refused_here
+from command_promises import refused_here
 from cuda_promises import LEFT_OUT, ON_SOFTWARE, built_ways
 from driver import (BUILD, Failure, Log, Place, SOURCE, Skipped, TooLate, check_refused, check_whole, expect, launcher, logs_of, native,
                     promise_main, recipes_of, take_checkpoint, too_late, tool)
@@ -60,7 +60,7 @@ def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chai
         if recipes is None or all(count in right for count in found):
             return
         if Log(place.path("log")).last_step() >= int(arguments[1]):
-            raise TooLate("the program had begun to give back what it has on its device")
+            raise TooLate("the program had begun to free its device memory")
         raise Failure(f"{found} recipes instead of {recipes} in version {version}")
     folder, _, program = program_of(name, mpi, way).rpartition("/")
     survives(program, mpi, ranks, arguments, chain, folder=folder, options=saved_on(devices or ranks), through=natively(devices or ranks), latest=0.55,
@@ -83,7 +83,7 @@ def named(name, software_only=False):
 
 for _mpi in ("openmpi", "mpich"):
     promise(f"cuda.{_mpi}.training_equals_the_undisturbed_run", "trainer", _mpi, 2, chain=("same", "alone"))
-promise("cuda.openmpi.training_with_the_shared_runtime_goes_on_under_the_other_mpi", "trainer", "openmpi", 2, "shared", chain=("other", "other"))
+promise("cuda.openmpi.training_with_the_shared_runtime_continues_under_the_other_mpi", "trainer", "openmpi", 2, "shared", chain=("other", "other"))
 promise("cuda.openmpi.pipeline_of_several_communicators", "pipeline", "openmpi", 4)
 promise("cuda.mpich.pipeline_of_several_communicators", "pipeline", "mpich", 2, chain=("same", "other"))
 promise("cuda.mpich.training_on_four_ranks", "trainer", "mpich", 4, chain=("other",))
@@ -101,24 +101,24 @@ for _name, _what, _ways in (
         ("managed", "managed_memory_with_advice", ("static",)),
         ("variables", "device_variables", ("static", "shared")),
         ("managed_variables", "managed_variables", ("static", "shared")),
-        ("pools", "memory_in_stream_order", ("static",)),
+        ("pools", "stream_ordered_memory", ("static",)),
         ("host_functions", "host_functions", ("static",)),
         ("two_threads", "two_threads_that_launch", ("static", "per-thread")),
-        ("kept", "what_is_kept_besides_memory", ("shared",)),
+        ("kept", "state_other_than_memory", ("shared",)),
 ):
     for _way in _ways:
         promise(f"cuda.{_what}" + (f".{_way}" if len(_ways) > 1 else ""), _name, way=_way)
-promise("cuda.what_belongs_to_devices_and_threads", "devices", devices=2)
+promise("cuda.defaults_of_devices_and_threads", "devices", devices=2)
 promise("cuda.threads_with_and_without_a_context", "contexts", devices=2)
-promise("cuda.context_of_a_program_that_calls_no_driver", "contexts", arguments=(*STEPS, "--runtime"), chain=("same", "same"))
-promise("cuda.what_was_made_behind_a_reset", "contexts", devices=2, arguments=(*STEPS, "--reset"), chain=("same", "same"))
-promise("cuda.first_device_that_is_not_used_stays_so", "devices", devices=2, arguments=(*STEPS, "--second"), chain=("same",))
-promise("cuda.memory_that_the_program_maps", "driver_only", way="none", arguments=(*STEPS, "--mapped"), recipes=10)
+promise("cuda.context_of_a_program_without_driver_calls", "contexts", arguments=(*STEPS, "--runtime"), chain=("same", "same"))
+promise("cuda.objects_made_after_a_reset", "contexts", devices=2, arguments=(*STEPS, "--reset"), chain=("same", "same"))
+promise("cuda.unused_first_device_stays_unused", "devices", devices=2, arguments=(*STEPS, "--second"), chain=("same",))
+promise("cuda.memory_mapped_by_the_program", "driver_only", way="none", arguments=(*STEPS, "--mapped"), recipes=10)
 promise("cuda.modules_and_libraries_of_kernels", "modules", way="shared")
 for _way in ("static", "shared"):
-    promise(f"cuda.code_that_comes_and_goes_in_any_order.{_way}", "code_order", way=_way, chain=("same", "same"))
-    promise(f"cuda.code_of_which_addresses_were_told_comes_and_goes.{_way}", "code_order", way=_way, arguments=(*STEPS, "--addresses"), chain=("same", "same"))
-    promise(f"cuda.code_that_went_before_a_device_began.{_way}", "code_order", way=_way, devices=2, arguments=(*STEPS, "--second"), chain=("same", "same"))
+    promise(f"cuda.code_loaded_and_unloaded_in_any_order.{_way}", "code_order", way=_way, chain=("same", "same"))
+    promise(f"cuda.code_with_queried_addresses_loaded_and_unloaded.{_way}", "code_order", way=_way, arguments=(*STEPS, "--addresses"), chain=("same", "same"))
+    promise(f"cuda.code_unloaded_before_a_device_was_used.{_way}", "code_order", way=_way, devices=2, arguments=(*STEPS, "--second"), chain=("same", "same"))
 promise("cuda.graphs_between_checkpoints", "graphs", attempts=200)
 promise("cuda.a_hundred_thousand_allocations", "allocations", chain=("same",))
 
@@ -127,19 +127,19 @@ for _mpi in ("openmpi", "mpich"):
     for _name, _what, _named in (
             ("halo", "stencil_with_halos_by_sends_and_receives", {}),
             ("experts", "all_to_all_of_uneven_counts_and_splits", {}),
-            ("late", "collectives_of_mpi_and_nccl_by_turns", {}),
-            ("microbatch", "microbatches_in_a_pipeline_that_never_runs_dry", {}),
-            ("grid", "grid_of_communicators_whose_parents_are_gone", {}),
+            ("late", "alternating_collectives_of_mpi_and_nccl", {}),
+            ("microbatch", "microbatches_in_a_pipeline_that_is_never_empty", {}),
+            ("grid", "grid_of_communicators_with_destroyed_parents", {}),
             ("redops", "operations_with_scalars_of_ten_types", {}),
             ("captured", "collectives_in_graphs_between_steps", {"attempts": 200}),
             ("managed_pinned", "collectives_on_managed_and_pinned_memory", {}),
             ("comm_threads", "threads_that_hand_over_their_communicators", {}),
-            ("nonblocking", "communicators_that_do_not_block", {"attempts": 200}),
-            ("async_alloc", "memory_in_stream_order_behind_collectives", {}),
+            ("nonblocking", "nonblocking_communicators", {"attempts": 200}),
+            ("async_alloc", "stream_ordered_memory_behind_collectives", {}),
             # Longer, since checkpoint attempts at work that waits for nothing are given up after 10 s and repeated.
-            ("aborted", "communicators_that_are_aborted", {"arguments": ("--steps", "200", "--pace", "20000")}),
-            ("late_making", "communicators_that_ranks_make_late", {"attempts": 20}),
-            ("oddments", "what_programs_seldom_do_with_nccl", {})):
+            ("aborted", "aborted_communicators", {"arguments": ("--steps", "200", "--pace", "20000")}),
+            ("late_making", "communicators_joined_late", {"attempts": 20}),
+            ("oddments", "rare_uses_of_nccl", {})):
         promise(f"cuda.{_mpi}.{_what}", f"blind_{_name}", _mpi, 2, chain=("same", "other"), **_named)
         promise(f"cuda.{_mpi}.{_what}_on_four_ranks", f"blind_{_name}", _mpi, 4, chain=("alone",), **_named)
     promise(f"cuda.{_mpi}.host_functions_that_wait_between_collectives", "blind_late_making", _mpi, 2, chain=("same", "other"),
@@ -147,22 +147,22 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"cuda.{_mpi}.rank_that_is_late_for_seconds", "blind_late", _mpi, 2, arguments=("--steps", "24", "--pace", "50000", "--late"), chain=("same", "other"))
 for _name, _what, _ways, _named in (
         ("initall", "two_devices_of_one_process", ("static", "shared"), {"devices": 2}),
-        ("bad_device", "device_that_a_call_which_fails_leaves", ("static",), {"devices": 2}),
-        ("identities", "ids_and_entries_that_a_program_keeps", ("static",), {}),
-        ("first_call", "threads_that_wake_up_with_a_call_that_matters_to_their_device", ("static",), {"devices": 2}),
+        ("bad_device", "failed_call_keeps_the_current_device", ("static",), {"devices": 2}),
+        ("identities", "ids_and_entry_points_kept_by_a_program", ("static",), {}),
+        ("first_call", "first_call_of_sleeping_threads_uses_their_device", ("static",), {"devices": 2}),
         ("objects", "objects_with_virtual_functions", ("static", "shared"), {}),
         ("managed", "managed_memory_with_pointers_and_advice", ("static",), {}),
         ("pools", "pools_over_three_streams", ("static",), {}),
-        ("threads", "threads_with_errors_that_nobody_has_read", ("static", "per-thread"), {}),
+        ("threads", "threads_with_unread_errors", ("static", "per-thread"), {}),
         ("settings", "settings_are_read_back", ("static", "shared"), {}),
         ("blas", "scalars_on_the_device_and_generators_with_offsets", ("static",), {}),
-        ("graphs", "graphs_of_every_making_between_steps", ("static",), {"attempts": 200}),
+        ("graphs", "graphs_of_every_kind_between_steps", ("static",), {"attempts": 200}),
         ("pinned", "pinned_and_registered_memory_and_boxes", ("static",), {}),
         ("ahead", "launches_far_ahead_of_the_device", ("static",), {}),
-        ("mapped", "physical_memory_at_two_places", ("static",), {}),
-        ("library", "libraries_of_kernels_by_the_runtime", ("static", "shared"), {}),
+        ("mapped", "physical_memory_at_two_addresses", ("static",), {}),
+        ("library", "kernel_libraries_by_the_runtime", ("static", "shared"), {}),
         ("waits", "streams_that_wait_for_words_in_memory", ("static", "per-thread"), {"attempts": 20}),
-        ("plugin", "plugins_whose_functions_the_program_calls", ("static", "shared"), {})):
+        ("plugin", "plugins_with_functions_called_by_the_program", ("static", "shared"), {})):
     for _way in _ways:
         promise(f"cuda.{_what}" + (f".{_way}" if len(_ways) > 1 else ""), f"blind_{_name}", way=_way, **_named)
 promise("cuda.long_kernels_far_ahead_of_the_host", "blind_ahead", arguments=(*STEPS, "--spin"))
@@ -183,7 +183,7 @@ def nothing_grows(name, each, alive, recipes, mpi="none", ranks=1):
             sizes.append(os.path.getsize(place.version_path(version, "rank-0.img")))
             counts = recipes_of(place, version, ranks)
             print(f"step {step}: {sizes[-1] >> 10} KiB, {counts} recipes; {text}")
-            expect(set(counts) <= set(recipes), f"recipes have piled up: {counts}")
+            expect(set(counts) <= set(recipes), f"recipes have accumulated: {counts}")
         expect(sizes[2] - sizes[1] < alive + 24 * each, f"the image has grown: {sizes}")  # less than about one byte per object
         job.kill_running()
         expect(goes_on(place, job.log, ranks, mpi) == reference[0].digest, "DIFFERENT")
@@ -191,7 +191,7 @@ def nothing_grows(name, each, alive, recipes, mpi="none", ranks=1):
 
 # 24 000 launches and 2 400 each of allocations, streams and events; 40 times as many in the long form. A stream and an event exist only at
 # times.
-PROMISES["cuda.nothing_grows_by_what_was_made_and_destroyed"] = lambda: nothing_grows("churn", 4000 if LONG else 100, 256 << 10, range(8, 11))
+PROMISES["cuda.destroyed_objects_leave_nothing_behind"] = lambda: nothing_grows("churn", 4000 if LONG else 100, 256 << 10, range(8, 11))
 if "static" in WAYS.get("checkpoint-nccl_churn", ()):  # 3 communicators per iteration: 1 900 in all, 144 000 in the long form
     PROMISES["cuda.openmpi.communicators_leave_nothing_behind"] = lambda: nothing_grows("nccl_churn", 600 if LONG else 8, 32 << 10, range(3, 12), "openmpi", 2)
 
@@ -297,7 +297,7 @@ if "checkpoint-trainer" not in LEFT_OUT:
         refused_elsewhere("device 1", "1 devices here", environment={"CROPDL_SOFTWARE_GPUS": "1"}, name="trainer", mpi="openmpi", ranks=2)
 
 
-@named("cuda.versions_tell_of_their_device_memory")
+@named("cuda.versions_show_their_device_memory")
 def told_device_memory():
     """list, status and verify show how much device memory a version has, and of which device."""
     with Place("told") as place:
@@ -315,7 +315,7 @@ def told_device_memory():
         goes_on(place, job.log)
 
 
-@named("cuda.device_of_the_same_architecture_goes_on", software_only=True)
+@named("cuda.device_of_the_same_architecture_is_accepted", software_only=True)
 def same_architecture():
     """More memory, more multiprocessors, or fewer unused devices: one line names the other device, and the result is the same."""
     with Place("another") as place:
@@ -340,7 +340,7 @@ def installed_copy(place):
 
 
 if "checkpoint-products" not in LEFT_OUT:
-    @named("cuda.bad_input.library_that_is_missing", software_only=True)
+    @named("cuda.bad_input.missing_library", software_only=True)
     def library_missing():
         with Place("missing") as place:
             job, _ = stopped(place, "products")
@@ -382,7 +382,7 @@ def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, e
         shutil.copytree(place.store, place.path("kept"))
         log = open(job.log, "rb").read()
         count = int(forge(place, version, *count_words)[1])
-        expect(count > 0, f"there is nothing to take out by {drop_words}")
+        expect(count > 0, f"there is nothing to remove by {drop_words}")
         noticed, kept = [], []
         for number in rng.sample(range(count), count):
             if not LONG and len(noticed) == most:
@@ -400,15 +400,15 @@ def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, e
             after = Log(job.log)
             restarted.kill_all()
             if status == 0 and after.digest == reference[0].digest:
-                raise Failure(f"nobody missed number {number} of {count} of {drop_words}")
+                raise Failure(f"the loss of number {number} of {count} by {drop_words} went unnoticed")
             noticed.append((number, "the program's own check" if after.failed else "another digest" if status == 0 else
                             "a line" if "cannot restart" in restarted.output() else f"status {status}"))
-        expect(noticed, f"all {count} are needed by others")
-        print(f"{len(noticed)} of {count} taken out by {drop_words}, all missed: {noticed}; needed by others: {kept}")
+        expect(noticed, f"nothing could be removed: others need all {count}")
+        print(f"{len(noticed)} of {count} removed by {drop_words}, all losses noticed: {noticed}; not removed, since others need them: {kept}")
         return [how for _, how in noticed]
 
 
-@named("cuda.every_recipe_is_missed")
+@named("cuda.loss_of_any_recipe_is_noticed")
 def recipes_missed():
     """Lost recipes are noticed by their number. If the number was corrected, the program notices the lost object."""
     noticed = missed("products", ("recipes", CUDA), ("recipe", CUDA), 2)
@@ -417,17 +417,17 @@ def recipes_missed():
     expect("a line" not in noticed, f"{noticed}: a restart that counts needs no replay")
 
 
-@named("cuda.every_page_of_the_device_is_missed")
+@named("cuda.loss_of_any_device_page_is_noticed")
 def pages_missed():
     missed("forms", ("pages", DEVICE_MEMORY), ("page", DEVICE_MEMORY), 6)
 
 
-@named("cuda.every_page_of_variables_is_missed")
+@named("cuda.loss_of_any_variable_page_is_noticed")
 def variables_missed():
     missed("variables", ("pages", DEVICE_VARIABLES), ("page", DEVICE_VARIABLES), 6)
 
 
-@named("cuda.one_variable_is_missed")
+@named("cuda.loss_of_one_variable_is_noticed")
 def variable_missed():
     """A variable that nobody writes is noticed by its value."""
     with Place("variable") as place:
@@ -457,7 +457,7 @@ def addresses_of_variables():
             print(f"{name}: {'it stayed' if status == 0 else 'refused'}")
 
 
-@named("cuda.variables_that_could_not_come_again", software_only=True)
+@named("cuda.variables_that_cannot_be_restored_are_refused", software_only=True)
 def variables_of_taken_addresses():
     """The program's memory occupies the driver's or the device's addresses: variables that cannot be saved there are refused."""
     for arguments, words in (
@@ -472,7 +472,7 @@ def variables_of_taken_addresses():
             job.finish()
 
 
-@named("cuda.images_of_another_checkpoint_are_found")
+@named("cuda.images_of_another_checkpoint_are_refused")
 def mixed_images():
     """One rank's image (with its device memory) is replaced by that of another version: refused with a line that names it."""
     if "checkpoint-trainer" in LEFT_OUT:

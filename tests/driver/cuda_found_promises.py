@@ -73,16 +73,16 @@ def goes_on(way, options=("--software-gpu=2",), late=None, arguments=(), devices
         expect(f"on {devices} software devices" in job.output(), job.output())  # the number comes from the image
 
 
-PROMISES["cuda.found.static_runtime_goes_on"] = lambda: goes_on("static")
-PROMISES["cuda.found.static_runtime_goes_on_by_reference"] = lambda: goes_on("static", ["--software-gpu=2", "--by-reference"])
-PROMISES["cuda.found.shared_runtime_goes_on"] = lambda: goes_on("shared")
+PROMISES["cuda.found.static_runtime_continues"] = lambda: goes_on("static")
+PROMISES["cuda.found.static_runtime_continues_by_reference"] = lambda: goes_on("static", ["--software-gpu=2", "--by-reference"])
+PROMISES["cuda.found.shared_runtime_continues"] = lambda: goes_on("shared")
 PROMISES["cuda.found.library_opened_before_a_restart"] = lambda: goes_on("static", late=1)
 PROMISES["cuda.found.library_opened_after_a_restart"] = lambda: goes_on("static", late=20)
 PROMISES["cuda.found.library_opened_after_a_restart_beside_the_shared_runtime"] = lambda: goes_on("shared", late=20)
 
 # The program sets CUDA_VISIBLE_DEVICES itself, after its constructors registered kernels. Tested with a launcher that sets the same value
 # in every process, and with a shell that sets none.
-PROMISES["cuda.found.devices_that_the_program_makes_visible"] = lambda: goes_on(
+PROMISES["cuda.found.program_sets_visible_devices"] = lambda: goes_on(
     "static", ["--software-gpu=3"], arguments=("--visible", "2,1", "--devices", "2"), devices=3, visible=({"CUDA_VISIBLE_DEVICES": "0,1,2"}, {"CUDA_VISIBLE_DEVICES": "0,1,2"}, {}))
 
 # The program uses its first device long after its start. Neither a checkpoint nor a restart may initialise the driver earlier; the first
@@ -142,7 +142,7 @@ def stripped_otherwise():
         expect(status == 1 and text == f"cropdl-run: @/copy {STRIPPED}", f"ended with {status}: {text}")
 
 
-@promise("cuda.found.stripped_library_of_another_build_says_so")
+@promise("cuda.found.stripped_library_of_another_build_prints_a_line")
 def stripped_library_otherwise():
     """Only a warning: the program may never call this library's runtime."""
     with Place("stripped") as place:
@@ -179,7 +179,7 @@ def fake(folder, *names):
         subprocess.run(["cc", "-shared", "-o", os.path.join(folder, name), f"-Wl,-soname,{name}", "-xc", "/dev/null"], check=True)
 
 
-@promise("cuda.found.library_by_every_name")
+@promise("cuda.found.shim_is_found_by_every_library_name")
 def every_name():
     with Place("names") as place:
         names = ["libcudart.so.13", "libcudart.so", "libcuda.so.1", "libcuda.so", "/nowhere/libcudart.so.13", "/nowhere/libcudart.so.13.0.96",
@@ -189,7 +189,7 @@ def every_name():
         expect(status == 0 and all(is_shim(found[name]) for name in names), text)
 
 
-@promise("cuda.found.library_of_another_version_is_the_programs_own")
+@promise("cuda.found.library_of_another_version_is_not_replaced")
 def another_version():
     with Place("names") as place:
         fake(place.path("old"), "libcudart.so.12", "libcudart.so.130", "libcublas.so.12", "libcuda.so.1")
@@ -203,7 +203,7 @@ def another_version():
             expect(status == 0 and [name for name in names if is_shim(found[name])] == ours, text)
 
 
-@promise("cuda.found.driver_that_is_not_there")
+@promise("cuda.found.missing_driver_stays_missing")
 def no_driver():
     """Without software devices, a program finds libcuda.so.1 exactly if the machine has one."""
     with Place("names") as place:
@@ -217,7 +217,7 @@ def no_driver():
 
 # --- The options ----------------------------------------------------------------------------------------------------
 
-@promise("cuda.found.number_of_devices_is_for_the_lower_half")
+@promise("cuda.found.number_of_devices_reaches_only_the_lower_half")
 def devices():
     with Place("devices") as place:
         command = [program("goes_on_static"), "--steps", "1"]
@@ -234,7 +234,7 @@ def devices():
 
 
 if "nccl_mpi" not in LEFT_OUT:
-    @promise("cuda.found.options_hold_for_what_a_shell_starts")
+    @promise("cuda.found.options_apply_to_programs_started_by_a_shell")
     def shell():
         with Place("shell") as place:
             job = place.start(launcher("openmpi", 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--software-gpu=2", "sh", "-c",
@@ -243,7 +243,7 @@ if "nccl_mpi" not in LEFT_OUT:
             expect(re.search(r"^ok [0-9a-f]+$", job.output(), re.M) and job.output().count("on 2 software devices") == 2, job.output())
 
 
-@promise("cuda.found.a_wrong_number_of_devices_is_refused")
+@promise("cuda.found.wrong_number_of_devices_is_refused")
 def wrong_number():
     with Place("devices") as place:
         for word in ("0", "17", "x", "-1", "1000000"):

@@ -111,9 +111,9 @@ def promised(one):
     if one.name in FORKS:
         return told_of_children(one)
     equal, words = killed(one, seeded())
-    expect(equal or (words and one.name in REFUSED), f"never saved: {words or 'it was never met'}")
+    expect(equal or (words and one.name in REFUSED), f"never saved: {words or 'it never occurred'}")
     for line in words:
-        expect(line in REFUSED.get(one.name, ()) + AT_TIMES.get(one.name, ()), f"refused by other words: {line}")
+        expect(line in REFUSED.get(one.name, ()) + AT_TIMES.get(one.name, ()), f"refused in other words: {line}")
 
 
 def told_of_children(one):

@@ -371,7 +371,7 @@ def check_whole(log):
     expect(log.final_nonce == log.nonces[0],
            f"{log.path}: nonce {log.nonces[0]} at the start, {log.final_nonce} at the end: not the same process state")
     for index, (step, _) in enumerate(log.steps):
-        expect(step == index + 1, f"{log.path}: step {step} where {index + 1} belongs")
+        expect(step == index + 1, f"{log.path}: step {step} instead of {index + 1}")
 
 
 def check_continued(before, after, restarted_at, least, most):
@@ -588,8 +588,8 @@ def check_refused(place, status, text, words):
         place.jobs[-1].must_run()
     text = text.strip().replace(place.root, "@")
     expect(status != 0, f"a checkpoint was taken that was to be refused ({words}): {text}")
-    expect(re.fullmatch(rf"cropdl: checkpoint refused: rank \d+: {as_pattern(words)}", text), f"refused by other words than {words!r}: {text}")
-    expect(not place.versions(), f"refused, and yet there are versions {place.versions()}")
+    expect(re.fullmatch(rf"cropdl: checkpoint refused: rank \d+: {as_pattern(words)}", text), f"refused in other words than {words!r}: {text}")
+    expect(not place.versions(), f"refused, but there are versions {place.versions()}")
     print(f"refused: {text}")
 
 
@@ -676,5 +676,5 @@ def promise_main(promises, at_random=False, quick=(), long=()):
     except (Failure, OSError) as failure:
         print(f"FAILED {sys.argv[1]}: {failure}")
         return 1
-    print(f"kept: {sys.argv[1]}")
+    print(f"passed: {sys.argv[1]}")
     return 0

@@ -17,7 +17,7 @@ STARTS_OVER = {
 }
 
 
-def starting_over_is_found():
+def notices_a_program_started_from_the_beginning():
     """The fake restarts the program from the beginning. The results are right, but the driver must object."""
     with tempfile.TemporaryDirectory(prefix="cropdl-driver-") as build:
         os.makedirs(f"{build}/bin")
@@ -56,7 +56,7 @@ def must_object(check, *arguments):
     raise Failure(f"no objection: {check.__name__}{arguments[2:]}")
 
 
-def wrong_logs_are_found():
+def notices_wrong_logs():
     with tempfile.TemporaryDirectory(prefix="cropdl-driver-") as d:
         good = "nonce a\nstep 1 10\nstep 2 11\nstep 3 31\nok d nonce=a\n"
         before = log_of(d, "nonce a\nstep 1 10\nstep 2 11\nstep 3 12\n")
@@ -74,7 +74,7 @@ def wrong_logs_are_found():
         must_object(check_whole, log_of(d, good.replace("ok d", "failed x\nok d")))
 
 
-def ranks_are_all_killed():
+def kills_all_ranks():
     """After kill_ranks, no process of the job is left, including the launcher and children."""
     for mpi in ("openmpi", "mpich"):
         with driver.Place("kill") as place:
@@ -85,7 +85,7 @@ def ranks_are_all_killed():
             expect(not job.processes(), "processes are left")
 
 
-def what_never_comes_is_missed():
+def notices_an_event_that_never_comes():
     """too_late() excuses programs that ended too soon, but not with the longest steps."""
     tried = []
 
@@ -100,14 +100,14 @@ def what_never_comes_is_missed():
         return
     finally:
         driver.Job.slower = 1
-    raise Failure("what never comes was not missed")
+    raise Failure("an event that never comes went unnoticed")
 
 
 PROMISES = {
-    "driver.starting_over_is_found": starting_over_is_found,
-    "driver.wrong_logs_are_found": wrong_logs_are_found,
-    "driver.ranks_are_all_killed": ranks_are_all_killed,
-    "driver.what_never_comes_is_missed": what_never_comes_is_missed,
+    "driver.notices_a_program_started_from_the_beginning": notices_a_program_started_from_the_beginning,
+    "driver.notices_wrong_logs": notices_wrong_logs,
+    "driver.kills_all_ranks": kills_all_ranks,
+    "driver.notices_an_event_that_never_comes": notices_an_event_that_never_comes,
 }
 
 if __name__ == "__main__":

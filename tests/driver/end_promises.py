@@ -42,8 +42,8 @@ def ended_by_last_version(place, job, why, had=()):
     said = [line for line in job.output().splitlines() if line.startswith("cropdl: version")]
     line = (f"cropdl: version {new[-1]} was taken {why}; the job ends with status 75, and cropdl-restart "
             f"{place.store} continues it")
-    expect(said == [line], f"said {said}, not {line!r}")
-    expect(not os.path.exists(os.path.join(place.store, "job")), "it left DIR/job behind")
+    expect(said == [line], f"printed {said} instead of {line!r}")
+    expect(not os.path.exists(os.path.join(place.store, "job")), "DIR/job is left behind")
     left = [name for name in os.listdir(place.store) if name.startswith("tmp-") and not name.endswith("-removed")]
     expect(not left, f"half a version was left: {left}")
     return {log.path: log for log in logs_of(job.log, 64)}
@@ -68,7 +68,7 @@ def ended_before(moment, place, program, mpi, ranks, options, environment=None):
     job = place.run(program, LONG, mpi, ranks, options=("--interval", "auto", *options), environment=environment)
     before = ended_by_last_version(place, job, "before the time limit")
     late = os.path.getmtime(place.version_path(place.versions()[-1], "manifest.json")) - moment(before[job.log].steps[0][1])
-    expect(late <= 0, f"the last version came {late:.2f} s behind the limit")
+    expect(late <= 0, f"the last version came {late:.2f} s after the limit")
     continues(place, mpi, ranks, before, reference)
 
 
@@ -79,10 +79,10 @@ def time_limit(program, mpi, ranks):
 
 
 for _kind, _program, _mpi, _ranks in KINDS:
-    promise(f"end.{_kind}.time_limit_ends_the_job_by_a_last_version")(lambda p=_program, m=_mpi, r=_ranks: time_limit(p, m, r))
+    promise(f"end.{_kind}.time_limit_ends_the_job_with_a_last_version")(lambda p=_program, m=_mpi, r=_ranks: time_limit(p, m, r))
 
 
-@promise("end.alone.time_limit_of_the_batch_system")
+@promise("end.alone.time_limit_comes_from_the_batch_system")
 def batch_system():
     limit = int(time.time() + seeded().uniform(6, 8))
     with Place("limit") as place:
@@ -105,7 +105,7 @@ def writer(place, seconds, options, before=""):
     return place.start([tool("cropdl-run"), "--dir", place.store, *options, "--", "/usr/bin/python3", "-E", "-c", code, str(seconds)])
 
 
-@promise("end.alone.what_the_program_had_in_its_buffers_is_written_once")
+@promise("end.alone.stdio_buffers_are_written_once")
 def buffers():
     with Place("buffers") as place:
         job = writer(place, 8, ("--interval", "auto", "--time-limit", "4"))
@@ -126,14 +126,14 @@ def goes_on_behind(limit, seconds, line, before=""):
         expect(not place.versions(), f"{place.versions()}")
 
 
-promise("end.alone.time_limit_that_is_too_short_is_told_at_once")(lambda: goes_on_behind(
+promise("end.alone.too_short_time_limit_is_reported_at_once")(lambda: goes_on_behind(
     1, 2, r"the time limit is 1 s from now, which is too short for a last version: one may take [0-9.]+ s; none is taken for it"))
-promise("end.alone.time_limit_of_a_program_that_refuses_changes_nothing")(lambda: goes_on_behind(
+promise("end.alone.time_limit_of_a_refused_program_changes_nothing")(lambda: goes_on_behind(
     3, 5, r"no last version was taken before the time limit: checkpoint refused: rank 0: a pipe \(descriptor \d+\) cannot be saved yet; "
     "the program goes on", "pipe = os.pipe()"))
 
 
-@promise("end.openmpi.time_limit_that_no_cut_is_made_before_leaves_no_half_version")
+@promise("end.openmpi.time_limit_before_any_cut_leaves_no_half_version")
 def no_cut_before_limit():
     """Ranks reach each other's collectives later than the limit allows."""
     with Place("late") as place:
@@ -180,7 +180,7 @@ def at_sigterm(program, mpi, ranks, times):
 
 
 for _kind, _program, _mpi, _ranks in KINDS:
-    promise(f"end.{_kind}.sigterm_to_a_rank_ends_the_job_by_a_last_version")(lambda p=_program, m=_mpi, r=_ranks: at_sigterm(p, m, r, 5 if m == "none" else 2))
+    promise(f"end.{_kind}.sigterm_to_a_rank_ends_the_job_with_a_last_version")(lambda p=_program, m=_mpi, r=_ranks: at_sigterm(p, m, r, 5 if m == "none" else 2))
 
 
 def by_command(program, mpi, ranks, times):
@@ -207,10 +207,10 @@ def by_command(program, mpi, ranks, times):
 
 
 for _kind, _program, _mpi, _ranks in KINDS:
-    promise(f"end.{_kind}.command_ends_the_job_by_a_last_version")(lambda p=_program, m=_mpi, r=_ranks: by_command(p, m, r, 4 if m == "none" else 2))
+    promise(f"end.{_kind}.command_ends_the_job_with_a_last_version")(lambda p=_program, m=_mpi, r=_ranks: by_command(p, m, r, 4 if m == "none" else 2))
 
 
-@promise("end.alone.last_version_that_is_refused_ends_nothing")
+@promise("end.alone.refused_last_version_does_not_end_the_job")
 def refused():
     with Place("refused") as place:
         job = sleeper(place, "pipe = os.pipe()", ("--interval", "0"), seconds=4)
@@ -243,7 +243,7 @@ def rank_that_ends_late(mpi):
                 expect(time.monotonic() < end, describe(job))
                 time.sleep(0.01)
             time.sleep(0.3)  # time for the launcher to react
-            expect(not late or mpi == "openmpi" or not is_zombie(ranks[1]), "the launcher has killed the rank that was late")
+            expect(not late or mpi == "openmpi" or not is_zombie(ranks[1]), "the launcher killed the late rank")
             send([ranks[1]], signal.SIGCONT)
             before = ended_by_last_version(place, job, "at SIGTERM", had)
             if late:
@@ -253,7 +253,7 @@ def rank_that_ends_late(mpi):
 
 
 for _mpi in ("openmpi", "mpich"):
-    promise(f"end.{_mpi}.rank_that_ends_late_changes_no_status")(lambda m=_mpi: rank_that_ends_late(m))
+    promise(f"end.{_mpi}.late_rank_does_not_change_the_exit_status")(lambda m=_mpi: rank_that_ends_late(m))
 
 
 def sleeper(place, before, options=("--interval", "auto"), seconds=3):
@@ -266,7 +266,7 @@ def sleeper(place, before, options=("--interval", "auto"), seconds=3):
     return job
 
 
-@promise("end.alone.sigterm_that_the_program_handles_is_its_own")
+@promise("end.alone.sigterm_handled_by_the_program_stays_its_own")
 def own_sigterm():
     """SIGTERM handled, ignored or blocked by the program; sent to its children, and by the program to itself."""
     with Place("own") as place:
@@ -297,7 +297,7 @@ def own_sigterm():
         expect(job.output() == "" and not place.versions(), f"{place.versions()}: {job.output()}")
 
 
-@promise("end.alone.sigterm_interrupts_no_wait_of_the_program")
+@promise("end.alone.sigterm_does_not_interrupt_system_calls")
 def waits():
     """Interrupted system calls continue after the restart and are no shorter. (Called through ctypes: Python would restart its own calls by
     itself.)"""
@@ -312,7 +312,7 @@ def waits():
             expect(job.output().splitlines()[-3:] == ["0 True", "begun", "done"], f"{call}: {job.output()}")
 
 
-@promise("end.alone.sigterm_to_a_program_that_refuses_kills_it")
+@promise("end.alone.sigterm_kills_a_refused_program")
 def refuses_at_sigterm():
     with Place("refuses") as place:
         job = sleeper(place, "pipe = os.pipe()", seconds=20)
@@ -324,7 +324,7 @@ def refuses_at_sigterm():
         expect(not place.versions(), f"{place.versions()}")
 
 
-@promise("end.alone.at_sigterm_die_and_interval_0_leave_it_as_natively")
+@promise("end.alone.at_sigterm_die_and_interval_0_end_as_natively")
 def dies_if_wanted():
     with Place("dies") as place:
         for options in (("--at-sigterm", "die"), ("--interval", "0"), ("--interval", "0.5", "--at-sigterm=die")):
@@ -354,7 +354,7 @@ def second_sigterm(mpi, wanted):
         terminate(rank)
         ends_with(job, wanted)
         expect(not place.versions(), f"{place.versions()}")
-        expect(Log(job.log).last_step() == 0, "it was killed only when what the ranks were inside of had ended")
+        expect(Log(job.log).last_step() == 0, "it was killed only after the collective had completed")
 
 
 promise("end.openmpi.second_sigterm_kills_as_natively")(lambda: second_sigterm("openmpi", 128 + signal.SIGTERM))
@@ -410,4 +410,4 @@ def while_another_is_taken():
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES, at_random=True, quick=("end.alone.time_limit_ends", "end.openmpi.time_limit_ends"),
-                          long=("end.mpich.time_limit_ends_the_job_by_a_last_version",)))  # rank 0 keeps the time limit, whatever the MPI
+                          long=("end.mpich.time_limit_ends_the_job_with_a_last_version",)))  # rank 0 keeps the time limit, whatever the MPI

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -38,7 +37,7 @@ def circle():
         expect(status == 1 and "Too many levels" in text, text)
 
 
-@promise("command.doctor_knows_whose_a_store_is")
+@promise("command.doctor_reports_the_owner_of_a_store")
 def whose_store():
     with Place("whose") as place:
         made_store(place)
@@ -55,7 +54,7 @@ def whose_store():
             expect(got == status and re.search(wanted, text), f"{program} {words}: status {got}: {text}")
 
 
-@promise("command.what_cannot_be_written_or_is_damaged_is_no_success")
+@promise("command.write_errors_and_damage_are_failures")
 def no_success():
     with Place("full") as place:
         made_store(place)
@@ -77,7 +76,7 @@ def no_success():
         says(place, [tool("cropdl"), "chekpoint", place.store], r"cropdl: unknown command `chekpoint` \(see cropdl --help\)")
 
 
-@promise("command.report_is_written_into_no_store_through_a_link")
+@promise("command.report_is_not_written_into_a_store_through_a_link")
 def dangling_link():
     with Place("link") as place:
         made_store(place)
@@ -97,7 +96,7 @@ def made_store(place, versions=1):
 
 # --- Words -------------------------------------------------------------------------------------------------------
 
-@promise("bad_input.numbers_that_are_none_are_named")
+@promise("bad_input.invalid_numbers_are_named")
 def numbers():
     run, restart = tool("cropdl-run"), tool("cropdl-restart")
     with Place("numbers") as place:
@@ -133,7 +132,7 @@ def numbers():
         expect(not os.path.exists(place.store), "a store was made")
 
 
-@promise("bad_input.schedules_are_read")
+@promise("bad_input.valid_schedules_are_accepted")
 def schedules():
     """Every form in the help text starts the program."""
     with Place("schedules") as place:
@@ -144,7 +143,7 @@ def schedules():
             expect(status == 0 and text == "said", f"{options}: {status}: {text}")
 
 
-@promise("bad_input.options_nobody_knows_are_refused")
+@promise("bad_input.unknown_options_are_refused")
 def unknown_options():
     run = tool("cropdl-run")
     with Place("options") as place:
@@ -164,7 +163,7 @@ def unknown_options():
 
 # --- Files -------------------------------------------------------------------------------------------------------
 
-@promise("bad_input.program_that_is_cut_short")
+@promise("bad_input.truncated_program")
 def cut_short():
     with Place("cut") as place:
         for size in (5000, 4096, 100, 0):
@@ -178,7 +177,7 @@ def cut_short():
         expect(whole > 5000, "the program is too small to be cut")
 
 
-@promise("bad_input.fifo_in_the_place_of_any_file_of_the_store")
+@promise("bad_input.fifo_instead_of_any_store_file")
 def fifos():
     with Place("fifo") as place:
         made_store(place)
@@ -221,7 +220,7 @@ def fifos():
         job.kill_running()
 
 
-@promise("bad_input.number_of_ranks_beyond_32_bits_is_not_taken_as_1")
+@promise("bad_input.number_of_ranks_beyond_32_bits_is_refused")
 def many_ranks():
     forge = os.path.join(BUILD, "tests", "driver", "forge_version")
     with Place("ranks") as place:
@@ -267,7 +266,7 @@ def named_like_a_tool():
             job.kill_all()
 
 
-@promise("run.what_runs_unprotected_says_so")
+@promise("run.unprotected_program_prints_a_line")
 def unprotected():
     run = tool("cropdl-run")
     with Place("unprotected") as place:
@@ -336,7 +335,7 @@ def sanitized(place, kind):
     return program
 
 
-@promise("run.address_sanitizer_s_programs_start_and_are_not_saved")
+@promise("run.address_sanitizer_program_runs_but_is_refused")
 def address_sanitizer():
     with Place("asan") as place:
         job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, sanitized(place, "address"), "6"])
@@ -361,8 +360,8 @@ def natively_sanitized(kind, name):
         expect(status == 0 and text == "begun\ndone 1", f"through the preload entrance: {status}: {text}")
 
 
-promise("run.thread_sanitizer_s_programs_run_natively")(lambda: natively_sanitized("thread", "ThreadSanitizer"))
-promise("run.memory_sanitizer_s_programs_run_natively")(lambda: natively_sanitized("memory", "MemorySanitizer"))
+promise("run.thread_sanitizer_program_runs_natively")(lambda: natively_sanitized("thread", "ThreadSanitizer"))
+promise("run.memory_sanitizer_program_runs_natively")(lambda: natively_sanitized("memory", "MemorySanitizer"))
 
 
 @promise("run.python_that_loads_mpi_without_a_launcher")
@@ -420,7 +419,7 @@ time.sleep(4)
         job.kill_running()
 
 
-@promise("restart.takes_the_version_that_the_killed_job_published_while_it_ended")
+@promise("restart.uses_a_version_published_while_the_killed_job_ended")
 def late_version():
     """The restart has already read the store when the newest version appears, and waits for the lock."""
     with Place("late") as place:
@@ -453,7 +452,7 @@ def below_a_shell(mpi):
 
 
 for _mpi in ("openmpi", "mpich"):
-    promise(f"run.{_mpi}.programs_that_shells_start_are_ranks_of_one_job")(lambda m=_mpi: below_a_shell(m))
+    promise(f"run.{_mpi}.ranks_started_by_shells_form_one_job")(lambda m=_mpi: below_a_shell(m))
 
 
 @promise("restart.of_a_running_job_is_refused")
@@ -468,7 +467,7 @@ def running_job():
         job.kill_running()
 
 
-@promise("preload.alone.python_of_other_launchers_is_protected_or_says_so")
+@promise("preload.alone.python_under_other_launchers_is_protected_or_prints_a_line")
 def python_by_other_launchers():
     with Place("launchers") as place:
         library = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": place.store, "CROPDL_INTERVAL": "0"}
@@ -483,7 +482,7 @@ def python_by_other_launchers():
         expect(status == 0 and text == "/usr/bin/python3", f"in a batch script: {status}: {text}")
 
 
-@promise("trigger.interval_that_falls_into_the_start_waits_without_a_word")
+@promise("trigger.interval_during_the_start_waits_silently")
 def early_interval():
     with Place("early") as place:
         job = place.run("mpich/torture", ("--steps", "400", "--pace", "20000"), "mpich", 2, options=("--interval", "0.001"))
@@ -537,7 +536,7 @@ def tasks_of_srun():
             check_continued(old, new, restarted.started, *between[new.path])
 
 
-@promise("launch.place_that_is_not_told_is_refused_by_name")
+@promise("launch.unknown_rank_number_is_refused")
 def place_not_told():
     with Place("untold") as place:
         run = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain"), "--steps", "1", "--log", place.path("log")]
@@ -551,7 +550,7 @@ def place_not_told():
         expect(not os.path.exists(place.store), "a store was made")
 
 
-@promise("launch.mpi_that_the_launcher_does_not_reach_is_refused")
+@promise("launch.mpi_unconnected_to_the_launcher_is_refused")
 def mpi_not_reached():
     """srun --mpi=none: every rank is a separate MPI job, so a common cut means nothing."""
     with Place("apart") as place:
@@ -631,7 +630,7 @@ def namespaces():
     expect(not wrong, "\n".join(wrong))
 
 
-@promise("documents.name_files_that_there_are")
+@promise("documents.name_only_existing_files")
 def files_named():
     """Documents name only files that exist, by path, or by name after their folder was named. (Generated files and the MPI's files are
     exempt.)"""
@@ -673,7 +672,7 @@ def packages_under(roots):
     return found
 
 
-@promise("documents.demo_installs_what_it_is_built_from")
+@promise("documents.setup_installs_the_dependencies_of_the_demo")
 def demo_packages():
     """Every file of a Debian package that the demo's targets read belongs to a package that `scripts/setup --demo` installs, so that the
     demo builds on a bare machine."""
@@ -720,7 +719,7 @@ def keys_of(value, without):
     return set(value).union(*(keys_of(one, without) for key, one in value.items() if key != without))
 
 
-@promise("documents.manifest_and_metadata_have_the_members_that_are_described")
+@promise("documents.describe_every_member_of_manifest_and_metadata")
 def described():
     """Compares docs/image-format.md with a version of a job whose iterations are known, and with the first version after its restart."""
     with open(os.path.join(SOURCE, "docs", "image-format.md")) as f:

@@ -33,7 +33,7 @@ def imported(place, store, file):
     return json.loads(text)
 
 
-@promise("export.version_of_two_ranks_goes_on_from_another_store")
+@promise("export.version_of_two_ranks_continues_in_another_store")
 def of_ranks():
     """Exports the older of two versions, and restarts it under the other MPI."""
     with Place("export") as place:
@@ -56,7 +56,7 @@ def of_ranks():
         check_results(job, reference, 2)
 
 
-@promise("export.files_beside_the_images_go_with_them")
+@promise("export.saved_files_are_exported_too")
 def with_files():
     """A file that the program writes in place goes through a pipe, with its holes, and is restored."""
     with Place("export") as place:
@@ -75,7 +75,7 @@ def with_files():
         ends_well(job)
 
 
-@promise("export.into_a_store_with_versions_becomes_the_newest")
+@promise("export.import_becomes_the_newest_version")
 def becomes_newest():
     with Place("export") as place:
         made_store(place, 2)
@@ -87,7 +87,7 @@ def becomes_newest():
         expect(place.ask([tool("cropdl"), "verify", place.store])[0] == 0, "is damaged")
 
 
-@promise("export.changes_nothing_that_is_there")
+@promise("export.overwrites_nothing")
 def changes_nothing():
     with Place("export") as place:
         made_store(place, 1)
@@ -133,7 +133,7 @@ def member(name, data=b"", **facts):
     return info, io.BytesIO(data)
 
 
-@promise("export.archives_that_are_no_version_become_none")
+@promise("export.invalid_archives_are_refused")
 def hostile():
     rng = seeded()
     with Place("export") as place:
@@ -190,7 +190,7 @@ def hostile():
         job.kill_running()
 
 
-@promise("export.archive_of_somebody_else_is_not_imported")
+@promise("export.archive_of_another_user_is_refused")
 def of_others():
     with Place("export") as place:
         made_store(place, 1)
@@ -208,7 +208,7 @@ def of_others():
         expect(not os.path.exists(place.store), "a store was made")
 
 
-@promise("export.holds_the_version_alone")
+@promise("export.contains_only_the_version")
 def alone():
     """A version saved by reference says so, and extra files in its folder are not exported."""
     with Place("export") as place:

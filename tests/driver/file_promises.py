@@ -6,10 +6,8 @@ import ctypes
 import errno
 import os
 import pty
-import re
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -46,7 +44,7 @@ def ends_well(job, total=60):
     expect(log.last_step() == total, f"{log.last_step()} steps of {total}: {job.output()}")
 
 
-@promise("files.standard_input_from_a_file_goes_on_where_it_was")
+@promise("files.standard_input_file_continues_at_its_offset")
 def input_file():
     with Place("input") as place:
         with open(place.path("in"), "w") as f:
@@ -61,7 +59,7 @@ def input_file():
         ends_well(job)
 
 
-@promise("files.that_their_modes_forbid_to_write_are_written_on")
+@promise("files.with_read_only_modes_are_still_written")
 def sealed_files():
     """Run without capabilities, so that file modes apply. The files' modes are the same afterwards."""
     with Place("sealed") as place:
@@ -78,7 +76,7 @@ def sealed_files():
         ends_well(job)
 
 
-@promise("files.standard_input_from_a_pipe_is_refused_while_its_bytes_are_gone")
+@promise("files.standard_input_pipe_is_refused_after_data_was_read")
 def input_pipe():
     with Place("input") as place:
         with open(place.path("in"), "w") as f:
@@ -100,7 +98,7 @@ def input_pipe():
         ends_well(job, 200)
 
 
-@promise("files.standard_input_from_a_pipe_that_nobody_read_is_no_obstacle")
+@promise("files.standard_input_pipe_without_reads_is_accepted")
 def unread_pipe():
     with Place("input") as place:
         job = place.start(["sh", "-c", 'sleep 100 | exec "$@"', "sh", *protected(place, "streams", STEPS)])
@@ -126,20 +124,20 @@ def streams_apart(place, job):
     expect(not any(line.startswith("out ") for line in err), f"both streams are in one: {err[:5]}")
 
 
-@promise("files.streams_of_a_terminal_go_to_the_restart_s_own_each")
+@promise("files.terminal_streams_become_the_streams_of_the_restart")
 def from_terminal():
     with Place("streams") as place:
         spawn = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
         streams_apart(place, place.start([sys.executable, "-c", spawn, *protected(place, "streams", STEPS)]))
 
 
-@promise("files.two_streams_in_one_file_go_to_the_restart_s_own_each")
+@promise("files.two_streams_in_one_file_become_the_streams_of_the_restart")
 def both_in_one():
     with Place("streams") as place:
         streams_apart(place, place.start(by_shell(place, ">@/both 2>&1", protected(place, "streams", STEPS))))
 
 
-@promise("files.our_lines_never_enter_a_file_of_the_program")
+@promise("files.lines_of_cropdl_never_enter_a_file_of_the_program")
 def own_lines():
     with Place("lines") as place:
         data = place.path("data")
@@ -171,7 +169,7 @@ def restarts_with_limit(place, job, ulimit):
     ends_well(job, 30)
 
 
-@promise("files.two_thousand_descriptors_and_their_offsets")
+@promise("files.two_thousand_descriptors_keep_their_offsets")
 def many():
     with Place("many") as place:
         arguments = ("--files", "2000", "--work", place.root, "--steps", "30", "--pace", "20000")
@@ -179,7 +177,7 @@ def many():
         restarts_with_limit(place, job, "-n 4096")
 
 
-@promise("files.streams_where_few_files_may_be_open")
+@promise("files.streams_under_a_low_descriptor_limit")
 def few():
     """Soft and hard limit below the usual 1024, at the start and at the restart."""
     with Place("few") as place:
@@ -213,7 +211,7 @@ def high_numbers():
         restarts_with_limit(place, job, "-S -n 1024")
 
 
-@promise("files.shared_offsets_where_kcmp_is_forbidden")
+@promise("files.shared_offsets_without_kcmp")
 def without_kcmp():
     kcmp, not_permitted, no_new_privileges, set_seccomp, filter_mode = 312, 0x50000 | errno.EPERM, 38, 22, 2
     steps = b"".join(struct.pack("HBBI", *step) for step in (
@@ -222,7 +220,7 @@ def without_kcmp():
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps) // 8, ctypes.addressof(buffer)))
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(no_new_privileges, 1, 0, 0, 0)
-    expect(libc.prctl(set_seccomp, filter_mode, program, 0, 0) == 0, "cannot take kcmp away")
+    expect(libc.prctl(set_seccomp, filter_mode, program, 0, 0) == 0, "cannot forbid kcmp")
     expect(libc.syscall(kcmp, os.getpid(), os.getpid(), 0, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM, "kcmp is still there")
     survives("files", arguments=SHORT + ("--work", "@"))
 
@@ -258,7 +256,7 @@ for _what, _words in {
     PROMISES[f"refused.descriptor.{_what}"] = lambda w=_what, k=_words: refused_for_good(w, k)
 
 
-@promise("files.child_that_shares_memory_and_descriptors_closes_none_of_ours")
+@promise("files.sharing_child_closes_no_descriptor_of_cropdl")
 def spared():
     survives("refused_files", arguments=("sharedmemory",) + SHORT, chain=("same",))
 
@@ -309,7 +307,7 @@ def shared_by_ranks():
 
 # --- Files -------------------------------------------------------------------------------------------------------
 
-@promise("files.another_file_of_the_same_name_is_left_alone")
+@promise("files.replaced_file_is_left_alone")
 def rotated():
     with Place("rotated") as place:
         data = place.path("data")
@@ -338,7 +336,7 @@ def kept_open(place, arguments=()):
     return job, bounds
 
 
-@promise("files.changed_in_place_are_put_back")
+@promise("files.changed_in_place_are_restored")
 def changed():
     with Place("changing") as place:
         _, bounds = kept_open(place)
@@ -347,7 +345,7 @@ def changed():
         ends_well(job)
 
 
-@promise("files.gone_since_the_checkpoint_are_made_again")
+@promise("files.deleted_since_the_checkpoint_are_restored")
 def made_again():
     with Place("changing") as place:
         _, bounds = kept_open(place)
@@ -358,7 +356,7 @@ def made_again():
         expect("in_place was made again" in job.output(), job.output())
 
 
-@promise("files.policy_decides_what_becomes_of_changed_files")
+@promise("files.option_decides_about_changed_files")
 def policies():
     with Place("changing") as place:
         kept_open(place)
@@ -367,7 +365,7 @@ def policies():
         status, text, _ = place.ask([tool("cropdl-restart"), "--files=fail", place.store])
         expect(status != 0 and "--files=fail leaves it so" in text, f"{status}: {text}")
         with open(place.path("in_place"), "rb") as f:
-            expect(f.read() == before, "refused, and yet the file was changed")
+            expect(f.read() == before, "refused, but the file was changed")
         status, text, _ = place.ask([tool("cropdl-restart"), "--files=keep", place.store])
         expect(status == 1 and "in_place differs" in text, f"{status}: {text}")
         status, text, _ = place.ask([tool("cropdl-restart"), "--files=sometimes", place.store])
@@ -396,7 +394,7 @@ def reads_on(place, after, options=()):
     return [line for line in text if line.startswith("cropdl-restart: ")]
 
 
-@promise("files.changed_ones_that_are_only_read_are_named")
+@promise("files.changed_input_files_are_named")
 def changed_input():
     with Place("reads") as place:
         after = read_version(place)
@@ -410,14 +408,14 @@ def changed_input():
                         "cropdl-restart: continues from version 1"], said)
 
 
-@promise("files.unchanged_ones_that_are_only_read_are_not_mentioned")
+@promise("files.unchanged_input_files_are_not_mentioned")
 def unchanged_input():
     with Place("reads") as place:
         said = reads_on(place, read_version(place), ("--files=fail",))
         expect(said == ["cropdl-restart: continues from version 1"], said)
 
 
-@promise("files.half_read_directory_that_changed_is_refused_where_places_count_names")
+@promise("files.half_read_directory_that_changed_is_refused_on_tmpfs")
 def counted_names():
     """On a tmpfs, where directory offsets count names. If the directory is unchanged, each name is read exactly once."""
     with Place("directories") as place, tempfile.TemporaryDirectory(dir="/dev/shm") as names:
@@ -439,7 +437,7 @@ def counted_names():
         ends_well(job)
 
 
-@promise("files.other_directories_of_the_same_names_are_named_or_refused")
+@promise("files.replaced_directories_are_named_or_refused")
 def other_directories():
     """A replaced working directory only causes a warning; a replaced directory that the program has half read causes a refusal."""
     with Place("directories") as place:
@@ -476,7 +474,7 @@ def other_directories():
 
 
 for _mpi in ("openmpi", "mpich"):
-    promise(f"files.{_mpi}.log_that_all_ranks_append_to")(
+    promise(f"files.{_mpi}.log_appended_by_all_ranks_is_complete")(
         lambda m=_mpi: survives("shared_log", m, 2, ("--work", "@", "--steps", "60", "--pace", "20000"), ("same", "same")))
 promise("files.openmpi.mapped_by_all_ranks_and_written_by_one")(
     lambda: survives("mapped_by_others", "openmpi", 2, ("--work", "@") + STEPS, ("same", "other", "same")))
@@ -523,7 +521,7 @@ def two_names(place):
     return bounds
 
 
-@promise("files.two_names_of_one_file_are_one_file_again")
+@promise("files.two_names_stay_one_file")
 def both_names():
     with Place("names") as place:
         bounds = two_names(place)
@@ -584,7 +582,7 @@ def became_link():
         expect("continues from version 1" in job.output(), job.output())
 
 
-@promise("files.version_that_a_job_was_restarted_from_is_not_held_open")
+@promise("files.restarted_version_is_not_held_open")
 def not_held():
     with Place("held") as place:
         job = place.run("plain/plain", ("--steps", "2000", "--pace", "20000"))
@@ -594,13 +592,13 @@ def not_held():
         job = place.restart()
         wait_for_new_steps(job, bounds, 2000)
         ranks = job.ranks()
-        expect(ranks, "no rank is left to be looked at")
+        expect(ranks, "no rank is left to inspect")
         held = [os.readlink(f"/proc/{pid}/fd/{fd}") for pid in ranks for fd in os.listdir(f"/proc/{pid}/fd")]
         expect(not any("/v0000" in name for name in held), f"open after the restart: {held}")
         job.kill_running()
 
 
-@promise("files.more_than_may_be_saved_are_refused")
+@promise("files.beyond_the_save_limit_are_refused")
 def too_much():
     with Place("changing") as place:
         job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--save-files", "4096", "--", app("plain/changing"),
@@ -612,7 +610,7 @@ def too_much():
         ends_well(job)
 
 
-@promise("files.damaged_copy_is_found")
+@promise("files.damaged_copy_is_detected")
 def damaged():
     with Place("changing") as place:
         kept_open(place)
@@ -627,4 +625,4 @@ def damaged():
 
 
 if __name__ == "__main__":
-    sys.exit(promise_main(PROMISES, at_random=True, quick=("files.changed_in_place", "files.policy", "files.mpich.log")))
+    sys.exit(promise_main(PROMISES, at_random=True, quick=("files.changed_in_place", "files.option", "files.mpich.log")))

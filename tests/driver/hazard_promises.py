@@ -52,16 +52,16 @@ def checkpointed_all_the_time(program, mpi, ranks, arguments, kills):
         check_results(job, reference, ranks)
         expect(Log(job.log).last_step() == total, f"{Log(job.log).last_step()} steps, undisturbed {total}")
         if versions < 3 * kills:
-            too_late(f"over after only {versions} versions")
+            too_late(f"the program ended after only {versions} versions")
         print(f"{versions} versions, {kills} kills")
 
 
-promise("hazard.clocks_are_read_through_every_cut", checkpointed_all_the_time, "clocks", "none", 1,
+promise("hazard.clock_reads_survive_every_cut", checkpointed_all_the_time, "clocks", "none", 1,
         ("--steps", "200", "--pace", "20000"), 5)
-promise("hazard.no_checkpoint_cuts_a_long_getrandom_short", checkpointed_all_the_time, "long_random", "none", 1,
+promise("hazard.long_getrandom_is_never_cut_short", checkpointed_all_the_time, "long_random", "none", 1,
         ("--steps", "60", "--pace", "0"), 2)
 for _mpi in ("openmpi", "mpich"):
-    promise(f"hazard.{_mpi}.way_into_the_lower_half_is_cut_anywhere", checkpointed_all_the_time, "hot_calls", _mpi, 2,
+    promise(f"hazard.{_mpi}.cut_anywhere_on_the_way_into_the_lower_half", checkpointed_all_the_time, "hot_calls", _mpi, 2,
             ("--steps", "250", "--pace", "20000"), 4)
 
 
@@ -122,7 +122,7 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"hazard.{_mpi}.other_mpi_before_init_and_after_finalize", survives, "lifecycle", _mpi, 2,
             ("--steps", "60", "--pace", "25000", "--level", "serialized"), chain=("other", "other", "other"))
     promise(f"hazard.{_mpi}.lent_and_remapped_memory", survives, "lent_memory", _mpi, 2, SHORT)
-    promise(f"hazard.{_mpi}.faults_are_the_program_s_to_handle", survives, "faults", _mpi, 2, ("recover",) + SHORT)
+    promise(f"hazard.{_mpi}.faults_reach_the_program_s_handlers", survives, "faults", _mpi, 2, ("recover",) + SHORT)
     promise(f"hazard.{_mpi}.main_ends_by_pthread_exit", survives, "main_leaves", _mpi, 2, SHORT, chain=("same",))
 
 
@@ -134,7 +134,7 @@ def ended_by_a_signal_that_comes_in_a_stop(*arguments):
         for step in range(1, steps + 1):
             end = time.monotonic() + PATIENCE
             while not os.path.exists(job.log) or open(job.log).read().count("at wait") < step:
-                expect(time.monotonic() < end and job.alive(), f"it does not wait for the {step}th time: {job.output()}")
+                expect(time.monotonic() < end and job.alive(), f"it did not wait a {step}th time: {job.output()}")
                 time.sleep(0.01)
             pid, = job.ranks()
             asked = subprocess.Popen([tool("cropdl"), "checkpoint", place.store], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -157,14 +157,14 @@ def vector_ended_by_a_signal_that_comes_in_a_stop():
     ended_by_a_signal_that_comes_in_a_stop("vector")
 
 
-PROMISES["hazard.wait_ends_by_a_signal_that_comes_in_a_stop"] = ended_by_a_signal_that_comes_in_a_stop
-PROMISES["hazard.wait_for_a_vector_ends_by_a_signal_that_comes_in_a_stop"] = vector_ended_by_a_signal_that_comes_in_a_stop
+PROMISES["hazard.signal_during_a_stop_ends_a_wait"] = ended_by_a_signal_that_comes_in_a_stop
+PROMISES["hazard.signal_during_a_stop_ends_futex_waitv"] = vector_ended_by_a_signal_that_comes_in_a_stop
 
 BLOCKED = ("import ctypes, os, sys; ctypes.CDLL(None).syscall(14, 2, ctypes.byref(ctypes.c_uint64(2**64 - 1)), None, 8); "
            "os.execvp(sys.argv[1], sys.argv[1:])")  # rt_sigprocmask(SIG_SETMASK, all signals)
 
 
-def begun_with_every_signal_blocked():
+def started_with_every_signal_blocked():
     """Its parent blocked every signal, including those by which CropDL stops threads and traps system calls."""
     rng = seeded()
     with Place("begun_blocked") as place:
@@ -180,7 +180,7 @@ def begun_with_every_signal_blocked():
         check_results(job, reference, 1)
 
 
-PROMISES["hazard.begun_with_every_signal_blocked"] = begun_with_every_signal_blocked
+PROMISES["hazard.started_with_every_signal_blocked"] = started_with_every_signal_blocked
 
 
 def forbid(*steps):
@@ -214,7 +214,7 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"hazard.{_mpi}.program_with_two_thread_blocks", survives, "two_blocks", _mpi, 2, SHORT, chain=("same",) * 3)
 for _name in ("threads_spawn", "threads_come_go", "signal_corners"):
     promise(f"hazard.machine_without_fsgsbase.{_name}", without_fsgsbase, survives, _name, arguments=SHORT, attempts=100)
-promise("hazard.program_s_kernel_without_segments", without_segments, survives, "clocks", "none", 1, SHORT)
+promise("hazard.plain_program_on_a_kernel_without_segments", without_segments, survives, "clocks", "none", 1, SHORT)
 
 
 LIBC_S_MMAP = "import ctypes; print(ctypes.string_at(ctypes.CDLL(None).mmap, 64).hex())"
@@ -244,7 +244,7 @@ def unpatched():
     mprotect, executable, denied = 10, 4, 0x50000 | errno.EACCES
     libc = forbid((0x20, 0, 0, 0), (0x15, 0, 3, mprotect), (0x20, 0, 0, 32), (0x45, 0, 1, executable), (0x06, 0, 0, denied),
                   (0x06, 0, 0, 0x7fff0000))
-    expect(libc.syscall(mprotect, 0, 0, executable) == -1 and ctypes.get_errno() == errno.EACCES, "memory may still become code")
+    expect(libc.syscall(mprotect, 0, 0, executable) == -1 and ctypes.get_errno() == errno.EACCES, "memory can still be made executable")
     with Place("unpatched") as place:
         status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", sys.executable, "-c", LIBC_S_MMAP])
         expect(status == 0 and "b8090000000f05" in text, f"ended with {status}: {text}")
@@ -315,7 +315,7 @@ def crashes(mpi):
         wanted, _, _ = place.ask(launcher(mpi, 2) + command)
         status, text, _ = place.ask(launcher(mpi, 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + command)
         expect(wanted != 0 and status == wanted, f"ended with {status}, natively {wanted}: {text}")
-        expect(Log(place.path("log")).last_step() == 5, "it crashed before its time")
+        expect(Log(place.path("log")).last_step() == 5, "it crashed too early")
 
 
 def real_library_outside(mpi):
@@ -379,7 +379,7 @@ for _mpi in ("openmpi", "mpich"):
     promise(f"hazard.{_mpi}.crash_ends_the_job_as_natively", crashes, _mpi)
     promise(f"hazard.{_mpi}.real_library_is_not_in_the_window", real_library_outside, _mpi)
 promise("hazard.openmpi.exec_by_a_shell_under_cropdl_run", by_shell, "openmpi", False)
-promise("hazard.mpich.exec_by_a_shell_with_the_library", by_shell, "mpich", True)
+promise("hazard.mpich.exec_by_a_shell_with_preload", by_shell, "mpich", True)
 
 def executes(how):
     """A program that replaces itself by exec runs to its end unprotected; a checkpoint is refused with one line."""
@@ -395,7 +395,7 @@ def executes(how):
 
 
 promise("hazard.control_page_cannot_be_written_by_the_program", control_page_is_read_only)
-promise("hazard.program_that_executes_another_runs_on", executes, "by-name")
+promise("hazard.program_that_executes_another_keeps_running", executes, "by-name")
 promise("hazard.program_that_executes_itself_by_proc_self_exe", executes, "self")
 
 
@@ -421,23 +421,23 @@ def debugger(program, mpi, ranks):
         job.kill_running()
 
 
-promise("debug.plain.gdb_knows_the_program_before_and_after_a_restart", debugger, "plain/plain", "none", 1)
-promise("debug.openmpi.gdb_knows_the_program_before_and_after_a_restart", debugger, "openmpi/torture", "openmpi", 2)
+promise("debug.plain.gdb_shows_the_program_before_and_after_a_restart", debugger, "plain/plain", "none", 1)
+promise("debug.openmpi.gdb_shows_the_program_before_and_after_a_restart", debugger, "openmpi/torture", "openmpi", 2)
 
 _steps = ("--steps", "50", "--pace", "16000")
 promise("hazard.every_signal_blocked", survives, "blocked_signals", arguments=_steps)
 promise("hazard.descriptors_closed_copied_and_numbered", survives, "descriptors", arguments=_steps + ("--work", "@"))
-promise("hazard.memory_at_chosen_places_and_address_space_reused", survives, "placement", arguments=_steps)
-promise("hazard.parent_and_child_know_each_other_after_a_restart", survives, "family", arguments=_steps, attempts=20)
-promise("hazard.children_of_every_make", survives, "offspring", arguments=_steps, attempts=20)
-promise("hazard.program_and_children_see_what_they_see_natively", survives, "natively", arguments=_steps, attempts=20,
+promise("hazard.memory_at_fixed_and_reused_addresses", survives, "placement", arguments=_steps)
+promise("hazard.parent_and_child_ids_work_after_a_restart", survives, "family", arguments=_steps, attempts=20)
+promise("hazard.children_of_every_kind", survives, "offspring", arguments=_steps, attempts=20)
+promise("hazard.program_and_children_see_the_native_environment", survives, "natively", arguments=_steps, attempts=20,
         environment={"LD_PRELOAD": "libm.so.6", "LD_LIBRARY_PATH": "/tmp/nothing:/usr/lib/x86_64-linux-gnu",
                      "GLIBC_TUNABLES": "glibc.malloc.tcache_count=3", "GIVEN": "with spaces = and signs"})
 promise("hazard.executable_stack_of_the_program", survives, "executable_stack", arguments=_steps)
 promise("hazard.executable_stack_for_a_library", lambda: survives(
     "loads_library", arguments=_steps + ("--library", app("plain/executable_stack_library.so"))))
-promise("hazard.main_leaves_alone", survives, "last_thread", arguments=_steps)
-promise("hazard.main_leaves_a_thread_behind", survives, "last_thread", arguments=_steps + ("--thread", "1"), latest=0.4)
+promise("hazard.main_thread_exits_alone", survives, "last_thread", arguments=_steps)
+promise("hazard.main_thread_exits_before_another_thread", survives, "last_thread", arguments=_steps + ("--thread", "1"), latest=0.4)
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES, at_random=True, quick=("hazard.every_signal_blocked", "hazard.openmpi.before_init", "hazard.mpich.handlers_run")))

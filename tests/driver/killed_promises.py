@@ -407,7 +407,7 @@ def refused_meanwhile(mpi):
 
 
 for _mpi in ("openmpi", "mpich"):
-    promise(f"killed.{_mpi}.attempt_that_ends_while_many_threads_are_looked_at", refused_meanwhile, _mpi)
+    promise(f"killed.{_mpi}.refusal_while_many_threads_are_inspected", refused_meanwhile, _mpi)
 
 def no_room(mpi, *how):
     """If a rank has no memory for a message, the checkpoint is refused at once, and the program still receives the message. With `threads`,
@@ -437,8 +437,8 @@ def no_room(mpi, *how):
 
 
 for _mpi in ("openmpi", "mpich"):
-    promise(f"killed.{_mpi}.message_without_room_stays_with_the_program", no_room, _mpi)
-    promise(f"killed.{_mpi}.messages_without_room_of_threads_that_cross_stay_too", no_room, _mpi, "threads")
+    promise(f"killed.{_mpi}.message_without_memory_is_not_lost", no_room, _mpi)
+    promise(f"killed.{_mpi}.crossing_messages_without_memory_are_not_lost", no_room, _mpi, "threads")
 
 # --- At random ---------------------------------------------------------------------------------------------------
 

@@ -23,16 +23,16 @@ def promise(name, function, *args, **kwargs):
 promise("memory.thousands_of_separate_pages_in_one_mapping", survives, "scattered_pages", arguments=STEPS)
 promise("memory.impossible_lengths_fail_as_natively", survives, "impossible_lengths", arguments=STEPS)
 promise("memory.huge_pages_fail_as_natively", survives, "huge_pages", arguments=STEPS, chain=("same",))
-promise("memory.stack_grows_after_all_addresses_were_given_out_once", survives, "wraps_around", arguments=STEPS, chain=("same",))
+promise("memory.stack_grows_after_all_addresses_were_used_once", survives, "wraps_around", arguments=STEPS, chain=("same",))
 promise("memory.flags_of_every_kind_of_mapping", survives, "mapping_flags", arguments=STEPS, attempts=20)
-promise("memory.libraries_that_want_a_larger_alignment", survives, "plain", arguments=STEPS,
+promise("memory.library_with_large_alignment", survives, "plain", arguments=STEPS,
         environment={"LD_PRELOAD": os.path.join(BUILD, "tests", "apps", "plain", "aligned_library.so")})
 promise("memory.locks_on_future_memory", survives, "mapping_flags", arguments=("--future", "1") + STEPS, attempts=20)
-promise("memory.what_grows_down_goes_on_growing", survives, "grows_down", arguments=STEPS)
+promise("memory.growsdown_mappings_keep_growing", survives, "grows_down", arguments=STEPS)
 promise("memory.guard_pages", survives, "guard_pages", arguments=STEPS)
-promise("memory.thousands_of_fixed_ranges_of_which_few_are_there", survives, "fixed_ranges", arguments=STEPS)
+promise("memory.thousands_of_fixed_mappings_mostly_unmapped_again", survives, "fixed_ranges", arguments=STEPS)
 promise("memory.private_mappings_of_a_file_that_grows", survives, "file_mappings", arguments=STEPS + ("--work", "@"))
-promise("memory.addresses_taken_by_a_restarted_process_are_freed_by_another_layout", survives, "nowhere_else", arguments=STEPS)
+promise("memory.addresses_taken_in_the_new_process_are_freed_by_another_layout", survives, "nowhere_else", arguments=STEPS)
 promise("memory.read_only_shared_mapping_of_a_file", survives, "shared_mappings", arguments=("read-only",) + STEPS + ("--work", "@"))
 
 
@@ -93,7 +93,7 @@ def data_set():
 
 promise("memory.read_only_data_set_stays_in_its_file", survives, "shared_mappings", arguments=("data-set",) + STEPS + ("--work", "@"),
         every_version=image_without_it)
-promise("memory.read_only_data_set_that_changed_is_named", data_set)
+promise("memory.changed_read_only_data_set_is_named", data_set)
 for _how, _of in {"read-write-descriptor": "@/shared-<n>", "none": "@/shared-<n>", "anonymous": "/dev/zero (deleted)",
                   "memfd": "/memfd:shared (deleted)"}.items():
     promise(f"memory.refused.shared_mapping.{_how.replace('-', '_')}", refused, "shared_mappings", _how,
@@ -136,7 +136,7 @@ def too_little_for_a_checkpoint():
         check_whole(Log(job.log))
 
 
-promise("memory.too_little_for_a_checkpoint_fails_it_and_the_program_runs_on", too_little_for_a_checkpoint)
+promise("memory.checkpoint_without_memory_fails_and_the_program_continues", too_little_for_a_checkpoint)
 
 
 def stack_under_a_smaller_limit():
@@ -197,7 +197,7 @@ def addresses_not_drawn():
     expect(all(one == seen[0] for one in seen), f"not the same: {seen}")
 
 
-promise("memory.addresses_are_drawn_by_each_run_and_kept_by_a_restart", addresses_drawn, "plain/where", ())
+promise("memory.addresses_are_random_per_run_and_kept_by_a_restart", addresses_drawn, "plain/where", ())
 promise("memory.addresses_of_a_position_dependent_program_are_its_own", addresses_drawn, "plain/where_nonpie", ("code",))
 promise("memory.addresses_are_the_same_without_randomization", addresses_not_drawn)
 

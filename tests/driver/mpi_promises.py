@@ -197,23 +197,23 @@ for _mpi in ("openmpi", "mpich"):
         PROMISES[f"mpi.{_mpi}.{_name}_leave_nothing_behind"] = (
             lambda mpi=_mpi, what=_what, count=_count: leaves_nothing(mpi, what, count))
     PROMISES[f"mpi.{_mpi}.synchronous_sends_wait_for_their_receives"] = lambda mpi=_mpi: synchronous(mpi)
-    PROMISES[f"mpi.{_mpi}.duplicates_beside_collectives_are_the_same_everywhere"] = lambda mpi=_mpi: duplicates(mpi)
-    PROMISES[f"mpi.{_mpi}.sends_of_threads_that_cross_are_cut_at_once"] = lambda mpi=_mpi: crossing(mpi)
-    PROMISES[f"mpi.{_mpi}.attributes_that_threads_change_at_the_same_time"] = lambda mpi=_mpi: attributes_beside(mpi)
-    PROMISES[f"mpi.{_mpi}.collectives_that_one_rank_began_alone_do_not_hold_up_the_end"] = lambda mpi=_mpi: uneven_end(mpi)
-    PROMISES[f"mpi.{_mpi}.numbers_of_error_handlers_are_used_again"] = lambda mpi=_mpi: error_handlers(mpi)
-    PROMISES[f"mpi.{_mpi}.objects_that_threads_make_at_the_same_time_are_their_own"] = lambda mpi=_mpi: objects_beside(mpi)
+    PROMISES[f"mpi.{_mpi}.idup_during_collectives_is_equal_on_all_ranks"] = lambda mpi=_mpi: duplicates(mpi)
+    PROMISES[f"mpi.{_mpi}.crossing_sends_of_threads_are_cut_at_once"] = lambda mpi=_mpi: crossing(mpi)
+    PROMISES[f"mpi.{_mpi}.attributes_changed_by_threads_are_not_lost"] = lambda mpi=_mpi: attributes_beside(mpi)
+    PROMISES[f"mpi.{_mpi}.collectives_started_by_one_rank_do_not_block_finalize"] = lambda mpi=_mpi: uneven_end(mpi)
+    PROMISES[f"mpi.{_mpi}.error_handler_numbers_are_reused"] = lambda mpi=_mpi: error_handlers(mpi)
+    PROMISES[f"mpi.{_mpi}.objects_made_by_threads_stay_separate"] = lambda mpi=_mpi: objects_beside(mpi)
     PROMISES[f"mpi.{_mpi}.objects_freed_while_in_use_survive"] = (
         lambda mpi=_mpi: survives("churn", mpi, 2, ("early", "3000", "--steps", "60", "--pace", "50000"), chain=("same",), attempts=60,
                                  latest=0.4))
     PROMISES[f"mpi.{_mpi}.drained_messages_are_received_by_threads"] = (
         lambda mpi=_mpi: survives("drained_threads", mpi, 2, ("--steps", "40", "--pace", "30000"), attempts=60))
-    PROMISES[f"mpi.{_mpi}.communicators_that_some_have_freed_are_made_again"] = (
+    PROMISES[f"mpi.{_mpi}.partly_freed_communicators_are_restored"] = (
         lambda mpi=_mpi: survives("freed_late", mpi, 3, ("--steps", "60", "--pace", "30000"), ("same", "other", "same"), latest=0.7))
     PROMISES[f"mpi.{_mpi}.tens_of_thousands_of_info_objects_at_once"] = (
         lambda mpi=_mpi: survives("many_infos", mpi, 1, ("--steps", "40", "--pace", "30000"), ("same", "other")))
     for _what, _ranks in (("alone", 2), ("groups", 3), ("create_group", 3)):
-        _name = {"alone": "groups_of_one_that_meet", "groups": "groups_that_meet",
+        _name = {"alone": "intercommunicators_of_single_ranks", "groups": "intercommunicators_of_groups",
                  "create_group": "communicators_of_some_members"}[_what]
         PROMISES[f"mpi.{_mpi}.{_name}_are_cut_or_refused_at_once"] = (
             lambda mpi=_mpi, what=_what, ranks=_ranks: cut_again_and_again(mpi, what, ranks, 10))
@@ -226,4 +226,4 @@ if __name__ == "__main__":
             sys.exit(f"FAILED: {failure}")
         sys.exit(0)
     sys.exit(promise_main(PROMISES, at_random=True, quick=("mpi.openmpi.drained", "mpi.mpich.communicators_of_some"),
-                          long=[f"mpi.{name}_leave_nothing_behind" for name in LONG] + ["mpi.mpich.numbers_of_error_handlers_are_used_again"]))
+                          long=[f"mpi.{name}_leave_nothing_behind" for name in LONG] + ["mpi.mpich.error_handler_numbers_are_reused"]))

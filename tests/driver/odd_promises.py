@@ -71,15 +71,11 @@ KNOWN = {
     "execution.second_segment_register": "GS base is refused to the program, with a line (docs/limitations.md)",
 }
 
-for _name in """shared_offsets append_beside_plain changed_in_place changed_in_place_by_stdio 
-          renamed_while_open renamed_in_every_step
-        half_read_directory getdents_by_hand  relative_to_a_descriptor two_thousand_files
-         sparse devices status_flags  
-        names_of_descriptors  kept_open_system_files odd_names 
-        symbolic_link_turned_elsewhere rotated_log kernel_side_copies time_stamps permissions_taken_away
-        shrinking punched private_map_of_replaced_file discarded_private_map same_number_another_file
-        file_opened_by_resolve_flags descriptor_sent_to_oneself 
-        own_descriptor_taken_by_pidfd closed_by_range""".split():
+for _name in """shared_offsets append_beside_plain changed_in_place changed_in_place_by_stdio renamed_while_open renamed_in_every_step
+        half_read_directory getdents_by_hand relative_to_a_descriptor two_thousand_files sparse devices status_flags
+        names_of_descriptors kept_open_system_files odd_names symbolic_link_turned_elsewhere rotated_log kernel_side_copies time_stamps
+        permissions_taken_away shrinking punched private_map_of_replaced_file discarded_private_map same_number_another_file
+        file_opened_by_resolve_flags descriptor_sent_to_oneself own_descriptor_taken_by_pidfd closed_by_range""".split():
     odd("files", _name)
 odd("files", "opened_by_a_child_with_shared_files", attempts=100)
 for _name, _words in {
@@ -105,9 +101,6 @@ for _name, _words in {
         "descriptors_of_high_numbers": "the program's descriptor <n> leaves no room above it for a restart below the hard limit (ulimit -Hn <n>); use lower numbers or raise that",
         }.items():
     odd("files", _name, _words)
-for _name in """     
-        """.split():
-    odd("kinds", _name)
 for _name, _words in {
         "pipe_with_data": "a pipe (descriptor 4) cannot be saved yet",
         "fifo": "a pipe (descriptor 4) cannot be saved yet",
@@ -144,12 +137,11 @@ for _name, _words in {
         }.items():
     odd("kinds", _name, _words)
 for _name in """separate_touched_pages five_hundred_and_twenty_pages many_small_mappings holes_without_access guard_pages
-        changes_protection_from_the_fault grows_down wiped_on_fork advice_of_every_kind not_reserved
-        locked_memory all_of_the_future_locked droppable shared_read_only_file beyond_the_end_of_a_file
-        executable_memory system_call_in_generated_code at_places_of_its_own moved_and_resized
-        moved_and_left_behind replaced_in_the_middle unusual_lengths the_break mapping_above_the_break freed_lazily named_memory
-        huge_page_wanted sealed view_of_itself auxiliary_vector vdso_function_found_by_hand
-        read_through_the_kernel residence memory_policy policy_of_the_process
+        changes_protection_from_the_fault grows_down wiped_on_fork advice_of_every_kind not_reserved locked_memory
+        all_of_the_future_locked droppable shared_read_only_file beyond_the_end_of_a_file executable_memory
+        system_call_in_generated_code at_places_of_its_own moved_and_resized moved_and_left_behind replaced_in_the_middle
+        unusual_lengths the_break mapping_above_the_break freed_lazily named_memory huge_page_wanted sealed view_of_itself
+        auxiliary_vector vdso_function_found_by_hand read_through_the_kernel residence memory_policy policy_of_the_process
         resized_at_a_place_of_its_own""".split():
     odd("memory", _name, attempts=50)
 for _name, _words in {
@@ -160,14 +152,13 @@ for _name, _words in {
 with open("/proc/cpuinfo") as _cpus:
     _has_keys = re.search(r"^flags.* ospke\b", _cpus.read(), re.M)  # otherwise there are none to allocate
 odd("memory", "protection_keys", "memory with a protection key (pkey_mprotect) at <x>-<x> cannot be saved yet" if _has_keys else RESTORED)
-for _name in """queued_real_time_signals pending_kill_keeps_its_sender pending_for_process_or_thread
-        every_signal_has_an_action every_signal_is_delivered last_real_time_signals 
-        handler_changes_the_context handler_changes_the_mask trapped_steps
-        one_shot_and_nested exit_under_fast_timer clocks_only_go_forward clock_of_the_process_by_number
-        time_by_every_call waits_until_a_moment waits_for_any_signal timeouts_that_stay stack_of_another_context masks_of_handlers_that_end_a_wait""".split():
+for _name in """queued_real_time_signals pending_kill_keeps_its_sender pending_for_process_or_thread every_signal_has_an_action
+        every_signal_is_delivered last_real_time_signals handler_changes_the_context handler_changes_the_mask trapped_steps
+        one_shot_and_nested exit_under_fast_timer clocks_only_go_forward clock_of_the_process_by_number time_by_every_call
+        waits_until_a_moment waits_for_any_signal timeouts_that_stay stack_of_another_context masks_of_handlers_that_end_a_wait""".split():
     odd("signals", _name)
-for _name in """children_that_die_of_signals ignored_by_an_executed_child masks_seen_by_an_executed_child
-        suspended_in_sigsuspend jumps_out_of_handlers jump_out_of_a_blocking_open timers_that_tell_a_thread""".split():
+for _name in """children_that_die_of_signals ignored_by_an_executed_child masks_seen_by_an_executed_child suspended_in_sigsuspend
+        jumps_out_of_handlers jump_out_of_a_blocking_open timers_that_tell_a_thread""".split():
     odd("signals", _name, attempts=100)
 for _name, _words in {
         "interval_timer": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
@@ -177,14 +168,12 @@ for _name, _words in {
         "alarm_far_away": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
         }.items():
     odd("signals", _name, _words)
-for _name in """whole_status name_of_the_thread limits few_descriptors little_address_space nice_value affinity
-        scheduling_class idle_class_and_reset timer_slack signal_at_the_parent_s_death not_dumpable
-        keeps_capabilities secure_bits machine_check_policy no_huge_pages speculation_disabled
-        no_new_privileges process_personality killed_first what_a_core_file_holds
-        priority_of_input_and_output registered_for_barriers mode_of_new_files in_its_own_session
-        in_its_own_group identity_by_every_call own_directory_of_tasks command_line_and_environment
-        title_changed_in_place supplementary_groups groups_given_up capabilities_dropped
-        """.split():
+for _name in """whole_status name_of_the_thread limits few_descriptors little_address_space nice_value affinity scheduling_class
+        idle_class_and_reset timer_slack signal_at_the_parent_s_death not_dumpable keeps_capabilities secure_bits machine_check_policy
+        no_huge_pages speculation_disabled no_new_privileges process_personality killed_first what_a_core_file_holds
+        priority_of_input_and_output registered_for_barriers mode_of_new_files in_its_own_session in_its_own_group
+        identity_by_every_call own_directory_of_tasks command_line_and_environment title_changed_in_place supplementary_groups
+        groups_given_up capabilities_dropped""".split():
     odd("process", _name, attempts=20)  # many read their own /proc files in each step, and an open one is refused
 for _name in """reaper_of_grandchildren children_never_waited_for children_by_every_call child_looks_at_its_parent
         child_beside_a_high_descriptor""".split():
@@ -207,14 +196,12 @@ for _name, _words in {
         "child_with_our_files_closes_many": "the program has a child process that it has not waited for or: a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed is not known",
         }.items():
     odd("process", _name, _words)
-for _name in """coroutines_on_4_kib coroutines_on_6_kib neighbours_of_a_small_stack small_alternate_stack
-        alternate_stack_seen_from_inside recovers_from_stack_overflow seven_megabytes_deep
-        ninety_megabytes_deep jumps_between_frames below_the_stack_pointer stack_of_its_own rounding_and_masks
-        control_words values_on_the_x87_stack vector_registers vector_registers_across_calls
-        division_by_zero_is_trapped direction_and_alignment_flags libraries_loaded_and_closed loaded_objects
-        another_namespace thread_local_storage indirect_function keys_of_threads threads_that_come_and_go
-        second_segment_register first_segment_register_moved robust_mutex restartable_sequences
-        calls_of_odd_arguments waits_in_a_futex waits_for_signals
+for _name in """coroutines_on_4_kib coroutines_on_6_kib neighbours_of_a_small_stack small_alternate_stack alternate_stack_seen_from_inside
+        recovers_from_stack_overflow seven_megabytes_deep ninety_megabytes_deep jumps_between_frames below_the_stack_pointer
+        stack_of_its_own rounding_and_masks control_words values_on_the_x87_stack vector_registers vector_registers_across_calls
+        division_by_zero_is_trapped direction_and_alignment_flags libraries_loaded_and_closed loaded_objects another_namespace
+        thread_local_storage indirect_function keys_of_threads threads_that_come_and_go second_segment_register
+        first_segment_register_moved robust_mutex restartable_sequences calls_of_odd_arguments waits_in_a_futex waits_for_signals
         waits_in_poll_select_and_sleep names_and_numbers_of_the_system""".split():
     odd("execution", _name)
 odd("execution", "waits_for_a_lock", attempts=100)
@@ -228,8 +215,7 @@ for _name, _words in {
 _FILES = '"$@" <input >out# 2>err#'
 for _name in """copies_input_to_output reads_input_by_bytes error_closed_and_data_in_its_place output_closed_and_data_in_its_place
         all_three_closed redirected_to_a_file_and_back output_kept_in_the_buffer pushed_back streams_in_memory wide_stream
-        conversion_in_the_middle locale_of_the_thread half_a_character closed_under_stdio written_in_an_exit_handler
-        talks""".split():
+        conversion_in_the_middle locale_of_the_thread half_a_character closed_under_stdio written_in_an_exit_handler talks""".split():
     odd("streams", _name, shell=_FILES)
 odd("streams", "talks_on_a_terminal", shell=_FILES, terminal=True)
 odd("streams", "input_that_keeps_nobody_waiting", shell='"$@" </dev/null')
@@ -358,7 +344,7 @@ def judge(one, rng):
             try:
                 results(place, one, start(place, one, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], 1000), undisturbed)
             except Failure as failure:
-                raise Failure(f"without a checkpoint: {failure}") from None
+                raise Failure(f"even without a checkpoint: {failure}") from None
     with Place("odd") as place:
         job = start(place, one, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], 36000)
         job.wait_for_step(1)
@@ -372,7 +358,7 @@ def judge(one, rng):
                 if not refused_as_expected(one, text, place):
                     job.must_run()  # if it ended meanwhile, the test is repeated with longer steps
                 expect(refused_as_expected(one, text, place), f"refused with other words: {words_of(text, place)!r}")
-                expect(not place.versions(), f"refused, and yet there are versions {place.versions()}")
+                expect(not place.versions(), f"refused, but there are versions {place.versions()}")
                 results(place, one, job, undisturbed)
                 return "refused: " + words_of(text, place)
             if Log(job.log).digest is not None:

@@ -38,7 +38,7 @@ def goes_on(starter, restarter, program, *arguments, kills=(5, 20), attempts=1):
         check_whole(Log(log))
 
 
-@promise("process.own_number_reaches_the_program_itself")
+@promise("process.own_pid_reaches_the_program_itself")
 def own_number():
     survives("own_ids", arguments=SHORT, chain=("same", "same"), attempts=20)
 
@@ -48,7 +48,7 @@ def clocks_go_on():
     survives("clocks_go_on", arguments=SHORT, chain=("same", "same"))
 
 
-@promise("process.clocks_go_on_after_a_younger_boot")
+@promise("process.clocks_continue_after_a_later_boot")
 def younger_boot():
     """Started in a time namespace whose clocks are eleven days ahead, restarted outside of it, as on a machine that booted later."""
     ahead = ["unshare", "--time", "--monotonic", "1000000", "--boottime", "1000000"]
@@ -59,7 +59,7 @@ def younger_boot():
     goes_on(ahead, [], "clocks_go_on")
 
 
-@promise("process.child_with_the_program_s_number_is_not_taken_for_it")
+@promise("process.child_with_the_program_s_pid_is_not_taken_for_it")
 def number_taken():
     """The program has pid 41 in its pid namespace. It is restarted in a fresh namespace, where a child soon gets that pid."""
     space = ["unshare", "--pid", "--fork", "--mount-proc"]
@@ -68,7 +68,7 @@ def number_taken():
             "number_taken", kills=(3,), attempts=100)
 
 
-@promise("process.attributes_that_it_set_are_put_back")
+@promise("process.attributes_set_by_the_program_are_restored")
 def attributes():
     survives("kept_attributes", arguments=SHORT, chain=("same", "same"))
 
@@ -87,7 +87,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
-@promise("process.barriers_that_it_registered_for_are_there_where_the_kernel_does_not_tell")
+@promise("process.membarrier_registrations_are_restored_on_old_kernels")
 def barriers_untold():
     starter = [sys.executable, "-c", OLDER_KERNEL]
     goes_on(starter, starter, "kept_attributes")
@@ -102,9 +102,9 @@ def dropped(what):
     goes_on(AS_ROOT, AS_ROOT, "dropped_privileges", what)
 
 
-promise("process.capabilities_and_groups_do_not_come_back")(lambda: dropped("capabilities"))
+promise("process.dropped_capabilities_and_groups_stay_dropped")(lambda: dropped("capabilities"))
 if os.geteuid() == 0:  # a user namespace that maps one user has no other ids
-    promise("process.group_ids_do_not_come_back")(lambda: dropped("group"))
+    promise("process.dropped_group_ids_stay_dropped")(lambda: dropped("group"))
 
 
 def refused_for_good(what, words, needs=(), program="refused_attributes"):
@@ -120,7 +120,7 @@ def refused_for_good(what, words, needs=(), program="refused_attributes"):
         check_whole(Log(log))
 
 
-@promise("process.threads_that_cannot_be_had_are_said_before_the_program_runs")
+@promise("process.missing_threads_are_reported_before_the_program_runs")
 def no_more_threads():
     """A limit on processes that is too low fails the start, and the restart, with one line; the store stays unchanged."""
     with Place("nothreads") as place:

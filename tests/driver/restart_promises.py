@@ -106,13 +106,13 @@ for _mpi in ("openmpi", "mpich"):
             ("every_send_mode_and_probe", "p2p_modes", 3, SHORT, 1),
             ("pending_requests_and_every_completion_call", "requests", 2, SHORT, 20),  # a synchronous send whose receive
             # has not begun is refused
-            ("messages_under_way_keep_order_and_length", "in_flight", 2, ("--steps", "150", "--pace", "10000"), 1),
+            ("messages_in_flight_keep_order_and_length", "in_flight", 2, ("--steps", "150", "--pace", "10000"), 1),
             ("persistent_requests_inactive_and_started", "persistent", 2, FEW, 20),
             ("nonblocking_collectives_outstanding", "icollectives", 3, FEW, 1),
             ("overlapping_communicators", "communicators", 4, SHORT, 1),
             ("user_defined_operation", "user_op", 3, SHORT, 1),
             ("topologies", "topologies", 4, SHORT, 1),
-            ("duplicates_that_were_not_waited_for_at_once", "idup", 4, SHORT, 20),
+            ("duplicates_completed_later", "idup", 4, SHORT, 20),
             ("every_blocking_collective", "collectives", 3, FEW, 1),
             ("wtime_never_runs_backwards", "wtime", 2, SHORT, 1),
             ("cxx_bindings_and_exceptions", "cxx_bindings", 2, SHORT, 1)):
@@ -141,4 +141,4 @@ promise("restart.alone.environment_and_working_directory", "environment", argume
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES, at_random=True, quick=[f"restart.{mpi}.{what}" for mpi in ("openmpi", "mpich") for what in
-                          ("training_equals", "messages_under_way")] + ["restart.openmpi_to_mpich.training", "restart.alone.plain"]))
+                          ("training_equals", "messages_in_flight")] + ["restart.openmpi_to_mpich.training", "restart.alone.plain"]))

@@ -36,7 +36,7 @@ def has(output, line):
     expect(re.search(f"^{line}$", output, re.M), f"no line `{line}` in:\n{output}")
 
 
-def shows_flaky_tests_and_lets_them_pass():
+def reports_flaky_tests_without_failing():
     status, output, written = planted({"good": ("driver", "exit 0"), "wavers": ("random", EVERY_SECOND_TIME), "slow": ("driver", TOO_SLOW)})
     expect(status == 0, f"ended with {status}: {output}")
     has(output, r"flaky: wavers seed 17: it is broken")
@@ -86,7 +86,7 @@ def fails_if_more_than_three_are_flaky():
     has(output, r"failed: 4 tests with random moments, more than 3: none was run again")
 
 
-def takes_tiers():
+def runs_the_chosen_tier():
     tests = {"short": ("quick", "exit 0"), "usual": ("driver", "exit 0"), "hours": ("long", "exit 0")}
     for options, count in (((), 2), (("--tier", "quick"), 1), (("--tier", "long"), 3)):
         status, output, _ = planted(tests, *options)
@@ -94,7 +94,7 @@ def takes_tiers():
         has(output, rf"{count} passed, 0 failed, 0 skipped")
 
 
-def removes_what_killed_runs_left():
+def removes_leftovers_of_killed_runs():
     ended = subprocess.Popen(["true"])
     ended.wait()
     old = {"dead": f"/tmp/cropdl-test.{ended.pid}.left", "shared": f"/dev/shm/cropdl-crash-{ended.pid}"}
@@ -116,9 +116,9 @@ def removes_what_killed_runs_left():
 
 
 PROMISES = {f"runner.{function.__name__}": function for function in
-            (shows_flaky_tests_and_lets_them_pass, fails_if_a_test_fails_twice, never_runs_a_deterministic_test_twice,
+            (reports_flaky_tests_without_failing, fails_if_a_test_fails_twice, never_runs_a_deterministic_test_twice,
              fails_if_the_second_run_is_skipped, never_runs_a_wrong_result_twice, fails_if_a_test_cannot_be_run_or_none_passes,
-             fails_if_more_than_three_are_flaky, takes_tiers, removes_what_killed_runs_left)}
+             fails_if_more_than_three_are_flaky, runs_the_chosen_tier, removes_leftovers_of_killed_runs)}
 
 if __name__ == "__main__":
     sys.exit(promise_main(PROMISES, quick=("runner.",)))

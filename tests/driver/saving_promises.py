@@ -34,7 +34,7 @@ def goes_on(place, before, bounds):
     return job
 
 
-def refused(place, words, version=None):
+def refused(place, words):
     """The restart and `cropdl verify` both refuse the version."""
     for command, prefix in (([tool("cropdl-restart"), place.store], "cropdl-restart: "), ([tool("cropdl"), "verify", place.store], "")):
         status, text, _ = place.ask(command)
@@ -43,7 +43,7 @@ def refused(place, words, version=None):
                f"{command[0]} says with status {status}:\n  {text}\nwanted:\n  {prefix}...{words}")
 
 
-@promise("saving.by_reference_leaves_out_what_programs_and_libraries_hold")
+@promise("saving.by_reference_omits_contents_of_programs_and_libraries")
 def by_reference():
     with Place("reference") as place:
         small, before, bounds = saved(place, ["--by-reference"])
@@ -88,7 +88,7 @@ def changed():
         check_whole(Log(job.log))
 
 
-@promise("saving.whole_images_need_no_file_of_the_program")
+@promise("saving.full_images_do_not_need_the_program_file")
 def whole():
     with Place("nofile") as place:
         _, before, bounds = saved(place, [])

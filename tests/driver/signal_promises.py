@@ -19,10 +19,10 @@ promise("signal.handler_that_forks_between_a_fork_and_its_return", survives, "si
         arguments=("forking_handler", "--steps", "30", "--pace", "80000"), attempts=200)
 promise("signal.two_at_once_on_the_alternate_stack", survives, "signal_corners", arguments=("two_at_once",) + SHORT)
 promise("signal.refused_clone_leaves_no_thread", survives, "signal_corners", arguments=("refused_clone",) + SHORT)
-promise("signal.children_die_of_the_trigger_s_signal", survives, "signal_corners",
+promise("signal.children_die_of_the_trigger_signal", survives, "signal_corners",
         arguments=("children_and_the_trigger", "--steps", "30", "--pace", "30000"), attempts=100)
 
-promise("signal.masks_that_come_from_contexts", survives, "masks_in_contexts", arguments=SHORT)
+promise("signal.masks_set_through_contexts", survives, "masks_in_contexts", arguments=SHORT)
 
 
 def trigger_after_default():
@@ -37,12 +37,12 @@ def trigger_after_default():
             job.must_run()
             job.process.send_signal(signal.SIGUSR1)
             time.sleep(0.2)
-        expect(place.versions(), "SIGUSR1 did not ask for a checkpoint")
+        expect(place.versions(), "SIGUSR1 did not trigger a checkpoint")
         job.finish()
         check_results(job, reference, 1)
 
 
-promise("signal.trigger_works_after_the_program_says_default", trigger_after_default)
+promise("signal.trigger_works_after_sig_dfl", trigger_after_default)
 
 
 def own_timer():
@@ -58,7 +58,7 @@ def own_timer():
         expect(wanted == -signal.SIGUSR1 == status, f"ended with {status}, natively {wanted}: {text}")
 
 
-promise("signal.timer_of_the_program_s_own_with_the_trigger_s_signal", own_timer)
+promise("signal.own_timer_with_the_trigger_signal_kills_as_natively", own_timer)
 
 
 def ends_under_a_timer():
@@ -69,10 +69,10 @@ def ends_under_a_timer():
                        "--steps", "1", "--pace", "1000", "--log", place.path("log")]
             status, text, _ = place.ask(command)
             expect(status == 0, f"ended with {status}: {text}")
-            expect(Log(place.path("log")).digest is not None, "did not come to its end")
+            expect(Log(place.path("log")).digest is not None, "did not end")
 
 
-promise("signal.timers_at_the_very_end", ends_under_a_timer)
+promise("signal.timer_signals_during_exit", ends_under_a_timer)
 
 
 def aborts(mpi):

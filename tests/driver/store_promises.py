@@ -44,7 +44,7 @@ def version_of(place, user=None, steps="40"):
     return log
 
 
-@promise("store.of_a_program_whose_umask_leaves_its_owner_nothing")
+@promise("store.of_a_program_with_restrictive_umask_stays_usable")
 def umask_of_the_program():
     """Everything in a store is readable and writable for its owner, whatever the program's umask."""
     for mask in ("0277", "0777"):
@@ -89,15 +89,15 @@ def refused(place, command, words):
     status, text, _ = place.ask(command, timeout=20)
     shown = text.replace(place.root, "@")
     expect(status not in (0, 124) and status < 128, f"ended with {status}: {shown}")
-    expect(re.fullmatch("cropdl-restart: " + words, shown), f"not one line by the words {words!r}: {shown!r}")
-    expect(not marks(place), f"something of the store was run: {marks(place)}")
+    expect(re.fullmatch("cropdl-restart: " + words, shown), f"not one line with the words {words!r}: {shown!r}")
+    expect(not marks(place), f"a program named in the store was run: {marks(place)}")
     print(f"refused: {shown}")
 
 
 NOT_YOURS = r"store @/store: belongs to user id %d, not to yours \(%d\); only its owner may restart it"
 
 
-@promise("store.of_another_user_is_restarted_by_nobody_else")
+@promise("store.is_restarted_only_by_its_owner")
 def of_another():
     if os.geteuid() != 0:
         print("not checked: only root can be two other users")
@@ -128,10 +128,10 @@ def of_another():
             os.chown(os.path.join(place.store, name), OWNER, OWNER)
         os.chown(place.store, OWNER, OWNER)
         place.ask(by(OWNER, restart))
-        expect(marks(place) == [f"mark-{OWNER}"], f"not even for its owner the launcher was run: {marks(place)}")
+        expect(marks(place) == [f"mark-{OWNER}"], f"the launcher did not run even for the store's owner: {marks(place)}")
 
 
-@promise("store.that_others_may_write_to_is_not_restarted")
+@promise("store.writable_by_others_is_not_restarted")
 def others_may_write():
     with Place("writable") as place:
         log = version_of(place)
@@ -160,7 +160,7 @@ def others_may_write():
         check_whole(Log(log))
 
 
-@promise("store.of_another_user_can_be_looked_at")
+@promise("store.of_another_user_can_be_inspected")
 def looked_at():
     """list, status, verify and inspect on hostile stores: they do not block on non-regular files, follow no links, and print no terminal
     control sequences."""
@@ -224,7 +224,7 @@ def looked_at():
         expect(r"program: /bin/\x1b[2J\x07\x7f\xc2\x9b\r\nx" in text, f"not escaped: {text}")
 
 
-@promise("store.with_files_that_are_none_is_not_waited_for")
+@promise("store.with_fifos_does_not_block")
 def not_waited_for():
     """A restart from the user's own store does not block on it either: the version counts as damaged."""
     with Place("none") as place:
@@ -241,14 +241,14 @@ def not_waited_for():
             expect(status == 1 and words in text, f"ended with {status}: {text}")
 
 
-@promise("store.job_removes_what_it_was_told_not_to_keep")
+@promise("store.keep_option_removes_old_versions")
 def kept():
     """--keep of the start holds for restarts without one. The oldest version is removed after the one that makes it superfluous."""
     def settles(place, job, wanted):
         end = time.monotonic() + PATIENCE
         while place.versions() != wanted:
             job.must_run()
-            expect(time.monotonic() < end, f"{place.versions()} stay, not {wanted}: {job.output()}")
+            expect(time.monotonic() < end, f"versions {place.versions()} stay instead of {wanted}: {job.output()}")
             time.sleep(0.02)
 
     with Place("keep") as place:

@@ -36,7 +36,7 @@ def blocks_in_low_memory():
             expect(len(found) == 3 and min(found) >= least, f"of {count} threads, blocks below 4 GiB: {found}")
 
 
-PROMISES["threads.alone.have_their_blocks_in_low_memory"] = blocks_in_low_memory
+PROMISES["threads.alone.have_tls_blocks_below_4_gib"] = blocks_in_low_memory
 
 for _program, _what in (
         ("threads_compute", "that_compute_and_take_turns"),
@@ -44,8 +44,8 @@ for _program, _what in (
         ("threads_barrier", "barriers"),
         ("threads_rwlock", "rwlocks_and_semaphores"),
         ("threads_come_go", "that_come_and_go"),
-        ("threads_detached", "that_are_detached_and_make_their_successors"),
-        ("threads_sleep", "that_sleep_wake_in_time"),
+        ("threads_detached", "detached_that_make_their_successors"),
+        ("threads_sleep", "that_sleep_do_not_wake_early"),
         ("threads_timed", "that_wait_until_a_time"),
         ("threads_tls", "thread_local_storage_of_libraries_and_keys"),
         ("threads_robust", "robust_mutexes"),
@@ -55,8 +55,8 @@ for _program, _what in (
         ("threads_signals", "masks_pending_signals_and_alternate_stacks"),
         ("threads_attributes", "attributes_and_times_of_work"),
         ("threads_ids", "ids_in_calls_and_senders_of_signals"),
-        ("threads_senders", "senders_of_signals_that_interrupt_one_another"),
-        ("threads_many", "that_are_five_hundred_and_sleep"),
+        ("threads_senders", "senders_of_signals_that_interrupt_each_other"),
+        ("threads_many", "five_hundred_that_sleep"),
         ("threads_cxx", "of_cxx"),
         ("threads_deep", "deep_in_small_stacks"),
         ("threads_once", "pthread_once_under_way"),
@@ -65,7 +65,7 @@ for _program, _what in (
     promise(f"threads.alone.{_what}", _program, arguments=SHORT, chain=THREE, latest=EARLY)
 
 for _end in ("return", "exit", "group"):
-    promise(f"threads.alone.main_is_gone_and_the_last_ends_by_{_end}", "threads_main_gone", arguments=(*SHORT, "--end", _end), chain=THREE, latest=EARLY)
+    promise(f"threads.alone.main_exited_and_the_last_ends_by_{_end}", "threads_main_gone", arguments=(*SHORT, "--end", _end), chain=THREE, latest=EARLY)
 
 promise("threads.alone.openmp", "threads_openmp", arguments=SHORT, chain=THREE, latest=EARLY, environment={"OMP_WAIT_POLICY": "passive"})
 promise("threads.alone.that_change_the_process", "threads_process", arguments=(*SHORT, "--work", "@"), chain=THREE, latest=EARLY)

@@ -242,7 +242,7 @@ def bits():
                      lambda a, b, f=limit: (((1 << f(b)) - 1) << f(a)) if f(a) < 32 else 0)  # fmt: skip
         for sign in "us":
 
-            def extended(a, b, f=limit, sign=sign, mode=mode):
+            def extended(a, b, f=limit, sign=sign):
                 places = f(b)
                 if places == 0:
                     return 0
@@ -497,7 +497,7 @@ def fused(mode):
     return lambda a, b, c: exact.add(exact.multiply(a, b), c, mode) if exact.multiply(a, b).kind != "nan" and c.kind != "nan" else exact.NAN
 
 
-def pick(smaller, nan=False, magnitude=False):
+def pick(smaller, nan=False):
     """min (smaller = True) or max: NaN is ignored, or returned (.NaN); -0 is less than +0."""
 
     def function(a, b):

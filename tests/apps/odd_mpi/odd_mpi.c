@@ -871,10 +871,6 @@ static bool chosen(const char* names, const char* name) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  if (!strcmp(argv[1], "--list")) {
-    for (int i = 0; i < count; i++) puts(table[i].name);
-    return 0;
-  }
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(WORLD, &rank);
   MPI_Comm_size(WORLD, &size);
