@@ -1,7 +1,7 @@
 // Access to peers' memory. The driver opens its own allocations, this file the arena's chunks. After a
 // restart both are open again: the calls are repeated, and chunks are mapped as before. Source: CUDA Driver
 // API 13.0, "Peer Context Memory Access". LH, LH FS base, a thread of the program.
-#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/one_abi/kinds.h"
 
@@ -33,15 +33,6 @@ CUresult open(int peer, int device, Enable enable, Disable disable) {
 CUresult close(int peer, int device) {
   DeviceMemory* its = device_memory();
   return its ? its->arena.allow_peer(peer, device, false) : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-int device_of(CUcontext real) {
-  int device = -1;
-  CUcontext popped = nullptr;
-  if (CROPDL_DRIVER(cuCtxPushCurrent_v2)(real) != CUDA_SUCCESS) return -1;
-  CROPDL_DRIVER(cuCtxGetDevice)(&device);
-  CROPDL_DRIVER(cuCtxPopCurrent_v2)(&popped);
-  return device;
 }
 
 CUcontext real(CUcontext context) { return rt::real(context, rt::kind::cudaContext); }
