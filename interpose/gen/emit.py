@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jinja2
 
+from model import PLACES
 from roles import CURRENT_DEVICE, TableError, fields
 
 HERE = Path(__file__).parent
@@ -356,8 +357,8 @@ def coverage(model):
             notes.append("not checkpointable once called: " + f.sticky)
         elif f.way == "refused at a cut":
             notes.append(f"as long as the object lives that {f.makes} gets: it has no recipe")
-        if f.places.get(f.set):
-            notes.append(f.places[f.set])
+        if PLACES.get(f.set):
+            notes.append(PLACES[f.set])
         for key, fact in model.facts.items():
             if f.facts.get(key) and fact.get("note"):
                 notes.append(fact["all"] if f.facts[key] == "*" and "all" in fact else fact["note"].format(f.facts[key]))

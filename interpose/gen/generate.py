@@ -48,7 +48,7 @@ def main():
         files["facts"] = CORE / library["family"] / "facts.toml"
     symbols = {name: dynamic_symbols(Path(file)) for name, (file,) in by_name(options.library).items()}
     headers = {name: Header(Path(file), flags, library["names"], symbols.get(name, {}), library["twins"],
-                            library["explicit"] and not library["stub"])
+                            library["explicit"] and not library["stub"], library["language"])
                for name, (file, *flags) in by_name(options.header).items()}
     model = Model(headers, files)
     if library["explicit"]:

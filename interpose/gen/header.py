@@ -36,12 +36,12 @@ class Prototype:
 class Header:
     """One parsed header. `flags`: the compiler's. `names`: a regular expression that selects functions. `symbols`: the
     library's exports; NAME with a twin's suffix, which no header declares, has NAME's prototype. `exported`: leaves out
-    functions that the library does not export, because no program can link with them."""
+    functions that the library does not export, because no program can link with them. `language`: castxml's name of it."""
 
     def __init__(self, header: Path, flags: list[str], names: str, symbols: dict = {}, twins: list[str] = [],
-                 exported: bool = False):
+                 exported: bool = False, language: str = "c"):
         self.constants = self._macros(header, flags)
-        self.elements = {e.get("id"): e for e in self._castxml(header, flags)}
+        self.elements = {e.get("id"): e for e in self._castxml(header, flags, language)}
         for element in self.elements.values():
             if element.tag == "Enumeration":
                 for value in element.findall("EnumValue"):
@@ -61,10 +61,10 @@ class Header:
             self.functions = {name: function for name, function in self.functions.items() if name in symbols}
 
     @staticmethod
-    def _castxml(header, flags):
+    def _castxml(header, flags, language):
         with tempfile.TemporaryDirectory() as folder:
             output = Path(folder) / "header.xml"
-            subprocess.run(["castxml", "--castxml-output=1", "-x", "c", *flags, "-o", str(output), str(header)],
+            subprocess.run(["castxml", "--castxml-output=1", "-x", language, *flags, "-o", str(output), str(header)],
                            check=True)
             return ElementTree.parse(output).getroot()
 

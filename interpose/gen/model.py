@@ -52,7 +52,6 @@ class Function:
     upper: str = "generated"
     lower: str = "generated"
     why: str = ""
-    annotation: str = "none"
     create: str = ""          # the parameter that gets the new object, which a recipe makes again
     free: str = ""            # the parameter whose object ends here, and its recipe with it
     set: str = ""             # the parameter whose object's state changes, kept with its recipe; or one of PLACES
@@ -72,7 +71,6 @@ class Function:
     undeclared: bool = False  # exported under a name that no header declares
     makes: str = ""           # a parameter that gets a new object
     finds: str = ""           # a parameter that gets an existing object: the same call finds it again
-    places = PLACES
 
     @property
     def way(self):
@@ -117,7 +115,7 @@ def read_list(path: Path):
 CLASS_KEYS = {"match", "upper", "lower", "why", "kinds", "text", "seam", "wide", "create", "free", "set-state", "sticky", "refuse"}
 # Defaults of the keys that a library's table may leave out of [library].
 DEFAULTS = {"by_hand": False, "weak_prefix": "", "same_types": False, "explicit": False, "twins": [],
-            "table": "lower_table", "unused_entry": "unwritten", "stub": False, "call": "{f}", "family": ""}
+            "table": "lower_table", "unused_entry": "unwritten", "stub": False, "language": "c", "call": "{f}", "family": ""}
 
 CORE = Path(__file__).parent
 
@@ -219,26 +217,20 @@ class Model:
     # --- functions --------------------------------------------------------------------------------------------
 
     def _class_of(self, name):
-        merged, source = {}, "none"
         found = [entry for pattern, entry in self._classes if pattern.search(name)]
-        if found:
-            merged, source = dict(found[0]), "class"
         single = self.table.get("function", {}).get(name)
-        if single is not None:
-            merged.update(single)
-            source = "function"
-        if self.library["explicit"] and (len(found) > 1 or source == "none"):
+        if self.library["explicit"] and (len(found) > 1 or not found and single is None):
             raise TableError(f"{self.files['annotations']}: {name} must be in exactly one class, and is in "
                              + (" and ".join(entry["match"] for entry in found) or "none"))
-        return merged, source
+        return {**(found[0] if found else {}), **(single or {})}
 
     def _function(self, name, index):
-        entry, source = self._class_of(name)
+        entry = self._class_of(name)
         prototypes = {i: h.functions[name] for i, h in self.headers.items() if name in h.functions}
         if entry.get("refuse"):  # of a private function that is not called, the parameters do not matter
             private = {i: Prototype(name, self.library["code"]) for i, h in self.headers.items() if name in h.exported}
             prototypes = {**private, **prototypes}
-        f = Function(name, index, {i: p.result for i, p in prototypes.items()}, [], annotation=source)
+        f = Function(name, index, {i: p.result for i, p in prototypes.items()}, [])
         f.upper, f.lower = entry.get("upper", "generated"), entry.get("lower", "generated")
         f.why, f.text = entry.get("why", ""), entry.get("text", "")
         f.seam, f.wide = entry.get("seam"), entry.get("wide", False)
@@ -323,7 +315,7 @@ class Model:
         the argument. A call that finds objects may have other results as well."""
         said = {name for key, names in f.facts.items() if names and self.facts[key].get("says_all")
                 for name in str(names).split(", ")}
-        if any(f.facts[key] and self.facts[key].get("once") for key in f.facts):
+        if f.once:
             return
         for p in f.parameters:
             if p.role == "value" and p.pointer and p.name not in said and (p.constant or f.way != "forwarded"):

@@ -2,6 +2,7 @@
 // append only. LH.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace cropdl::one_abi::kind {
@@ -83,33 +84,15 @@ inline constexpr uint32_t cudaCapture = 80;  // a stream capture, until it ends
 
 // Objects that belong to no device: they are made without a context and outlive the end of one. They are host
 // objects, code that the library loads on each device that uses it, or objects that name their own location.
+inline constexpr uint32_t kOfNoDevice[] = {
+    cudaFatBinary,       cudaContext,       cudaLibrary,     cudaKernel,
+    cudaMemPool,         cudaMemAllocation, cudaGraph,       cudaGraphNode,
+    cudaUserObject,      cusparseMatDescr,  cudnnTensor,     cudnnFilter,
+    cudnnConvolution,    cudnnPooling,      cudnnActivation, cudnnLRN,
+    cudnnOpTensor,       cudnnReduceTensor, cudnnCTCLoss,    cudnnSpatialTransformer,
+    cudnnTensorTransform};
 constexpr bool is_of_no_device(uint32_t kind) {
-  switch (kind) {
-    case cudaFatBinary:
-    case cudaContext:
-    case cudaLibrary:
-    case cudaKernel:
-    case cudaMemPool:
-    case cudaMemAllocation:
-    case cudaGraph:
-    case cudaGraphNode:
-    case cudaUserObject:
-    case cusparseMatDescr:
-    case cudnnTensor:
-    case cudnnFilter:
-    case cudnnConvolution:
-    case cudnnPooling:
-    case cudnnActivation:
-    case cudnnLRN:
-    case cudnnOpTensor:
-    case cudnnReduceTensor:
-    case cudnnCTCLoss:
-    case cudnnSpatialTransformer:
-    case cudnnTensorTransform:
-      return true;
-    default:
-      return false;
-  }
+  return std::ranges::find(kOfNoDevice, kind) != std::end(kOfNoDevice);
 }
 
 }  // namespace cropdl::one_abi::kind

@@ -133,6 +133,9 @@ H handle_of(uint64_t word) {
 // Handles that are numbers with a meaning: the streams cudaStreamLegacy and cudaStreamPerThread. The library
 // returns them as well.
 inline bool names_itself(uint64_t real, uint32_t kind) { return kind == kind::cudaStream && real <= 2; }
+inline handles::Slot* slot_of(uint64_t word) {
+  return is_virtual(word) && tables ? tables->slot(static_cast<handles::Handle>(word)) : nullptr;
+}
 // Passed to libraries for a handle whose object has ended: a readable address of no object.
 extern const uint64_t ended_object[512];
 inline bool has_ended(uint64_t word) {
@@ -142,8 +145,7 @@ inline bool has_ended(uint64_t word) {
 }
 // Returns the real handle in this run. Any other word is returned unchanged: the library checks it.
 inline uint64_t real_word(uint64_t word) {
-  if (!is_virtual(word) || __builtin_expect(!tables, 0)) return word;
-  const handles::Slot* slot = tables->slot(static_cast<handles::Handle>(word));
+  const handles::Slot* slot = slot_of(word);
   return slot && slot->state == handles::kLive ? slot->owner[0] : word;
 }
 template <class H>
@@ -187,15 +189,10 @@ inline constexpr uint32_t kLingers = 4;        // linger_word; owner[2] is when 
 inline constexpr uint32_t kNamedByState = 8;   // keep_state's `until`
 inline constexpr uint32_t kCaptured = 16;      // an event that was recorded into a graph only
 inline void mark_object(uint64_t word, uint32_t flag) {
-  if (!is_virtual(word) || !tables) return;
-  if (handles::Slot* slot = tables->slot(static_cast<handles::Handle>(word)))
-    slot->flags = (slot->flags & ~kTouchedBefore) | flag;
+  if (handles::Slot* slot = slot_of(word)) slot->flags = (slot->flags & ~kTouchedBefore) | flag;
 }
 // The live objects of a kind, oldest first. START, or MAIN while the program is stopped.
 std::vector<uint64_t> living(uint32_t kind);
-inline handles::Slot* slot_of(uint64_t word) {
-  return is_virtual(word) && tables ? tables->slot(static_cast<handles::Handle>(word)) : nullptr;
-}
 // ends_with() for an object that a call found through `parent`. No effect if the object is older than the
 // parent: a module that the program loaded does not end with its function.
 inline void found_within(uint64_t child, uint64_t parent) {

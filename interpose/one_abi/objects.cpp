@@ -106,6 +106,15 @@ uint64_t make(uint64_t real, uint32_t kind, uint32_t maker, const RecipeWriter* 
   return kTag | h;
 }
 
+// Calls `change` for a live object, under the lock.
+template <class F>
+void with_live(uint64_t word, F change) {
+  if (!is_virtual(word) || !tables) return;
+  handles::SpinGuard guard(family_lock);
+  const auto h = static_cast<handles::Handle>(word);
+  if (tables->live(h)) change(h);
+}
+
 // The device of an object that the calling thread has just made.
 int device_of_new(uint32_t kind) { return kind::is_of_no_device(kind) ? -1 : current_device(); }
 
@@ -162,39 +171,29 @@ uint64_t known_word(uint64_t real, uint32_t kind, const RealLibrary& library, ui
                                 : make(real, kind, maker_of(library, function), recipe, device);
 }
 
-void forget_word(uint64_t word) {
-  if (!is_virtual(word) || !tables) return;
-  handles::SpinGuard guard(family_lock);
-  forget(static_cast<handles::Handle>(word));
-}
+void forget_word(uint64_t word) { with_live(word, forget); }
 
 void hide_word(uint64_t word) {
-  if (!is_virtual(word) || !tables) return;
-  handles::SpinGuard guard(family_lock);
-  const auto h = static_cast<handles::Handle>(word);
-  if (tables->live(h)) each_of(h, unlink);
+  with_live(word, [](handles::Handle h) { each_of(h, unlink); });
 }
 
 void show_word(uint64_t word) {
-  if (!is_virtual(word) || !tables) return;
-  handles::SpinGuard guard(family_lock);
-  const auto h = static_cast<handles::Handle>(word);
-  if (tables->live(h)) each_of(h, [](handles::Handle one) { rebind(one, tables->slot(one)->owner[0]); });
+  with_live(word, [](handles::Handle h) {
+    each_of(h, [](handles::Handle one) { rebind(one, tables->slot(one)->owner[0]); });
+  });
 }
 
 void linger_word(uint64_t word) {
-  if (!is_virtual(word) || !tables) return;
-  handles::SpinGuard guard(family_lock);
-  const auto h = static_cast<handles::Handle>(word);
-  handles::Slot* slot = tables->slot(h);
-  if (!slot || slot->state != handles::kLive) return;
-  const bool stays = slot->recipe != 0;
-  if (stays) tables->retain(h);
-  forget(h);
-  if (!stays) return;
-  drop_states_of(&slot->owner[1]);  // state of the object is loaded on no device
-  slot->flags = kLingers;
-  slot->owner[2] = tables->next_serial();
+  with_live(word, [](handles::Handle h) {
+    handles::Slot* slot = tables->slot(h);
+    const bool stays = slot->recipe != 0;
+    if (stays) tables->retain(h);
+    forget(h);
+    if (!stays) return;
+    drop_states_of(&slot->owner[1]);  // state of the object is loaded on no device
+    slot->flags = kLingers;
+    slot->owner[2] = tables->next_serial();
+  });
 }
 
 void linger_instead(uint32_t kind, const RealLibrary& library, uint32_t function, const RecipeWriter& recipe,
@@ -256,20 +255,18 @@ void ends_with(uint64_t child, uint64_t parent) {
 }
 
 void lose_recipe(uint64_t word, const RealLibrary& library, uint32_t function) {
-  if (!is_virtual(word) || !tables) return;
-  handles::SpinGuard guard(family_lock);
-  const auto h = static_cast<handles::Handle>(word);
-  handles::Slot* slot = tables->slot(h);
-  if (!slot || slot->state != handles::kLive || !slot->recipe) return;
-  std::vector<handles::Handle> gone;
-  tables->lose_recipe(h, gone);
-  drop_states_of_gone(gone);
-  slot->maker = maker_of(library, function);
+  with_live(word, [&](handles::Handle h) {
+    handles::Slot* slot = tables->slot(h);
+    if (!slot->recipe) return;
+    std::vector<handles::Handle> gone;
+    tables->lose_recipe(h, gone);
+    drop_states_of_gone(gone);
+    slot->maker = maker_of(library, function);
+  });
 }
 
 uint64_t parent_of(uint64_t child) {
-  if (!is_virtual(child) || !tables) return 0;
-  const handles::Slot* slot = tables->slot(static_cast<handles::Handle>(child));
+  const handles::Slot* slot = slot_of(child);
   return slot && slot->within ? kTag | slot->within : 0;
 }
 

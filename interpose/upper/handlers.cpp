@@ -31,6 +31,16 @@ bool is_own(const siginfo_t* info) {
   return info->si_pid == raw(__NR_getpid) || (code == SI_QUEUE && info->si_pid == seam::state()->virtual_pid);
 }
 
+// Tells the agent by a descriptor. Without one the signal does nothing, or kills.
+void ask_agent(Entry* e, int fd, bool kills) {
+  do_nothing(e);
+  if (seam::gs_base() == 0) return on_lower_thread(e);
+  if (is_child() || is_own(e->info) || (kills && fd < 0)) die_of(static_cast<int>(e->sig));
+  settle_for_core(seam::current_thread(), e->context);
+  const uint64_t one = 1;
+  if (fd >= 0) raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
+}
+
 }  // namespace
 }  // namespace cropdl::upper
 
@@ -68,26 +78,12 @@ extern "C" void cropdl_enter_sigsys(Entry* e) {
 
 // SIGUSR1 while the program keeps its default: asks the agent for a checkpoint. A SIGUSR1 from no other
 // process, or to a child, kills as natively.
-extern "C" void cropdl_enter_trigger(Entry* e) {
-  upper::do_nothing(e);
-  if (seam::gs_base() == 0) return upper::on_lower_thread(e);
-  if (upper::is_child() || upper::is_own(e->info)) upper::die_of(static_cast<int>(e->sig));
-  upper::settle_for_core(seam::current_thread(), e->context);
-  const int fd = seam::control()->trigger_fd;
-  const uint64_t one = 1;
-  if (fd >= 0) upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
-}
+extern "C" void cropdl_enter_trigger(Entry* e) { upper::ask_agent(e, seam::control()->trigger_fd, false); }
 
 // SIGTERM while the program keeps its default: asks the agent for a last version, after which the job ends.
 // The agent soon restores the kernel's default, for a second SIGTERM. The sender matters as for SIGUSR1.
 extern "C" void cropdl_enter_last_version(Entry* e) {
-  upper::do_nothing(e);
-  if (seam::gs_base() == 0) return upper::on_lower_thread(e);
-  const int fd = seam::control()->last_version_fd;
-  if (upper::is_child() || upper::is_own(e->info) || fd < 0) upper::die_of(static_cast<int>(e->sig));
-  upper::settle_for_core(seam::current_thread(), e->context);
-  const uint64_t one = 1;
-  upper::raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
+  upper::ask_agent(e, seam::control()->last_version_fd, true);
 }
 
 // The suspend signal. If the thread is in the program (its FS base, its text, no LH frame below), this frame

@@ -16,11 +16,6 @@ extern "C" void cropdl_core_syscall_entry();
 namespace cropdl::upper {
 namespace {
 
-struct Site {
-  const char* function;
-  int number;
-};
-
 constexpr int kSiteBytes = 7, kStubBytes = 32;
 constexpr long kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 

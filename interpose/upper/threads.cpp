@@ -123,15 +123,15 @@ seam::ThreadRecord* new_record() {
 
 }  // namespace
 
-void say_once(LineOnce which, const char* line) {
-  if ((__atomic_fetch_or(&seam::state()->said, 1u << which, __ATOMIC_RELAXED) >> which & 1) == 0) say(line);
-}
-
 void say(const char* line) {
   long length = 0;
   while (line[length] != 0) ++length;
   if (seam::control()->message_fd >= 0)
     raw(__NR_write, seam::control()->message_fd, reinterpret_cast<long>(line), length);
+}
+
+void say_once(LineOnce which, const char* line) {
+  if ((__atomic_fetch_or(&seam::state()->said, 1u << which, __ATOMIC_RELAXED) >> which & 1) == 0) say(line);
 }
 
 // GS base is reserved: the core and the gate find the thread's record by it.

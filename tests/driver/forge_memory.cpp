@@ -5,9 +5,9 @@
 // page KIND N            fills the N-th of them, from 0, with zeros
 // bytes KIND FROM TO     replaces the first occurrence of the bytes FROM (hexadecimal) in them by TO
 // recipes LIBRARY        prints how many objects and states the library's handle tables have
-// recipe LIBRARY N       frees the N-th, from 0, as the program would; exit status 3: others need it, it stays
-// object LIBRARY N       the same for objects only, and the image's count is corrected
-// Loads the image at its own addresses, which are free in this process. Used by tests only.
+// recipe LIBRARY N       frees the N-th, from 0, as the program would; exit status 3: others need it, it
+// stays object LIBRARY N       the same for objects only, and the image's count is corrected Loads the image
+// at its own addresses, which are free in this process. Used by tests only.
 #include <sys/mman.h>
 #include <cstdio>
 #include <cstdlib>

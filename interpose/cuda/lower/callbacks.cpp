@@ -259,69 +259,35 @@ using namespace cropdl::cuda;
 
 extern "C" {
 
-cudaError_t lower_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* data) {
-  rt::Call call;
-  const auto real = rt::real(stream, kind::cudaStream);
-  return launch(fn, data, real, false, [&](auto function, void* with) {
-    return CROPDL_CUDART(cudaLaunchHostFunc)(real, function, with);
-  });
-}
-cudaError_t lower_cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t fn, void* data) {
-  rt::Call call;
-  const auto real = rt::real(stream, kind::cudaStream);
-  return launch(fn, data, real, true, [&](auto function, void* with) {
-    return CROPDL_CUDART_PTSZ(cudaLaunchHostFunc)(real, function, with);
-  });
-}
-CUresult lower_cuLaunchHostFunc(CUstream stream, CUhostFn fn, void* data) {
-  rt::Call call;
-  const auto real = rt::real(stream, kind::cudaStream);
-  return launch(fn, data, real, false, [&](auto function, void* with) {
-    return CROPDL_DRIVER(cuLaunchHostFunc)(real, function, with);
-  });
-}
-CUresult lower_cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn fn, void* data) {
-  rt::Call call;
-  const auto real = rt::real(stream, kind::cudaStream);
-  return launch(fn, data, real, true, [&](auto function, void* with) {
-    return CROPDL_DRIVER(cuLaunchHostFunc_ptsz)(real, function, with);
-  });
-}
+#define LAUNCH_HOST_FUNC(Result, name, own, real_function)                                         \
+  Result lower_##name(CUstream stream, CUhostFn fn, void* data) {                                  \
+    rt::Call call;                                                                                 \
+    const auto real = rt::real(stream, kind::cudaStream);                                          \
+    return launch(fn, data, real, own,                                                             \
+                  [&](auto function, void* with) { return real_function(real, function, with); }); \
+  }
+LAUNCH_HOST_FUNC(cudaError_t, cudaLaunchHostFunc, false, CROPDL_CUDART(cudaLaunchHostFunc))
+LAUNCH_HOST_FUNC(cudaError_t, cudaLaunchHostFunc_ptsz, true, CROPDL_CUDART_PTSZ(cudaLaunchHostFunc))
+LAUNCH_HOST_FUNC(CUresult, cuLaunchHostFunc, false, CROPDL_DRIVER(cuLaunchHostFunc))
+LAUNCH_HOST_FUNC(CUresult, cuLaunchHostFunc_ptsz, true, CROPDL_DRIVER(cuLaunchHostFunc_ptsz))
+#undef LAUNCH_HOST_FUNC
 
-cudaError_t lower_cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
-                                        unsigned flags) {
-  rt::Call call;
-  const auto real = rt::real(stream, kind::cudaStream);
-  if (!callback) return CROPDL_CUDART(cudaStreamAddCallback)(real, callback, data, flags);
-  return enqueue(callback_of(callback, data, stream), [&](HostFunction* f) {
-    return CROPDL_CUDART(cudaStreamAddCallback)(real, call_runtime_callback, f, flags);
-  });
-}
-cudaError_t lower_cudaStreamAddCallback_ptsz(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
-                                             unsigned flags) {
-  rt::Call call;
-  const auto real = rt::real(stream, kind::cudaStream);
-  if (!callback) return CROPDL_CUDART_PTSZ(cudaStreamAddCallback)(real, callback, data, flags);
-  return enqueue(callback_of(callback, data, stream), [&](HostFunction* f) {
-    return CROPDL_CUDART_PTSZ(cudaStreamAddCallback)(real, call_runtime_callback, f, flags);
-  });
-}
-CUresult lower_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
-  rt::Call call;
-  const auto real = rt::real(stream, kind::cudaStream);
-  if (!callback) return CROPDL_DRIVER(cuStreamAddCallback)(real, callback, data, flags);
-  return enqueue(callback_of(callback, data, stream), [&](HostFunction* f) {
-    return CROPDL_DRIVER(cuStreamAddCallback)(real, call_stream_callback, f, flags);
-  });
-}
-CUresult lower_cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void* data,
-                                        unsigned flags) {
-  rt::Call call;
-  const auto real = rt::real(stream, kind::cudaStream);
-  if (!callback) return CROPDL_DRIVER(cuStreamAddCallback_ptsz)(real, callback, data, flags);
-  return enqueue(callback_of(callback, data, stream), [&](HostFunction* f) {
-    return CROPDL_DRIVER(cuStreamAddCallback_ptsz)(real, call_stream_callback, f, flags);
-  });
-}
+#define ADD_CALLBACK(Result, name, Callback, calls_it, real_function)                         \
+  Result lower_##name(CUstream stream, Callback callback, void* data, unsigned flags) {       \
+    rt::Call call;                                                                            \
+    const auto real = rt::real(stream, kind::cudaStream);                                     \
+    if (!callback) return real_function(real, callback, data, flags);                         \
+    return enqueue(callback_of(callback, data, stream),                                       \
+                   [&](HostFunction* f) { return real_function(real, calls_it, f, flags); }); \
+  }
+ADD_CALLBACK(cudaError_t, cudaStreamAddCallback, cudaStreamCallback_t, call_runtime_callback,
+             CROPDL_CUDART(cudaStreamAddCallback))
+ADD_CALLBACK(cudaError_t, cudaStreamAddCallback_ptsz, cudaStreamCallback_t, call_runtime_callback,
+             CROPDL_CUDART_PTSZ(cudaStreamAddCallback))
+ADD_CALLBACK(CUresult, cuStreamAddCallback, CUstreamCallback, call_stream_callback,
+             CROPDL_DRIVER(cuStreamAddCallback))
+ADD_CALLBACK(CUresult, cuStreamAddCallback_ptsz, CUstreamCallback, call_stream_callback,
+             CROPDL_DRIVER(cuStreamAddCallback_ptsz))
+#undef ADD_CALLBACK
 
 }  // extern "C"

@@ -64,23 +64,23 @@ size_t prune(bool with_variables) {
   return left;
 }
 
-void was_unloaded(const rt::RealLibrary& library, uint32_t function) {
+void was_unloaded(Maker m) {
   if (prune(false) > kFew && prune(true) > kMost)
     rt::mark_unsaved(
-        library, function,
+        m.library, m.function,
         "code with variables was loaded and unloaded in turns more than 2000 times, and where its variables "
         "lie depends on all of it");
 }
 
-template <class H, class R>
-R unload(H handle, uint32_t its_kind, const rt::RealLibrary& library, uint32_t function, R (*its)(H)) {
+template <class F, class H>
+auto unload(RealFunction<F> its, H handle, uint32_t its_kind) {
   rt::Call call;
   const CodeOrder in_order;
-  const R r = its(rt::real(handle, its_kind));
+  const auto r = its(rt::real(handle, its_kind));
   if (static_cast<int>(r) != CUDA_SUCCESS) return r;
   rt::linger_word(rt::word_of(handle));
   forget_variables_of_unloaded_code();
-  was_unloaded(library, function);
+  was_unloaded(its);
   return r;
 }
 
@@ -129,15 +129,13 @@ using namespace cropdl::cuda;
 extern "C" {
 
 CUresult lower_cuModuleUnload(CUmodule module) {
-  return unload(module, kind::cudaModule, kDriver, driver::kFn_cuModuleUnload, CROPDL_DRIVER(cuModuleUnload));
+  return unload(CROPDL_DRIVER_FUNCTION(cuModuleUnload), module, kind::cudaModule);
 }
 CUresult lower_cuLibraryUnload(CUlibrary library) {
-  return unload(library, kind::cudaLibrary, kDriver, driver::kFn_cuLibraryUnload,
-                CROPDL_DRIVER(cuLibraryUnload));
+  return unload(CROPDL_DRIVER_FUNCTION(cuLibraryUnload), library, kind::cudaLibrary);
 }
 cudaError_t lower_cudaLibraryUnload(cudaLibrary_t library) {
-  return unload(library, kind::cudaLibrary, kCudart, cudart::kFn_cudaLibraryUnload,
-                CROPDL_CUDART(cudaLibraryUnload));
+  return unload(CROPDL_CUDART_FUNCTION(cudaLibraryUnload), library, kind::cudaLibrary);
 }
 
 // Called by the destructors of a library that is closed, and of the program.

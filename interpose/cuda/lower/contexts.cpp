@@ -85,16 +85,20 @@ CUcontext current_context() {
   return CROPDL_DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS ? context : nullptr;
 }
 
+int device_of(CUcontext real) {
+  int device = -1;
+  CUcontext popped = nullptr;
+  if (CROPDL_DRIVER(cuCtxPushCurrent_v2)(real) != CUDA_SUCCESS) return -1;
+  CROPDL_DRIVER(cuCtxGetDevice)(&device);
+  CROPDL_DRIVER(cuCtxPopCurrent_v2)(&popped);
+  return device;
+}
+
 CUcontext virtual_context(CUcontext real) {
   if (!real) return nullptr;
   if (const uint64_t known = rt::virtual_of(rt::word_of(real), kind::cudaContext))
     return rt::handle_of<CUcontext>(known);
-  CUdevice device = -1;
-  if (CROPDL_DRIVER(cuCtxPushCurrent_v2)(real) == CUDA_SUCCESS) {
-    CROPDL_DRIVER(cuCtxGetDevice)(&device);
-    CUcontext was = nullptr;
-    CROPDL_DRIVER(cuCtxPopCurrent_v2)(&was);
-  }
+  const int device = device_of(real);
   CUcontext primary = nullptr;
   if (device >= 0 && device_used(device) &&
       CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(&primary, device) == CUDA_SUCCESS)

@@ -8,6 +8,7 @@ namespace cropdl::cuda {
 
 // The calling thread's current context; null: it has none. Real.
 CUcontext current_context();
+int device_of(CUcontext real);  // -1: it is no context
 // The program's handle of a real context, whether the program made it or not; null for null.
 CUcontext virtual_context(CUcontext real);
 

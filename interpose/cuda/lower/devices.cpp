@@ -12,8 +12,8 @@
 
 #include "base/format.h"
 #include "base/time.h"
-#include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/captures.h"
+#include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
 #include "interpose/handles/heap.h"

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "interpose/cuda/lower/graph_calls.h"
+#include "interpose/cuda/lower/launch_attributes.h"
 
 namespace cropdl::cuda {
 
@@ -125,18 +126,6 @@ void to_real(P& p) {
     default:
       break;
   }
-}
-
-// An event among the attributes of a kernel's node; nullptr: the attribute has none.
-static_assert(int{cudaLaunchAttributeProgrammaticEvent} == int{CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT} &&
-              int{cudaLaunchAttributeLaunchCompletionEvent} ==
-                  int{CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT});
-template <class Id, class Value>
-CUevent* event_in(Id id, Value& v) {
-  if (static_cast<int>(id) == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT) return &v.programmaticEvent.event;
-  if (static_cast<int>(id) == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
-    return &v.launchCompletionEvent.event;
-  return nullptr;
 }
 
 // A copy of the program's structure with the library's handles; null for null.

@@ -4,6 +4,7 @@
 
 #include "interpose/gen/driver/undeclared.h"
 //
+#include "interpose/cuda/lower/launch_attributes.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/one_abi/kinds.h"
 
@@ -19,14 +20,6 @@ bool is_updatable(const CUlaunchAttribute& a) {
          a.value.deviceUpdatableKernelNode.deviceUpdatable;
 }
 
-// The runtime's structures are the driver's under other names (driver_types.h: "cudaLaunchAttribute"), except
-// the configuration itself.
-static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
-static_assert(cudaLaunchAttributeProgrammaticEvent ==
-              static_cast<int>(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT));
-static_assert(cudaLaunchAttributeLaunchCompletionEvent ==
-              static_cast<int>(CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT));
-
 class Attributes {
  public:
   Attributes(const void* from, unsigned n) {
@@ -34,7 +27,7 @@ class Attributes {
     const auto* first = static_cast<const CUlaunchAttribute*>(from);
     theirs_.assign(first, first + n);
     for (CUlaunchAttribute& a : theirs_) {
-      if (CUevent* event = event_of(a)) {
+      if (CUevent* event = event_in(a.id, a.value)) {
         events_.push_back(rt::word_of(*event));
         *event = rt::real(*event, kind::cudaEvent);
       }
@@ -48,11 +41,6 @@ class Attributes {
   }
 
  private:
-  static CUevent* event_of(CUlaunchAttribute& a) {
-    if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT) return &a.value.programmaticEvent.event;
-    if (a.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) return &a.value.launchCompletionEvent.event;
-    return nullptr;
-  }
   std::vector<CUlaunchAttribute> theirs_;
   std::vector<uint64_t> events_;
   bool offered_ = true;
@@ -60,30 +48,24 @@ class Attributes {
 
 constexpr char kUpdatable[] = "kernels read the handle of a node that they update";
 
-// `call`: calls the real function with a configuration that has real handles.
-template <class Call>
-cudaError_t with_config(const char* name, const cudaLaunchConfig_t* config, Call call) {
-  if (!config) return call(nullptr);
-  Attributes attributes(config->attrs, config->numAttrs);
-  if (!attributes.offered()) return rt::say_not_offered(name, kUpdatable), cudaErrorNotSupported;
-  cudaLaunchConfig_t mine = *config;
-  mine.stream = rt::real(mine.stream, kind::cudaStream);
-  if (mine.attrs) mine.attrs = reinterpret_cast<cudaLaunchAttribute*>(attributes.data());
-  const cudaError_t r = call(&mine);
-  if (r == cudaSuccess) attributes.recorded();
-  return r;
-}
+CUstream* stream_of(cudaLaunchConfig_t& config) { return &config.stream; }
+CUstream* stream_of(CUlaunchConfig& config) { return &config.hStream; }
 
-template <class Call>
-CUresult with_driver_config(const char* name, const CUlaunchConfig* config, Call call) {
+// `call`: calls the real function with a configuration that has real handles.
+template <class Config, class Call>
+auto with_config(const char* name, const Config* config, Call call) {
+  using Result = decltype(call(config));
   if (!config) return call(nullptr);
   Attributes attributes(config->attrs, config->numAttrs);
-  if (!attributes.offered()) return rt::say_not_offered(name, kUpdatable), CUDA_ERROR_NOT_SUPPORTED;
-  CUlaunchConfig mine = *config;
-  mine.hStream = rt::real(mine.hStream, kind::cudaStream);
-  if (mine.attrs) mine.attrs = attributes.data();
-  const CUresult r = call(&mine);
-  if (r == CUDA_SUCCESS) attributes.recorded();
+  if (!attributes.offered()) {
+    rt::say_not_offered(name, "kernels read the handle of a node that they update");
+    return static_cast<Result>(CUDA_ERROR_NOT_SUPPORTED);
+  }
+  Config mine = *config;
+  *stream_of(mine) = rt::real(*stream_of(mine), kind::cudaStream);
+  if (mine.attrs) mine.attrs = reinterpret_cast<decltype(mine.attrs)>(attributes.data());
+  const Result r = call(&mine);
+  if (static_cast<int>(r) == CUDA_SUCCESS) attributes.recorded();
   return r;
 }
 
@@ -127,7 +109,7 @@ cudaError_t lower_cudaOccupancyMaxActiveClusters(int* n, const void* func, const
 CUresult lower_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
   rt::Call call;
   rt::use_code(f);
-  return with_driver_config("cuLaunchKernelEx", config, [&](const CUlaunchConfig* mine) {
+  return with_config("cuLaunchKernelEx", config, [&](const CUlaunchConfig* mine) {
     return CROPDL_DRIVER(cuLaunchKernelEx)(mine, rt::real(f, kind::cudaFunction), parameters, extra);
   });
 }
@@ -135,19 +117,19 @@ CUresult lower_cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f,
                                      void** extra) {
   rt::Call call;
   rt::use_code(f);
-  return with_driver_config("cuLaunchKernelEx_ptsz", config, [&](const CUlaunchConfig* mine) {
+  return with_config("cuLaunchKernelEx_ptsz", config, [&](const CUlaunchConfig* mine) {
     return CROPDL_DRIVER(cuLaunchKernelEx_ptsz)(mine, rt::real(f, kind::cudaFunction), parameters, extra);
   });
 }
 CUresult lower_cuOccupancyMaxPotentialClusterSize(int* size, CUfunction f, const CUlaunchConfig* config) {
   rt::Call call;
-  return with_driver_config("cuOccupancyMaxPotentialClusterSize", config, [&](const CUlaunchConfig* mine) {
+  return with_config("cuOccupancyMaxPotentialClusterSize", config, [&](const CUlaunchConfig* mine) {
     return CROPDL_DRIVER(cuOccupancyMaxPotentialClusterSize)(size, rt::real(f, kind::cudaFunction), mine);
   });
 }
 CUresult lower_cuOccupancyMaxActiveClusters(int* n, CUfunction f, const CUlaunchConfig* config) {
   rt::Call call;
-  return with_driver_config("cuOccupancyMaxActiveClusters", config, [&](const CUlaunchConfig* mine) {
+  return with_config("cuOccupancyMaxActiveClusters", config, [&](const CUlaunchConfig* mine) {
     return CROPDL_DRIVER(cuOccupancyMaxActiveClusters)(n, rt::real(f, kind::cudaFunction), mine);
   });
 }

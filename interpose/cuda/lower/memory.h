@@ -101,10 +101,32 @@ CUresult enter_runtime(int* device);  // the runtime's current device; starts th
 CUresult enter_driver(int* device);   // the current context's device
 // Epilogue: records the thread's last error as the runtime does.
 cudaError_t of_runtime(CUresult result);
+// A whole function of the runtime, or of the driver, after its prologue: `work(device)` returns a CUresult.
+// `valid`: false: the arguments are refused before the runtime looks for the device.
+template <class Work>
+cudaError_t in_runtime(bool valid, Work work) {
+  one_abi::Call call;
+  int device = 0;
+  const CUresult error = valid ? enter_runtime(&device) : CUDA_ERROR_INVALID_VALUE;
+  return of_runtime(error ? error : work(device));
+}
+template <class Work>
+cudaError_t in_runtime(Work work) {
+  return in_runtime(true, work);
+}
+template <class Work>
+CUresult in_driver(Work work) {
+  one_abi::Call call;
+  int device = 0;
+  const CUresult error = enter_driver(&device);
+  return error ? error : work(device);
+}
 inline CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 inline CUstream real_stream(CUstream stream) { return one_abi::real(stream, one_abi::kind::cudaStream); }
 // For the functions in which stream 0 is the calling thread's own default stream.
-inline CUstream own_stream(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
+inline CUstream real_own_stream(CUstream stream) {
+  return stream ? real_stream(stream) : CU_STREAM_PER_THREAD;
+}
 
 // Waits until all work that may use memory of the device (-1: of all devices) has ended, except in streams
 // that are captured. Returns the error of failed work.

@@ -7,29 +7,31 @@
 #include "interpose/one_abi/kinds.h"
 
 namespace rt = cropdl::one_abi;
-namespace cudart = cropdl::seam::cudart;
-namespace driver = cropdl::seam::driver;
 using namespace cropdl::cuda;
 
 namespace {
 
 constexpr uint32_t kArray = rt::kind::cudaArray, kMipmapped = rt::kind::cudaMipmappedArray;
 
-template <class H>
-void name_array(H* handle, uint32_t kind, const rt::RealLibrary& library, uint32_t function) {
-  *handle = rt::handle_of<H>(rt::made_word(rt::word_of(*handle), kind, library, function, nullptr));
-}
-
-cudaError_t ended(cudaError_t error, uint64_t word) {
-  if (error == cudaSuccess) rt::forget_word(word);
-  return of_runtime(static_cast<CUresult>(error));
-}
-CUresult ended(CUresult error, uint64_t word) {
-  if (error == CUDA_SUCCESS) rt::forget_word(word);
-  return error;
-}
-
+CUresult as_is(CUresult error) { return error; }
 cudaError_t as_is(cudaError_t error) { return of_runtime(static_cast<CUresult>(error)); }
+
+template <class F, class H, class... How>
+auto make_array(RealFunction<F> make, uint32_t kind, H* array, How... how) {
+  rt::Call call;
+  const auto error = with_room(-1, [&] { return make(array, how...); });
+  if (static_cast<int>(error) == CUDA_SUCCESS)
+    *array = rt::handle_of<H>(rt::made_word(rt::word_of(*array), kind, make.library, make.function, nullptr));
+  return as_is(error);
+}
+
+template <class Result, class H>
+Result destroy_array(H array, uint32_t kind, Result (*end)(H)) {
+  rt::Call call;
+  const Result error = end(rt::real(array, kind));
+  if (static_cast<int>(error) == CUDA_SUCCESS) rt::forget_word(rt::word_of(array));
+  return as_is(error);
+}
 
 // The structure with real handles. Null is passed on: the library checks it.
 template <class Copy>
@@ -71,86 +73,63 @@ extern "C" {
 
 cudaError_t lower_cudaMallocArray(cudaArray_t* array, const cudaChannelFormatDesc* format, size_t width,
                                   size_t height, unsigned flags) {
-  rt::Call call;
-  const cudaError_t error =
-      with_room(-1, [&] { return CROPDL_CUDART(cudaMallocArray)(array, format, width, height, flags); });
-  if (error == cudaSuccess) name_array(array, kArray, kCudart, cudart::kFn_cudaMallocArray);
-  return as_is(error);
+  return make_array(CROPDL_CUDART_FUNCTION(cudaMallocArray), kArray, array, format, width, height, flags);
 }
 cudaError_t lower_cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDesc* format,
                                     cudaExtent extent, unsigned flags) {
-  rt::Call call;
-  const cudaError_t error =
-      with_room(-1, [&] { return CROPDL_CUDART(cudaMalloc3DArray)(array, format, extent, flags); });
-  if (error == cudaSuccess) name_array(array, kArray, kCudart, cudart::kFn_cudaMalloc3DArray);
-  return as_is(error);
+  return make_array(CROPDL_CUDART_FUNCTION(cudaMalloc3DArray), kArray, array, format, extent, flags);
 }
 cudaError_t lower_cudaMallocMipmappedArray(cudaMipmappedArray_t* array, const cudaChannelFormatDesc* format,
                                            cudaExtent extent, unsigned levels, unsigned flags) {
-  rt::Call call;
-  const cudaError_t error = with_room(
-      -1, [&] { return CROPDL_CUDART(cudaMallocMipmappedArray)(array, format, extent, levels, flags); });
-  if (error == cudaSuccess) name_array(array, kMipmapped, kCudart, cudart::kFn_cudaMallocMipmappedArray);
-  return as_is(error);
+  return make_array(CROPDL_CUDART_FUNCTION(cudaMallocMipmappedArray), kMipmapped, array, format, extent,
+                    levels, flags);
 }
 cudaError_t lower_cudaFreeArray(cudaArray_t array) {
-  rt::Call call;
-  return ended(CROPDL_CUDART(cudaFreeArray)(rt::real(array, kArray)), rt::word_of(array));
+  return destroy_array(array, kArray, CROPDL_CUDART(cudaFreeArray));
 }
 cudaError_t lower_cudaFreeMipmappedArray(cudaMipmappedArray_t array) {
-  rt::Call call;
-  return ended(CROPDL_CUDART(cudaFreeMipmappedArray)(rt::real(array, kMipmapped)), rt::word_of(array));
+  return destroy_array(array, kMipmapped, CROPDL_CUDART(cudaFreeMipmappedArray));
 }
 
 CUresult lower_cuArrayCreate_v2(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* what) {
-  rt::Call call;
-  const CUresult error = with_room(-1, [&] { return CROPDL_DRIVER(cuArrayCreate_v2)(array, what); });
-  if (error == CUDA_SUCCESS) name_array(array, kArray, kDriver, driver::kFn_cuArrayCreate_v2);
-  return error;
+  return make_array(CROPDL_DRIVER_FUNCTION(cuArrayCreate_v2), kArray, array, what);
 }
 CUresult lower_cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* what) {
-  rt::Call call;
-  const CUresult error = with_room(-1, [&] { return CROPDL_DRIVER(cuArray3DCreate_v2)(array, what); });
-  if (error == CUDA_SUCCESS) name_array(array, kArray, kDriver, driver::kFn_cuArray3DCreate_v2);
-  return error;
+  return make_array(CROPDL_DRIVER_FUNCTION(cuArray3DCreate_v2), kArray, array, what);
 }
 CUresult lower_cuArrayDestroy(CUarray array) {
-  rt::Call call;
-  return ended(CROPDL_DRIVER(cuArrayDestroy)(rt::real(array, kArray)), rt::word_of(array));
+  return destroy_array(array, kArray, CROPDL_DRIVER(cuArrayDestroy));
 }
 CUresult lower_cuMipmappedArrayCreate(CUmipmappedArray* array, const CUDA_ARRAY3D_DESCRIPTOR* what,
                                       unsigned levels) {
-  rt::Call call;
-  const CUresult error =
-      with_room(-1, [&] { return CROPDL_DRIVER(cuMipmappedArrayCreate)(array, what, levels); });
-  if (error == CUDA_SUCCESS) name_array(array, kMipmapped, kDriver, driver::kFn_cuMipmappedArrayCreate);
-  return error;
+  return make_array(CROPDL_DRIVER_FUNCTION(cuMipmappedArrayCreate), kMipmapped, array, what, levels);
 }
 CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
-  rt::Call call;
-  return ended(CROPDL_DRIVER(cuMipmappedArrayDestroy)(rt::real(array, kMipmapped)), rt::word_of(array));
+  return destroy_array(array, kMipmapped, CROPDL_DRIVER(cuMipmappedArrayDestroy));
 }
 
 // --- Copies: by structure alone, and with a stream.
-#define CROPDL_RUNTIME_COPY(NAME, STRUCTURE)                                  \
-  cudaError_t lower_##NAME(const STRUCTURE* copy) {                           \
-    rt::Call call;                                                            \
-    return as_is(CROPDL_CUDART(NAME)(WithRealArrays<STRUCTURE>(copy).get())); \
+#define COPY(Result, REAL, NAME, STRUCTURE)                          \
+  Result lower_##NAME(const STRUCTURE* copy) {                       \
+    rt::Call call;                                                   \
+    return as_is(REAL(NAME)(WithRealArrays<STRUCTURE>(copy).get())); \
   }
-#define CROPDL_RUNTIME_COPY_IN(NAME, STRUCTURE)                                                    \
-  cudaError_t lower_##NAME(const STRUCTURE* copy, cudaStream_t stream) {                           \
-    rt::Call call;                                                                                 \
-    return as_is(CROPDL_CUDART(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real_stream(stream))); \
+#define COPY_IN(Result, REAL, NAME, STRUCTURE)                                            \
+  Result lower_##NAME(const STRUCTURE* copy, CUstream stream) {                           \
+    rt::Call call;                                                                        \
+    return as_is(REAL(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real_stream(stream))); \
   }
-#define CROPDL_DRIVER_COPY(NAME, STRUCTURE)                            \
-  CUresult lower_##NAME(const STRUCTURE* copy) {                       \
-    rt::Call call;                                                     \
-    return CROPDL_DRIVER(NAME)(WithRealArrays<STRUCTURE>(copy).get()); \
-  }
-#define CROPDL_DRIVER_COPY_IN(NAME, STRUCTURE)                                              \
-  CUresult lower_##NAME(const STRUCTURE* copy, CUstream stream) {                           \
+#define COPIES(Result, REAL, NAME, STRUCTURE) \
+  COPY(Result, REAL, NAME, STRUCTURE)         \
+  COPY(Result, REAL, NAME##_ptds, STRUCTURE)
+#define COPIES_IN(Result, REAL, NAME, STRUCTURE) \
+  COPY_IN(Result, REAL, NAME, STRUCTURE)         \
+  COPY_IN(Result, REAL, NAME##_ptsz, STRUCTURE)
+#define BATCH(Result, REAL, NAME, Copy)                                                     \
+  Result lower_##NAME(size_t n, Copy* all, unsigned long long flags, CUstream stream) {     \
     rt::Call call;                                                                          \
-    return CROPDL_DRIVER(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real_stream(stream)); \
+    auto copies = with_real_arrays(all, n);                                                 \
+    return as_is(REAL(NAME)(n, all ? copies.data() : nullptr, flags, real_stream(stream))); \
   }
 
 // Variants for each thread's own default stream, which the toolkit's headers declare only on request.
@@ -168,55 +147,25 @@ CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D*, CUstream);
 CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER*, CUstream);
 CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t, CUDA_MEMCPY3D_BATCH_OP*, unsigned long long, CUstream);
 
-CROPDL_RUNTIME_COPY(cudaMemcpy3D, cudaMemcpy3DParms)
-CROPDL_RUNTIME_COPY(cudaMemcpy3D_ptds, cudaMemcpy3DParms)
-CROPDL_RUNTIME_COPY_IN(cudaMemcpy3DAsync, cudaMemcpy3DParms)
-CROPDL_RUNTIME_COPY_IN(cudaMemcpy3DAsync_ptsz, cudaMemcpy3DParms)
-CROPDL_RUNTIME_COPY(cudaMemcpy3DPeer, cudaMemcpy3DPeerParms)
-CROPDL_RUNTIME_COPY(cudaMemcpy3DPeer_ptds, cudaMemcpy3DPeerParms)
-CROPDL_RUNTIME_COPY_IN(cudaMemcpy3DPeerAsync, cudaMemcpy3DPeerParms)
-CROPDL_RUNTIME_COPY_IN(cudaMemcpy3DPeerAsync_ptsz, cudaMemcpy3DPeerParms)
-CROPDL_DRIVER_COPY(cuMemcpy2D_v2, CUDA_MEMCPY2D)
-CROPDL_DRIVER_COPY(cuMemcpy2D_v2_ptds, CUDA_MEMCPY2D)
-CROPDL_DRIVER_COPY(cuMemcpy2DUnaligned_v2, CUDA_MEMCPY2D)
-CROPDL_DRIVER_COPY(cuMemcpy2DUnaligned_v2_ptds, CUDA_MEMCPY2D)
-CROPDL_DRIVER_COPY_IN(cuMemcpy2DAsync_v2, CUDA_MEMCPY2D)
-CROPDL_DRIVER_COPY_IN(cuMemcpy2DAsync_v2_ptsz, CUDA_MEMCPY2D)
-CROPDL_DRIVER_COPY(cuMemcpy3D_v2, CUDA_MEMCPY3D)
-CROPDL_DRIVER_COPY(cuMemcpy3D_v2_ptds, CUDA_MEMCPY3D)
-CROPDL_DRIVER_COPY_IN(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D)
-CROPDL_DRIVER_COPY_IN(cuMemcpy3DAsync_v2_ptsz, CUDA_MEMCPY3D)
-CROPDL_DRIVER_COPY(cuMemcpy3DPeer, CUDA_MEMCPY3D_PEER)
-CROPDL_DRIVER_COPY(cuMemcpy3DPeer_ptds, CUDA_MEMCPY3D_PEER)
-CROPDL_DRIVER_COPY_IN(cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER)
-CROPDL_DRIVER_COPY_IN(cuMemcpy3DPeerAsync_ptsz, CUDA_MEMCPY3D_PEER)
-
-cudaError_t lower_cudaMemcpy3DBatchAsync(size_t n, cudaMemcpy3DBatchOp* all, unsigned long long flags,
-                                         cudaStream_t stream) {
-  rt::Call call;
-  auto copies = with_real_arrays(all, n);
-  return as_is(
-      CROPDL_CUDART(cudaMemcpy3DBatchAsync)(n, all ? copies.data() : nullptr, flags, real_stream(stream)));
-}
-cudaError_t lower_cudaMemcpy3DBatchAsync_ptsz(size_t n, cudaMemcpy3DBatchOp* all, unsigned long long flags,
-                                              cudaStream_t stream) {
-  rt::Call call;
-  auto copies = with_real_arrays(all, n);
-  return as_is(CROPDL_CUDART(cudaMemcpy3DBatchAsync_ptsz)(n, all ? copies.data() : nullptr, flags,
-                                                          real_stream(stream)));
-}
-CUresult lower_cuMemcpy3DBatchAsync_v2(size_t n, CUDA_MEMCPY3D_BATCH_OP* all, unsigned long long flags,
-                                       CUstream stream) {
-  rt::Call call;
-  auto copies = with_real_arrays(all, n);
-  return CROPDL_DRIVER(cuMemcpy3DBatchAsync_v2)(n, all ? copies.data() : nullptr, flags, real_stream(stream));
-}
-CUresult lower_cuMemcpy3DBatchAsync_v2_ptsz(size_t n, CUDA_MEMCPY3D_BATCH_OP* all, unsigned long long flags,
-                                            CUstream stream) {
-  rt::Call call;
-  auto copies = with_real_arrays(all, n);
-  return CROPDL_DRIVER(cuMemcpy3DBatchAsync_v2_ptsz)(n, all ? copies.data() : nullptr, flags,
-                                                     real_stream(stream));
-}
+COPIES(cudaError_t, CROPDL_CUDART, cudaMemcpy3D, cudaMemcpy3DParms)
+COPIES_IN(cudaError_t, CROPDL_CUDART, cudaMemcpy3DAsync, cudaMemcpy3DParms)
+COPIES(cudaError_t, CROPDL_CUDART, cudaMemcpy3DPeer, cudaMemcpy3DPeerParms)
+COPIES_IN(cudaError_t, CROPDL_CUDART, cudaMemcpy3DPeerAsync, cudaMemcpy3DPeerParms)
+COPIES(CUresult, CROPDL_DRIVER, cuMemcpy2D_v2, CUDA_MEMCPY2D)
+COPIES(CUresult, CROPDL_DRIVER, cuMemcpy2DUnaligned_v2, CUDA_MEMCPY2D)
+COPIES_IN(CUresult, CROPDL_DRIVER, cuMemcpy2DAsync_v2, CUDA_MEMCPY2D)
+COPIES(CUresult, CROPDL_DRIVER, cuMemcpy3D_v2, CUDA_MEMCPY3D)
+COPIES_IN(CUresult, CROPDL_DRIVER, cuMemcpy3DAsync_v2, CUDA_MEMCPY3D)
+COPIES(CUresult, CROPDL_DRIVER, cuMemcpy3DPeer, CUDA_MEMCPY3D_PEER)
+COPIES_IN(CUresult, CROPDL_DRIVER, cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER)
+BATCH(cudaError_t, CROPDL_CUDART, cudaMemcpy3DBatchAsync, cudaMemcpy3DBatchOp)
+BATCH(cudaError_t, CROPDL_CUDART, cudaMemcpy3DBatchAsync_ptsz, cudaMemcpy3DBatchOp)
+BATCH(CUresult, CROPDL_DRIVER, cuMemcpy3DBatchAsync_v2, CUDA_MEMCPY3D_BATCH_OP)
+BATCH(CUresult, CROPDL_DRIVER, cuMemcpy3DBatchAsync_v2_ptsz, CUDA_MEMCPY3D_BATCH_OP)
+#undef BATCH
+#undef COPIES_IN
+#undef COPIES
+#undef COPY_IN
+#undef COPY
 
 }  // extern "C"

@@ -6,8 +6,8 @@
 
 namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
-namespace cudart = cropdl::seam::cudart;
-namespace driver = cropdl::seam::driver;
+
+static_assert(int{CUDA_ERROR_INVALID_HANDLE} == int{cudaErrorInvalidResourceHandle});
 
 namespace {
 
@@ -19,29 +19,26 @@ static_assert(int{cudaMemLocationTypeDevice} == int{CU_MEM_LOCATION_TYPE_DEVICE}
 
 // After a successful call. When the pool ends, the library resets the location, whichever function set it.
 template <class Pool>
-void keep_current_pool(int location, int id, int type, Pool pool, const rt::RealLibrary& library,
-                       uint32_t function, const rt::RecipeWriter& recipe) {
+void keep_current_pool(int location, int id, int type, Pool pool, Maker m, const rt::RecipeWriter& recipe) {
   const bool has_number =
       location == CU_MEM_LOCATION_TYPE_DEVICE || location == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   rt::Key key;
   key.value<int32_t>(location);
   key.value<int32_t>(has_number ? id : 0);
   key.value<int32_t>(type);
-  rt::keep_state(rt::kOfLibrary, library, function, kCurrentPool, key, recipe, rt::word_of(pool));
+  rt::keep_state(rt::kOfLibrary, m.library, m.function, kCurrentPool, key, recipe, rt::word_of(pool));
 }
 
 template <class Result, class Pool>
-Result set_of_device(int device, Pool pool, Result ended, const rt::RealLibrary& library, uint32_t function,
-                     Result (*set)(int, Pool)) {
+Result set_of_device(RealFunction<Result(int, Pool)> set, int device, Pool pool) {
   rt::Call call;
-  if (rt::has_ended(rt::word_of(pool))) return ended;
+  if (rt::has_ended(rt::word_of(pool))) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
   const Result r = set(device, rt::real(pool, rt::kind::cudaMemPool));
   if (static_cast<int>(r) != 0) return r;
   rt::RecipeWriter recipe;
   recipe.value<int32_t>(device);
   recipe.handle(rt::word_of(pool));
-  keep_current_pool(CU_MEM_LOCATION_TYPE_DEVICE, device, CU_MEM_ALLOCATION_TYPE_PINNED, pool, library,
-                    function, recipe);
+  keep_current_pool(CU_MEM_LOCATION_TYPE_DEVICE, device, CU_MEM_ALLOCATION_TYPE_PINNED, pool, set, recipe);
   return r;
 }
 template <class Result, class Pool>
@@ -51,17 +48,16 @@ int64_t set_of_device_again(rt::Again& from, Result (*set)(int, Pool)) {
 }
 
 template <class Result, class Location, class Type, class Pool>
-Result set_at(Location* location, Type type, Pool pool, Result ended, const rt::RealLibrary& library,
-              uint32_t function, Result (*set)(Location*, Type, Pool)) {
+Result set_at(RealFunction<Result(Location*, Type, Pool)> set, Location* location, Type type, Pool pool) {
   rt::Call call;
-  if (rt::has_ended(rt::word_of(pool))) return ended;
+  if (rt::has_ended(rt::word_of(pool))) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
   const Result r = set(location, type, rt::real(pool, rt::kind::cudaMemPool));
   if (static_cast<int>(r) != 0 || !location) return r;
   rt::RecipeWriter recipe;
   recipe.array(location, 1);
   recipe.value(type);
   recipe.handle(rt::word_of(pool));
-  keep_current_pool(location->type, location->id, type, pool, library, function, recipe);
+  keep_current_pool(location->type, location->id, type, pool, set, recipe);
   return r;
 }
 template <class Result, class Location, class Type, class Pool>
@@ -76,15 +72,13 @@ int64_t set_at_again(rt::Again& from, Result (*set)(Location*, Type, Pool)) {
 extern "C" {
 
 cudaError_t lower_cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
-  return set_of_device(device, pool, cudaErrorInvalidResourceHandle, kCudart,
-                       cudart::kFn_cudaDeviceSetMemPool, CROPDL_CUDART(cudaDeviceSetMemPool));
+  return set_of_device(CROPDL_CUDART_FUNCTION(cudaDeviceSetMemPool), device, pool);
 }
 int64_t again_cudaDeviceSetMemPool(rt::Again& from) {
   return set_of_device_again(from, CROPDL_CUDART(cudaDeviceSetMemPool));
 }
 CUresult lower_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
-  return set_of_device(device, pool, CUDA_ERROR_INVALID_HANDLE, kDriver, driver::kFn_cuDeviceSetMemPool,
-                       CROPDL_DRIVER(cuDeviceSetMemPool));
+  return set_of_device(CROPDL_DRIVER_FUNCTION(cuDeviceSetMemPool), device, pool);
 }
 int64_t again_cuDeviceSetMemPool(rt::Again& from) {
   return set_of_device_again(from, CROPDL_DRIVER(cuDeviceSetMemPool));
@@ -92,15 +86,13 @@ int64_t again_cuDeviceSetMemPool(rt::Again& from) {
 
 cudaError_t lower_cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType type,
                                     cudaMemPool_t pool) {
-  return set_at(location, type, pool, cudaErrorInvalidResourceHandle, kCudart, cudart::kFn_cudaMemSetMemPool,
-                CROPDL_CUDART(cudaMemSetMemPool));
+  return set_at(CROPDL_CUDART_FUNCTION(cudaMemSetMemPool), location, type, pool);
 }
 int64_t again_cudaMemSetMemPool(rt::Again& from) {
   return set_at_again(from, CROPDL_CUDART(cudaMemSetMemPool));
 }
 CUresult lower_cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
-  return set_at(location, type, pool, CUDA_ERROR_INVALID_HANDLE, kDriver, driver::kFn_cuMemSetMemPool,
-                CROPDL_DRIVER(cuMemSetMemPool));
+  return set_at(CROPDL_DRIVER_FUNCTION(cuMemSetMemPool), location, type, pool);
 }
 int64_t again_cuMemSetMemPool(rt::Again& from) { return set_at_again(from, CROPDL_DRIVER(cuMemSetMemPool)); }
 

@@ -41,10 +41,7 @@ CUresult allocate_rows(int device, size_t width, size_t rows, CUdeviceptr* addre
 }
 
 // The runtime accepts a size of 0 and returns null.
-CUresult runtime_rows(void** p, size_t* pitch, size_t width, size_t rows) {
-  int device = 0;
-  if (!p || !pitch) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult error = enter_runtime(&device)) return error;
+CUresult runtime_rows(int device, void** p, size_t* pitch, size_t width, size_t rows) {
   *pitch = 0;
   *p = nullptr;
   if (width == 0 || rows == 0) return CUDA_SUCCESS;
@@ -69,74 +66,63 @@ CUresult info(int device, size_t* free, Ask ask) {
 extern "C" {
 
 cudaError_t lower_cudaMalloc(void** p, size_t size) {
-  rt::Call call;
-  int device = 0;
-  if (!p) return of_runtime(CUDA_ERROR_INVALID_VALUE);
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  CUdeviceptr address = 0;
-  const CUresult error = size ? allocate_on_device(device, size, &address) : CUDA_SUCCESS;
-  if (error == CUDA_SUCCESS) *p = pointer(address);
-  return of_runtime(error);
+  return in_runtime(p, [&](int device) {
+    CUdeviceptr address = 0;
+    const CUresult error = size ? allocate_on_device(device, size, &address) : CUDA_SUCCESS;
+    if (error == CUDA_SUCCESS) *p = pointer(address);
+    return error;
+  });
 }
 
 cudaError_t lower_cudaMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
-  rt::Call call;
-  return of_runtime(runtime_rows(p, pitch, width, height));
+  return in_runtime(p && pitch, [&](int device) { return runtime_rows(device, p, pitch, width, height); });
 }
 
 cudaError_t lower_cudaMalloc3D(cudaPitchedPtr* pitched, cudaExtent extent) {
   rt::Call call;
-  if (!pitched) return of_runtime(CUDA_ERROR_INVALID_VALUE);
+  int device = 0;
   size_t rows = 0;
+  if (!pitched) return of_runtime(CUDA_ERROR_INVALID_VALUE);
   if (__builtin_mul_overflow(extent.height, extent.depth, &rows)) return of_runtime(CUDA_ERROR_OUT_OF_MEMORY);
   *pitched = {nullptr, 0, extent.width, extent.height};
-  return of_runtime(runtime_rows(&pitched->ptr, &pitched->pitch, extent.width, rows));
+  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
+  return of_runtime(runtime_rows(device, &pitched->ptr, &pitched->pitch, extent.width, rows));
 }
 
 cudaError_t lower_cudaFree(void* p) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(p ? free_on_device(device, address_of(p)) : CUDA_SUCCESS);
+  return in_runtime([&](int device) { return p ? free_on_device(device, address_of(p)) : CUDA_SUCCESS; });
 }
 
 cudaError_t lower_cudaMemGetInfo(size_t* free, size_t* total) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(
-      info(device, free, [&] { return static_cast<CUresult>(CROPDL_CUDART(cudaMemGetInfo)(free, total)); }));
+  return in_runtime([&](int device) {
+    return info(device, free,
+                [&] { return static_cast<CUresult>(CROPDL_CUDART(cudaMemGetInfo)(free, total)); });
+  });
 }
 
 CUresult lower_cuMemAlloc_v2(CUdeviceptr* address, size_t size) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_driver(&device)) return error;
-  return !address || size == 0 ? CUDA_ERROR_INVALID_VALUE : allocate_on_device(device, size, address);
+  return in_driver([&](int device) {
+    return !address || size == 0 ? CUDA_ERROR_INVALID_VALUE : allocate_on_device(device, size, address);
+  });
 }
 
 CUresult lower_cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height,
                                   unsigned element) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_driver(&device)) return error;
-  if (!address || !pitch || width == 0 || height == 0 || (element != 4 && element != 8 && element != 16))
-    return CUDA_ERROR_INVALID_VALUE;
-  return allocate_rows(device, width, height, address, pitch);
+  return in_driver([&](int device) {
+    if (!address || !pitch || width == 0 || height == 0 || (element != 4 && element != 8 && element != 16))
+      return CUDA_ERROR_INVALID_VALUE;
+    return allocate_rows(device, width, height, address, pitch);
+  });
 }
 
 CUresult lower_cuMemFree_v2(CUdeviceptr address) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_driver(&device)) return error;
-  return free_on_device(device, address);
+  return in_driver([&](int device) { return free_on_device(device, address); });
 }
 
 CUresult lower_cuMemGetInfo_v2(size_t* free, size_t* total) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_driver(&device)) return error;
-  return info(device, free, [&] { return CROPDL_DRIVER(cuMemGetInfo_v2)(free, total); });
+  return in_driver([&](int device) {
+    return info(device, free, [&] { return CROPDL_DRIVER(cuMemGetInfo_v2)(free, total); });
+  });
 }
 
 }  // extern "C"

@@ -103,10 +103,6 @@ CUresult flags_of(unsigned* flags, void* p) {
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
-namespace {
-
 enum class Mapped { kAll, kNothing, kInPart };
 
 // How much of the memory is mapped such that the driver could register it again: writable, unless registered
@@ -186,40 +182,28 @@ Status cropdl::cuda::register_host_memory_again() {
 
 extern "C" {
 
-cudaError_t lower_cudaMallocHost(void** p, size_t size) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(make_host_memory(device, p, size, 0));
-}
 cudaError_t lower_cudaHostAlloc(void** p, size_t size, unsigned flags) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(make_host_memory(device, p, size, flags));
+  return in_runtime([&](int device) { return make_host_memory(device, p, size, flags); });
 }
+cudaError_t lower_cudaMallocHost(void** p, size_t size) { return lower_cudaHostAlloc(p, size, 0); }
 cudaError_t lower_cudaFreeHost(void* p) {
   rt::Call call;
   return of_runtime(p ? strike_off(p, true, CUDA_ERROR_INVALID_VALUE) : CUDA_SUCCESS);
 }
 cudaError_t lower_cudaHostRegister(void* p, size_t size, unsigned flags) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(enroll(device, p, size, flags, flags, false));
+  return in_runtime([&](int device) { return enroll(device, p, size, flags, flags, false); });
 }
 cudaError_t lower_cudaHostUnregister(void* p) {
   rt::Call call;
   return of_runtime(strike_off(p, false, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED));
 }
 cudaError_t lower_cudaHostGetDevicePointer(void** device_pointer, void* p, unsigned flags) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  // Its type is spelled out: cuda_runtime.h overloads the name.
-  auto* const get = rt::function_of<cudaError_t(void**, void*, unsigned)>(
-      kCudart, cropdl::seam::cudart::kFn_cudaHostGetDevicePointer);
-  return of_runtime(static_cast<CUresult>(get(device_pointer, p, flags)));
+  return in_runtime([&](int) {
+    // Its type is spelled out: cuda_runtime.h overloads the name.
+    auto* const get = rt::function_of<cudaError_t(void**, void*, unsigned)>(
+        kCudart, cropdl::seam::cudart::kFn_cudaHostGetDevicePointer);
+    return static_cast<CUresult>(get(device_pointer, p, flags));
+  });
 }
 cudaError_t lower_cudaHostGetFlags(unsigned* flags, void* p) {
   rt::Call call;
@@ -227,10 +211,7 @@ cudaError_t lower_cudaHostGetFlags(unsigned* flags, void* p) {
 }
 
 CUresult lower_cuMemHostAlloc(void** p, size_t size, unsigned flags) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_driver(&device)) return error;
-  return make_host_memory(device, p, size, flags);
+  return in_driver([&](int device) { return make_host_memory(device, p, size, flags); });
 }
 CUresult lower_cuMemAllocHost_v2(void** p, size_t size) { return lower_cuMemHostAlloc(p, size, 0); }
 CUresult lower_cuMemFreeHost(void* p) {
@@ -238,10 +219,7 @@ CUresult lower_cuMemFreeHost(void* p) {
   return strike_off(p, true, CUDA_ERROR_INVALID_VALUE);
 }
 CUresult lower_cuMemHostRegister_v2(void* p, size_t size, unsigned flags) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_driver(&device)) return error;
-  return enroll(device, p, size, flags, flags, false);
+  return in_driver([&](int device) { return enroll(device, p, size, flags, flags, false); });
 }
 CUresult lower_cuMemHostRegister(void* p, size_t size, unsigned flags) {
   return lower_cuMemHostRegister_v2(p, size, flags);

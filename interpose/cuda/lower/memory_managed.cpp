@@ -61,8 +61,7 @@ CUresult advise(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLoca
                            : CROPDL_DRIVER(cuMemAdvise_v2)(address, size, advice, where);
 }
 
-CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation where, unsigned flags, CUstream stream) {
-  const CUstream real = rt::real(stream, rt::kind::cudaStream);
+CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation where, unsigned flags, CUstream real) {
   return is_block(address) ? known_device_memory()->advised.prefetch(address, size, where, flags, real)
                            : CROPDL_DRIVER(cuMemPrefetchAsync_v2)(address, size, where, flags, real);
 }
@@ -87,20 +86,21 @@ cudaError_t runtime_prefetch_batch(uint32_t function, void** p, size_t* sizes, s
                                    unsigned long long flags, CUstream stream) {
   using Batch = cudaError_t(void**, size_t*, size_t, cudaMemLocation*, size_t*, size_t, unsigned long long,
                             cudaStream_t);
-  auto* const batch = rt::function_of<Batch>(kCudart, function);
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  std::vector<CUmemLocation> locations;
-  for (size_t i = 0; where && i < places; ++i) locations.push_back(location(where[i]));
-  return of_runtime(prefetch_batch(
-      [&] { return static_cast<CUresult>(batch(p, sizes, n, where, which, places, flags, stream)); },
-      reinterpret_cast<const CUdeviceptr*>(p), sizes, n, locations.data(), which, places));
+  return in_runtime([&](int) {
+    auto* const batch = rt::function_of<Batch>(kCudart, function);
+    std::vector<CUmemLocation> locations;
+    for (size_t i = 0; where && i < places; ++i) locations.push_back(location(where[i]));
+    return prefetch_batch(
+        [&] { return static_cast<CUresult>(batch(p, sizes, n, where, which, places, flags, stream)); },
+        reinterpret_cast<const CUdeviceptr*>(p), sizes, n, locations.data(), which, places);
+  });
 }
 
 template <class Batch>
 CUresult driver_prefetch_batch(Batch* batch, CUdeviceptr* addresses, size_t* sizes, size_t n,
                                CUmemLocation* where, size_t* which, size_t places, unsigned long long flags,
                                CUstream stream) {
+  rt::Call call;
   return prefetch_batch([&] { return batch(addresses, sizes, n, where, which, places, flags, stream); },
                         addresses, sizes, n, where, which, places);
 }
@@ -137,162 +137,79 @@ CUresult attach(CUstream stream, CUdeviceptr address, size_t size, unsigned flag
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-cudaError_t runtime_attach(CUstream stream, void* p, size_t size, unsigned flags) {
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(attach(stream, address_of(p), size, flags));
-}
-
-cudaError_t runtime_prefetch(const void* p, size_t size, cudaMemLocation where, unsigned flags,
-                             CUstream stream) {
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(prefetch(address_of(p), size, location(where), flags, stream));
-}
-
 }  // namespace
 
 extern "C" {
 
 cudaError_t lower_cudaMallocManaged(void** p, size_t size, unsigned flags) {
-  rt::Call call;
-  int device = 0;
-  if (!p) return of_runtime(CUDA_ERROR_INVALID_VALUE);
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  CUdeviceptr address = 0;
-  const CUresult error = allocate_managed(device, size, flags, &address);
-  if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
-  return of_runtime(error);
+  return in_runtime(p, [&](int device) {
+    CUdeviceptr address = 0;
+    const CUresult error = allocate_managed(device, size, flags, &address);
+    if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
+    return error;
+  });
 }
-
 CUresult lower_cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned flags) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_driver(&device)) return error;
-  return allocate_managed(device, size, flags, address);
+  return in_driver([&](int device) { return allocate_managed(device, size, flags, address); });
 }
 
 cudaError_t lower_cudaMemAdvise(const void* p, size_t size, cudaMemoryAdvise advice, cudaMemLocation where) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(advise(address_of(p), size, static_cast<CUmem_advise>(advice), location(where)));
+  return in_runtime(
+      [&](int) { return advise(address_of(p), size, static_cast<CUmem_advise>(advice), location(where)); });
 }
-
 CUresult lower_cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation where) {
   rt::Call call;
   return advise(address, size, advice, where);
 }
-
 CUresult lower_cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device) {
-  rt::Call call;
-  return advise(address, size, advice, location(device));
+  return lower_cuMemAdvise_v2(address, size, advice, location(device));
 }
 
-cudaError_t lower_cudaMemPrefetchAsync(const void* p, size_t size, cudaMemLocation where, unsigned flags,
-                                       cudaStream_t stream) {
-  rt::Call call;
-  return runtime_prefetch(p, size, where, flags, stream);
-}
-cudaError_t lower_cudaMemPrefetchAsync_ptsz(const void* p, size_t size, cudaMemLocation where, unsigned flags,
-                                            cudaStream_t stream) {
-  rt::Call call;
-  return runtime_prefetch(p, size, where, flags, own_stream(stream));
-}
-
-CUresult lower_cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation where, unsigned flags,
-                                     CUstream stream) {
-  rt::Call call;
-  return prefetch(address, size, where, flags, stream);
-}
-CUresult lower_cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t size, CUmemLocation where,
-                                          unsigned flags, CUstream stream) {
-  rt::Call call;
-  return prefetch(address, size, where, flags, own_stream(stream));
-}
-CUresult lower_cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice device, CUstream stream) {
-  rt::Call call;
-  return prefetch(address, size, location(device), 0, stream);
-}
-CUresult lower_cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t size, CUdevice device, CUstream stream) {
-  rt::Call call;
-  return prefetch(address, size, location(device), 0, own_stream(stream));
-}
-
-cudaError_t lower_cudaMemPrefetchBatchAsync(void** p, size_t* sizes, size_t n, cudaMemLocation* where,
-                                            size_t* which, size_t places, unsigned long long flags,
-                                            cudaStream_t stream) {
-  rt::Call call;
-  return runtime_prefetch_batch(cudart::kFn_cudaMemPrefetchBatchAsync, p, sizes, n, where, which, places,
-                                flags, real_stream(stream));
-}
-cudaError_t lower_cudaMemPrefetchBatchAsync_ptsz(void** p, size_t* sizes, size_t n, cudaMemLocation* where,
-                                                 size_t* which, size_t places, unsigned long long flags,
-                                                 cudaStream_t stream) {
-  rt::Call call;
-  return runtime_prefetch_batch(cudart::kFn_cudaMemPrefetchBatchAsync, p, sizes, n, where, which, places,
-                                flags, real_stream(own_stream(stream)));
-}
-cudaError_t lower_cudaMemDiscardAndPrefetchBatchAsync(void** p, size_t* sizes, size_t n,
-                                                      cudaMemLocation* where, size_t* which, size_t places,
-                                                      unsigned long long flags, cudaStream_t stream) {
-  rt::Call call;
-  return runtime_prefetch_batch(cudart::kFn_cudaMemDiscardAndPrefetchBatchAsync, p, sizes, n, where, which,
-                                places, flags, real_stream(stream));
-}
-cudaError_t lower_cudaMemDiscardAndPrefetchBatchAsync_ptsz(void** p, size_t* sizes, size_t n,
-                                                           cudaMemLocation* where, size_t* which,
-                                                           size_t places, unsigned long long flags,
-                                                           cudaStream_t stream) {
-  rt::Call call;
-  return runtime_prefetch_batch(cudart::kFn_cudaMemDiscardAndPrefetchBatchAsync, p, sizes, n, where, which,
-                                places, flags, real_stream(own_stream(stream)));
-}
-CUresult lower_cuMemPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t n, CUmemLocation* where,
-                                       size_t* which, size_t places, unsigned long long flags,
-                                       CUstream stream) {
-  rt::Call call;
-  return driver_prefetch_batch(CROPDL_DRIVER(cuMemPrefetchBatchAsync), addresses, sizes, n, where, which,
-                               places, flags, real_stream(stream));
-}
-CUresult lower_cuMemPrefetchBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t n,
-                                            CUmemLocation* where, size_t* which, size_t places,
-                                            unsigned long long flags, CUstream stream) {
-  rt::Call call;
-  return driver_prefetch_batch(CROPDL_DRIVER(cuMemPrefetchBatchAsync), addresses, sizes, n, where, which,
-                               places, flags, real_stream(own_stream(stream)));
-}
-CUresult lower_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t n,
-                                                 CUmemLocation* where, size_t* which, size_t places,
-                                                 unsigned long long flags, CUstream stream) {
-  rt::Call call;
-  return driver_prefetch_batch(CROPDL_DRIVER(cuMemDiscardAndPrefetchBatchAsync), addresses, sizes, n, where,
-                               which, places, flags, real_stream(stream));
-}
-CUresult lower_cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t n,
-                                                      CUmemLocation* where, size_t* which, size_t places,
-                                                      unsigned long long flags, CUstream stream) {
-  rt::Call call;
-  return driver_prefetch_batch(CROPDL_DRIVER(cuMemDiscardAndPrefetchBatchAsync), addresses, sizes, n, where,
-                               which, places, flags, real_stream(own_stream(stream)));
-}
-
-cudaError_t lower_cudaStreamAttachMemAsync(cudaStream_t stream, void* p, size_t size, unsigned flags) {
-  rt::Call call;
-  return runtime_attach(real_stream(stream), p, size, flags);
-}
-cudaError_t lower_cudaStreamAttachMemAsync_ptsz(cudaStream_t stream, void* p, size_t size, unsigned flags) {
-  rt::Call call;
-  return runtime_attach(real_stream(own_stream(stream)), p, size, flags);
-}
-CUresult lower_cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t size, unsigned flags) {
-  rt::Call call;
-  return attach(real_stream(stream), address, size, flags);
-}
-CUresult lower_cuStreamAttachMemAsync_ptsz(CUstream stream, CUdeviceptr address, size_t size,
-                                           unsigned flags) {
-  rt::Call call;
-  return attach(real_stream(own_stream(stream)), address, size, flags);
-}
+// Each function, and its variant in which stream 0 is the calling thread's own default stream.
+#define RUNTIME_BATCH(name, suffix, real_of)                                                                 \
+  cudaError_t lower_##name##suffix(void** p, size_t* sizes, size_t n, cudaMemLocation* where, size_t* which, \
+                                   size_t places, unsigned long long flags, cudaStream_t stream) {           \
+    return runtime_prefetch_batch(cudart::kFn_##name, p, sizes, n, where, which, places, flags,              \
+                                  real_of(stream));                                                          \
+  }
+#define DRIVER_BATCH(name, suffix, real_of)                                                                \
+  CUresult lower_##name##suffix(CUdeviceptr* addresses, size_t* sizes, size_t n, CUmemLocation* where,     \
+                                size_t* which, size_t places, unsigned long long flags, CUstream stream) { \
+    return driver_prefetch_batch(CROPDL_DRIVER(name), addresses, sizes, n, where, which, places, flags,    \
+                                 real_of(stream));                                                         \
+  }
+#define IN_STREAM(suffix, real_of)                                                                    \
+  cudaError_t lower_cudaMemPrefetchAsync##suffix(const void* p, size_t size, cudaMemLocation where,   \
+                                                 unsigned flags, cudaStream_t stream) {               \
+    return in_runtime(                                                                                \
+        [&](int) { return prefetch(address_of(p), size, location(where), flags, real_of(stream)); }); \
+  }                                                                                                   \
+  CUresult lower_cuMemPrefetchAsync_v2##suffix(CUdeviceptr address, size_t size, CUmemLocation where, \
+                                               unsigned flags, CUstream stream) {                     \
+    rt::Call call;                                                                                    \
+    return prefetch(address, size, where, flags, real_of(stream));                                    \
+  }                                                                                                   \
+  CUresult lower_cuMemPrefetchAsync##suffix(CUdeviceptr address, size_t size, CUdevice device,        \
+                                            CUstream stream) {                                        \
+    return lower_cuMemPrefetchAsync_v2##suffix(address, size, location(device), 0, stream);           \
+  }                                                                                                   \
+  RUNTIME_BATCH(cudaMemPrefetchBatchAsync, suffix, real_of)                                           \
+  RUNTIME_BATCH(cudaMemDiscardAndPrefetchBatchAsync, suffix, real_of)                                 \
+  DRIVER_BATCH(cuMemPrefetchBatchAsync, suffix, real_of)                                              \
+  DRIVER_BATCH(cuMemDiscardAndPrefetchBatchAsync, suffix, real_of)                                    \
+  cudaError_t lower_cudaStreamAttachMemAsync##suffix(cudaStream_t stream, void* p, size_t size,       \
+                                                     unsigned flags) {                                \
+    return in_runtime([&](int) { return attach(real_of(stream), address_of(p), size, flags); });      \
+  }                                                                                                   \
+  CUresult lower_cuStreamAttachMemAsync##suffix(CUstream stream, CUdeviceptr address, size_t size,    \
+                                                unsigned flags) {                                     \
+    rt::Call call;                                                                                    \
+    return attach(real_of(stream), address, size, flags);                                             \
+  }
+IN_STREAM(, real_stream)
+IN_STREAM(_ptsz, real_own_stream)
+#undef IN_STREAM
+#undef DRIVER_BATCH
+#undef RUNTIME_BATCH
 
 }  // extern "C"

@@ -1,7 +1,7 @@
 // Access to peers' memory. The driver opens its own allocations, this file the arena's chunks. After a
 // restart both are open again: the calls are repeated, and chunks are mapped as before. Source: CUDA Driver
 // API 13.0, "Peer Context Memory Access". LH, LH FS base, a thread of the program.
-#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/one_abi/kinds.h"
 
@@ -35,43 +35,38 @@ CUresult close(int peer, int device) {
   return its ? its->arena.allow_peer(peer, device, false) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-int device_of(CUcontext real) {
-  int device = -1;
-  CUcontext popped = nullptr;
-  if (CROPDL_DRIVER(cuCtxPushCurrent_v2)(real) != CUDA_SUCCESS) return -1;
-  CROPDL_DRIVER(cuCtxGetDevice)(&device);
-  CROPDL_DRIVER(cuCtxPopCurrent_v2)(&popped);
-  return device;
-}
-
 CUcontext real(CUcontext context) { return rt::real(context, rt::kind::cudaContext); }
+
+// The same key for the runtime and the driver: either may undo the other.
+struct PeerKey : rt::Key {
+  explicit PeerKey(int peer) { value(peer); }
+};
+
+CUresult closed(int peer, int device) {
+  rt::undo_state(rt::kOfCurrent, kPeerAccess, PeerKey(peer));
+  return close(peer, device);
+}
 
 }  // namespace
 
-void cropdl::cuda::forget_peer(int device) {
-  rt::Key key;
-  key.value(device);
-  rt::undo_state_of_devices(kPeerAccess, key);
-}
+void cropdl::cuda::forget_peer(int device) { rt::undo_state_of_devices(kPeerAccess, PeerKey(device)); }
 
 extern "C" {
 
 cudaError_t lower_cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  if (const CUresult error = open(
-          peer, device,
-          [&] { return static_cast<CUresult>(CROPDL_CUDART(cudaDeviceEnablePeerAccess)(peer, flags)); },
-          [&] { return CROPDL_CUDART(cudaDeviceDisablePeerAccess)(peer); }))
-    return of_runtime(error);
-  rt::RecipeWriter recipe;
-  recipe.value(peer);
-  recipe.value(flags);
-  rt::Key key;
-  key.value(peer);
-  rt::keep_state(rt::kOfCurrent, kCudart, cudart::kFn_cudaDeviceEnablePeerAccess, kPeerAccess, key, recipe);
-  return cudaSuccess;
+  return in_runtime([&](int device) {
+    if (const CUresult error = open(
+            peer, device,
+            [&] { return static_cast<CUresult>(CROPDL_CUDART(cudaDeviceEnablePeerAccess)(peer, flags)); },
+            [&] { return CROPDL_CUDART(cudaDeviceDisablePeerAccess)(peer); }))
+      return error;
+    rt::RecipeWriter recipe;
+    recipe.value(peer);
+    recipe.value(flags);
+    rt::keep_state(rt::kOfCurrent, kCudart, cudart::kFn_cudaDeviceEnablePeerAccess, kPeerAccess,
+                   PeerKey(peer), recipe);
+    return CUDA_SUCCESS;
+  });
 }
 int64_t again_cudaDeviceEnablePeerAccess(rt::Again& from) {
   const auto peer = from.value<int>();
@@ -79,33 +74,26 @@ int64_t again_cudaDeviceEnablePeerAccess(rt::Again& from) {
 }
 
 cudaError_t lower_cudaDeviceDisablePeerAccess(int peer) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  if (const cudaError_t error = CROPDL_CUDART(cudaDeviceDisablePeerAccess)(peer))
-    return of_runtime(static_cast<CUresult>(error));
-  rt::Key key;
-  key.value(peer);
-  rt::undo_state(rt::kOfCurrent, kPeerAccess, key);
-  return of_runtime(close(peer, device));
+  return in_runtime([&](int device) {
+    const auto error = static_cast<CUresult>(CROPDL_CUDART(cudaDeviceDisablePeerAccess)(peer));
+    return error ? error : closed(peer, device);
+  });
 }
 
 CUresult lower_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_driver(&device)) return error;
-  const int its_device = device_of(real(peer));
-  if (const CUresult error = open(
-          its_device, device, [&] { return CROPDL_DRIVER(cuCtxEnablePeerAccess)(real(peer), flags); },
-          [&] { return CROPDL_DRIVER(cuCtxDisablePeerAccess)(real(peer)); }))
-    return error;
-  rt::RecipeWriter recipe;
-  recipe.handle(rt::word_of(peer));
-  recipe.value(flags);
-  rt::Key key;  // the same as the runtime's: either may undo the other
-  key.value(its_device);
-  rt::keep_state(rt::kOfCurrent, kDriver, driver::kFn_cuCtxEnablePeerAccess, kPeerAccess, key, recipe);
-  return CUDA_SUCCESS;
+  return in_driver([&](int device) {
+    const int its_device = device_of(real(peer));
+    if (const CUresult error = open(
+            its_device, device, [&] { return CROPDL_DRIVER(cuCtxEnablePeerAccess)(real(peer), flags); },
+            [&] { return CROPDL_DRIVER(cuCtxDisablePeerAccess)(real(peer)); }))
+      return error;
+    rt::RecipeWriter recipe;
+    recipe.handle(rt::word_of(peer));
+    recipe.value(flags);
+    rt::keep_state(rt::kOfCurrent, kDriver, driver::kFn_cuCtxEnablePeerAccess, kPeerAccess,
+                   PeerKey(its_device), recipe);
+    return CUDA_SUCCESS;
+  });
 }
 int64_t again_cuCtxEnablePeerAccess(rt::Again& from) {
   const auto peer = rt::handle_of<CUcontext>(from.handle());
@@ -113,15 +101,10 @@ int64_t again_cuCtxEnablePeerAccess(rt::Again& from) {
 }
 
 CUresult lower_cuCtxDisablePeerAccess(CUcontext peer) {
-  rt::Call call;
-  int device = 0;
-  if (const CUresult error = enter_driver(&device)) return error;
-  if (const CUresult error = CROPDL_DRIVER(cuCtxDisablePeerAccess)(real(peer))) return error;
-  const int its_device = device_of(real(peer));
-  rt::Key key;
-  key.value(its_device);
-  rt::undo_state(rt::kOfCurrent, kPeerAccess, key);
-  return close(its_device, device);
+  return in_driver([&](int device) {
+    const CUresult error = CROPDL_DRIVER(cuCtxDisablePeerAccess)(real(peer));
+    return error ? error : closed(device_of(real(peer)), device);
+  });
 }
 
 }  // extern "C"

@@ -210,12 +210,11 @@ Pool* cropdl::cuda::arenas_side(DeviceMemory& its, CUmemoryPool real) {
 extern "C" {
 
 cudaError_t lower_cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
-  rt::Call call;
   static_assert(sizeof(cudaMemPoolProps) == sizeof(CUmemPoolProps));
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(create_pool(pool, reinterpret_cast<const CUmemPoolProps*>(properties),
-                                CROPDL_CUDART_MAKER(cudaMemPoolCreate)));
+  return in_runtime([&](int) {
+    return create_pool(pool, reinterpret_cast<const CUmemPoolProps*>(properties),
+                       CROPDL_CUDART_MAKER(cudaMemPoolCreate));
+  });
 }
 int64_t again_cudaMemPoolCreate(rt::Again& from) { return create_pool_again(from); }
 CUresult lower_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {

@@ -60,22 +60,13 @@ CUresult free_in_stream(CUdeviceptr address, CUstream stream) {
   return its->pools.free(block, stream);
 }
 
-CUstream real_own_stream(CUstream stream) { return real_stream(own_stream(stream)); }
-
 cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool pool, CUstream stream) {
-  int device = 0;
-  if (!p) return of_runtime(CUDA_ERROR_INVALID_VALUE);
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  CUdeviceptr address = 0;
-  const CUresult error = allocate_in_stream(&address, size, pool, stream);
-  if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
-  return of_runtime(error);
-}
-
-cudaError_t runtime_free(void* p, CUstream stream) {
-  int device = 0;
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(free_in_stream(reinterpret_cast<CUdeviceptr>(p), stream));
+  return in_runtime(p, [&](int) {
+    CUdeviceptr address = 0;
+    const CUresult error = allocate_in_stream(&address, size, pool, stream);
+    if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
+    return error;
+  });
 }
 
 }  // namespace
@@ -85,18 +76,14 @@ extern "C" {
 // Each function, and its variant in which stream 0 is the calling thread's own default stream.
 #define STREAM_ORDERED(suffix, real_of)                                                                \
   cudaError_t lower_cudaMallocAsync##suffix(void** p, size_t size, cudaStream_t stream) {              \
-    rt::Call call;                                                                                     \
     return runtime_allocate(p, size, nullptr, real_of(stream));                                        \
   }                                                                                                    \
   cudaError_t lower_cudaMallocFromPoolAsync##suffix(void** p, size_t size, cudaMemPool_t pool,         \
                                                     cudaStream_t stream) {                             \
-    rt::Call call;                                                                                     \
-    return pool ? runtime_allocate(p, size, real_pool(pool), real_of(stream))                          \
-                : of_runtime(CUDA_ERROR_INVALID_VALUE);                                                \
+    return runtime_allocate(pool ? p : nullptr, size, real_pool(pool), real_of(stream));               \
   }                                                                                                    \
   cudaError_t lower_cudaFreeAsync##suffix(void* p, cudaStream_t stream) {                              \
-    rt::Call call;                                                                                     \
-    return runtime_free(p, real_of(stream));                                                           \
+    return in_runtime([&](int) { return free_in_stream(address_of(p), real_of(stream)); });            \
   }                                                                                                    \
   CUresult lower_cuMemAllocAsync##suffix(CUdeviceptr* address, size_t size, CUstream stream) {         \
     rt::Call call;                                                                                     \

@@ -17,7 +17,6 @@
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
 namespace driver = cropdl::seam::driver;
-namespace cudart = cropdl::seam::cudart;
 
 namespace cropdl::cuda {
 namespace {
@@ -89,23 +88,28 @@ struct ReadOptions {
 
 // The handle of a module or library loaded from that code. If the code's end is unknown or options point
 // elsewhere, it has no recipe, and refuses checkpoints while it exists.
-uint64_t loaded(uint64_t real, uint32_t kind, const rt::RealLibrary& library, uint32_t function,
-                const void* image, const Options& jit, const Options& its) {
+template <class H>
+H loaded(H real, uint32_t its_kind, Maker m, const void* image, const Options& jit, const Options& its) {
   const std::span<const char> code = code_at(image);
-  if (code.empty() || !jit.values_only) return rt::made_word(real, kind, library, function, nullptr);
+  const bool known = !code.empty() && jit.values_only;
   rt::RecipeWriter recipe;
-  recipe.array(code.data(), static_cast<int64_t>(code.size()));
-  write(recipe, jit);
-  write(recipe, its);
-  return rt::made_word(real, kind, library, function, &recipe);
+  if (known) {
+    recipe.array(code.data(), static_cast<int64_t>(code.size()));
+    write(recipe, jit);
+    write(recipe, its);
+  }
+  return rt::handle_of<H>(
+      rt::made_word(rt::word_of(real), its_kind, m.library, m.function, known ? &recipe : nullptr));
 }
 
-// `real`: by reference, since the call that sets it is an argument, too.
-CUresult module_loaded(CUresult r, const CUmodule& real, CUmodule* module, uint32_t function,
-                       const void* image, const Options& jit) {
-  if (r == CUDA_SUCCESS)
-    *module = rt::handle_of<CUmodule>(
-        loaded(rt::word_of(real), kind::cudaModule, kDriver, function, image, jit, {}));
+// `load`: a function that loads a module from code; `m`: the function that the program calls.
+template <class F, class... More>
+CUresult load_module(Maker m, CUmodule* module, F* load, const void* image, const Options& jit,
+                     More... more) {
+  CUmodule real = nullptr;
+  if (!module) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult r = load(&real, image, more...);
+  if (r == CUDA_SUCCESS) *module = loaded(real, kind::cudaModule, m, image, jit, {});
   return r;
 }
 
@@ -120,9 +124,10 @@ bool read_file(const char* name, std::string* contents) {
 
 // Code that the library loaded although the file could not be read here has no recipe.
 template <class R>
-R unread(R r, const rt::RealLibrary& library, uint32_t function) {
+R unread(R r, Maker m) {
   if (static_cast<int>(r) == 0)
-    rt::mark_unsaved(library, function, "the file that it has loaded could not be read by CropDL as well");
+    rt::mark_unsaved(m.library, m.function,
+                     "the file that it has loaded could not be read by CropDL as well");
   return r;
 }
 
@@ -134,6 +139,61 @@ int64_t load_module_again(rt::Again& from) {
       CROPDL_DRIVER(cuModuleLoadDataEx)(&module, code, jit.n, jit.as<CUjit_option>(), jit.of());
   from.made(rt::word_of(module));
   return r;
+}
+
+// --- Libraries: the runtime's and the driver's functions have the same arguments, of other types.
+static_assert(std::is_same_v<CUlibrary, cudaLibrary_t>);
+
+template <class Result, class Code, class Jit, class Own>
+using Load = Result(CUlibrary*, const Code*, Jit*, void**, unsigned, Own*, void**, unsigned);
+
+template <class Result, class Jit, class Own>
+Result load_library(RealFunction<Load<Result, void, Jit, Own>> load, CUlibrary* library, const void* code,
+                    Jit* options, void** values, unsigned n, Own* own, void** own_values, unsigned own_n) {
+  rt::Call call;
+  const CodeOrder in_order;
+  CUlibrary real = nullptr;
+  if (!library) return static_cast<Result>(CUDA_ERROR_INVALID_VALUE);
+  const Options jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
+  const auto r = load(&real, code, options, values, n, own, own_values, own_n);
+  if (static_cast<int>(r) != CUDA_SUCCESS) return r;
+  bring_library(real);
+  *library = loaded(real, kind::cudaLibrary, load, code, jit, its);
+  return r;
+}
+
+// `load`: of the program's call; `load_data`: loads what is in the file.
+template <class Result, class Jit, class Own>
+Result load_library_file(RealFunction<Load<Result, char, Jit, Own>> load,
+                         Load<Result, void, Jit, Own>* load_data, CUlibrary* library, const char* file,
+                         Jit* options, void** values, unsigned n, Own* own, void** own_values,
+                         unsigned own_n) {
+  rt::Call call;
+  const CodeOrder in_order;
+  std::string code;
+  if (!library || !read_file(file, &code))
+    return unread(load(library, file, options, values, n, own, own_values, own_n), load);
+  CUlibrary real = nullptr;
+  const Options jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
+  auto names = its.names;
+  auto given = its.values;
+  const auto r = load_data(&real, code.c_str(), options, values, n, reinterpret_cast<Own*>(names.data()),
+                           given.data(), static_cast<unsigned>(names.size()));
+  if (static_cast<int>(r) != CUDA_SUCCESS) return r;
+  bring_library(real);
+  *library = loaded(real, kind::cudaLibrary, load, code.c_str(), jit, its);
+  return r;
+}
+
+template <class Result, class Jit, class Own>
+int64_t load_library_again(rt::Again& from, Load<Result, void, Jit, Own>* load) {
+  const char* code = from.array<char>();
+  const ReadOptions jit(from), its(from);
+  CUlibrary library = nullptr;
+  const auto r = static_cast<int64_t>(
+      load(&library, code, jit.as<Jit>(), jit.of(), jit.n, its.as<Own>(), its.of(), its.n));
+  from.made(rt::word_of(library));
+  return r == CUDA_SUCCESS ? bring_library(library, from.ended()) : r;
 }
 
 // --- Arrays filled with handles of kernels, each found again by its name.
@@ -148,13 +208,21 @@ H named(H real, uint64_t of, uint32_t its_kind, uint32_t function, const char* n
   return rt::handle_of<H>(word);
 }
 
-void name_kernels(CUkernel* kernels, unsigned n, uint64_t library) {
-  for (unsigned i = 0; kernels && i < n; ++i) {
+// Kernels of a library, or functions of a module. `find`: the function that finds one of them by its name.
+template <class Result, class H, class Of>
+Result enumerate(H* all, unsigned n, Of of, uint32_t find, CUresult (*name_of)(const char**, H),
+                 Result (*list)(H*, unsigned, Of)) {
+  constexpr bool kLibrary = std::is_same_v<Of, CUlibrary>;
+  rt::Call call;
+  for (unsigned i = 0; all && i < n; ++i) all[i] = nullptr;
+  const Result r = list(all, n, rt::real(of, kLibrary ? kind::cudaLibrary : kind::cudaModule));
+  for (unsigned i = 0; static_cast<int>(r) == CUDA_SUCCESS && all && i < n; ++i) {
     const char* name = nullptr;
-    if (!kernels[i]) continue;
-    CROPDL_DRIVER(cuKernelGetName)(&name, kernels[i]);
-    kernels[i] = named(kernels[i], library, kind::cudaKernel, driver::kFn_cuLibraryGetKernel, name);
+    if (!all[i]) continue;
+    name_of(&name, all[i]);
+    all[i] = named(all[i], rt::word_of(of), kLibrary ? kind::cudaKernel : kind::cudaFunction, find, name);
   }
+  return r;
 }
 
 }  // namespace
@@ -167,38 +235,29 @@ extern "C" {
 CUresult lower_cuModuleLoadData(CUmodule* module, const void* image) {
   rt::Call call;
   const CodeOrder in_order;
-  CUmodule real = nullptr;
-  if (!module) return CUDA_ERROR_INVALID_VALUE;
-  return module_loaded(CROPDL_DRIVER(cuModuleLoadData)(&real, image), real, module,
-                       driver::kFn_cuModuleLoadData, image, {});
+  return load_module(CROPDL_DRIVER_MAKER(cuModuleLoadData), module, CROPDL_DRIVER(cuModuleLoadData), image,
+                     {});
 }
 CUresult lower_cuModuleLoadFatBinary(CUmodule* module, const void* image) {
   rt::Call call;
   const CodeOrder in_order;
-  CUmodule real = nullptr;
-  if (!module) return CUDA_ERROR_INVALID_VALUE;
-  return module_loaded(CROPDL_DRIVER(cuModuleLoadFatBinary)(&real, image), real, module,
-                       driver::kFn_cuModuleLoadFatBinary, image, {});
+  return load_module(CROPDL_DRIVER_MAKER(cuModuleLoadFatBinary), module, CROPDL_DRIVER(cuModuleLoadFatBinary),
+                     image, {});
 }
 CUresult lower_cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned n, CUjit_option* options,
                                   void** values) {
   rt::Call call;
   const CodeOrder in_order;
-  CUmodule real = nullptr;
-  if (!module) return CUDA_ERROR_INVALID_VALUE;
-  const Options jit = jit_options(options, values, n);
-  return module_loaded(CROPDL_DRIVER(cuModuleLoadDataEx)(&real, image, n, options, values), real, module,
-                       driver::kFn_cuModuleLoadDataEx, image, jit);
+  return load_module(CROPDL_DRIVER_MAKER(cuModuleLoadDataEx), module, CROPDL_DRIVER(cuModuleLoadDataEx),
+                     image, jit_options(options, values, n), n, options, values);
 }
 CUresult lower_cuModuleLoad(CUmodule* module, const char* file) {
   rt::Call call;
   const CodeOrder in_order;
-  CUmodule real = nullptr;
+  const Maker m = CROPDL_DRIVER_MAKER(cuModuleLoad);
   std::string code;
-  if (!module || !read_file(file, &code))
-    return unread(CROPDL_DRIVER(cuModuleLoad)(module, file), kDriver, driver::kFn_cuModuleLoad);
-  return module_loaded(CROPDL_DRIVER(cuModuleLoadData)(&real, code.c_str()), real, module,
-                       driver::kFn_cuModuleLoad, code.c_str(), {});
+  if (!module || !read_file(file, &code)) return unread(CROPDL_DRIVER(cuModuleLoad)(module, file), m);
+  return load_module(m, module, CROPDL_DRIVER(cuModuleLoadData), code.c_str(), {});
 }
 int64_t again_cuModuleLoad(rt::Again& from) { return load_module_again(from); }
 int64_t again_cuModuleLoadData(rt::Again& from) { return load_module_again(from); }
@@ -207,134 +266,49 @@ int64_t again_cuModuleLoadFatBinary(rt::Again& from) { return load_module_again(
 
 CUresult lower_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options, void** values,
                                  unsigned n, CUlibraryOption* own, void** own_values, unsigned own_n) {
-  rt::Call call;
-  const CodeOrder in_order;
-  CUlibrary real = nullptr;
-  if (!library) return CUDA_ERROR_INVALID_VALUE;
-  const Options jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
-  const CUresult r =
-      CROPDL_DRIVER(cuLibraryLoadData)(&real, code, options, values, n, own, own_values, own_n);
-  if (r == CUDA_SUCCESS) bring_library(real);
-  if (r == CUDA_SUCCESS)
-    *library = rt::handle_of<CUlibrary>(
-        loaded(rt::word_of(real), kind::cudaLibrary, kDriver, driver::kFn_cuLibraryLoadData, code, jit, its));
-  return r;
+  return load_library(CROPDL_DRIVER_FUNCTION(cuLibraryLoadData), library, code, options, values, n, own,
+                      own_values, own_n);
 }
 CUresult lower_cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit_option* options,
                                      void** values, unsigned n, CUlibraryOption* own, void** own_values,
                                      unsigned own_n) {
-  rt::Call call;
-  const CodeOrder in_order;
-  std::string code;
-  if (!library || !read_file(file, &code))
-    return unread(
-        CROPDL_DRIVER(cuLibraryLoadFromFile)(library, file, options, values, n, own, own_values, own_n),
-        kDriver, driver::kFn_cuLibraryLoadFromFile);
-  CUlibrary real = nullptr;
-  const Options jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
-  auto names = its.names;
-  auto given = its.values;
-  const CUresult r = CROPDL_DRIVER(cuLibraryLoadData)(&real, code.c_str(), options, values, n,
-                                                      reinterpret_cast<CUlibraryOption*>(names.data()),
-                                                      given.data(), static_cast<unsigned>(names.size()));
-  if (r == CUDA_SUCCESS) bring_library(real);
-  if (r == CUDA_SUCCESS)
-    *library = rt::handle_of<CUlibrary>(loaded(rt::word_of(real), kind::cudaLibrary, kDriver,
-                                               driver::kFn_cuLibraryLoadFromFile, code.c_str(), jit, its));
-  return r;
+  return load_library_file(CROPDL_DRIVER_FUNCTION(cuLibraryLoadFromFile), CROPDL_DRIVER(cuLibraryLoadData),
+                           library, file, options, values, n, own, own_values, own_n);
 }
 int64_t again_cuLibraryLoadData(rt::Again& from) {
-  const char* code = from.array<char>();
-  const ReadOptions jit(from), its(from);
-  CUlibrary library = nullptr;
-  const CUresult r = CROPDL_DRIVER(cuLibraryLoadData)(&library, code, jit.as<CUjit_option>(), jit.of(), jit.n,
-                                                      its.as<CUlibraryOption>(), its.of(), its.n);
-  from.made(rt::word_of(library));
-  return r == CUDA_SUCCESS ? bring_library(library, from.ended()) : static_cast<int64_t>(r);
+  return load_library_again(from, CROPDL_DRIVER(cuLibraryLoadData));
 }
 int64_t again_cuLibraryLoadFromFile(rt::Again& from) { return again_cuLibraryLoadData(from); }
 
 cudaError_t lower_cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption* options,
                                       void** values, unsigned n, cudaLibraryOption* own, void** own_values,
                                       unsigned own_n) {
-  rt::Call call;
-  const CodeOrder in_order;
-  cudaLibrary_t real = nullptr;
-  if (!library) return cudaErrorInvalidValue;
-  const Options jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
-  const cudaError_t r =
-      CROPDL_CUDART(cudaLibraryLoadData)(&real, code, options, values, n, own, own_values, own_n);
-  if (r == cudaSuccess) bring_library(reinterpret_cast<CUlibrary>(real));
-  if (r == cudaSuccess)
-    *library = rt::handle_of<cudaLibrary_t>(loaded(rt::word_of(real), kind::cudaLibrary, kCudart,
-                                                   cudart::kFn_cudaLibraryLoadData, code, jit, its));
-  return r;
+  return load_library(CROPDL_CUDART_FUNCTION(cudaLibraryLoadData), library, code, options, values, n, own,
+                      own_values, own_n);
 }
 cudaError_t lower_cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* file, cudaJitOption* options,
                                           void** values, unsigned n, cudaLibraryOption* own,
                                           void** own_values, unsigned own_n) {
-  rt::Call call;
-  const CodeOrder in_order;
-  std::string code;
-  if (!library || !read_file(file, &code))
-    return unread(
-        CROPDL_CUDART(cudaLibraryLoadFromFile)(library, file, options, values, n, own, own_values, own_n),
-        kCudart, cudart::kFn_cudaLibraryLoadFromFile);
-  cudaLibrary_t real = nullptr;
-  const Options jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
-  auto names = its.names;
-  auto given = its.values;
-  const cudaError_t r = CROPDL_CUDART(cudaLibraryLoadData)(&real, code.c_str(), options, values, n,
-                                                           reinterpret_cast<cudaLibraryOption*>(names.data()),
-                                                           given.data(), static_cast<unsigned>(names.size()));
-  if (r == cudaSuccess) bring_library(reinterpret_cast<CUlibrary>(real));
-  if (r == cudaSuccess)
-    *library =
-        rt::handle_of<cudaLibrary_t>(loaded(rt::word_of(real), kind::cudaLibrary, kCudart,
-                                            cudart::kFn_cudaLibraryLoadFromFile, code.c_str(), jit, its));
-  return r;
+  return load_library_file(CROPDL_CUDART_FUNCTION(cudaLibraryLoadFromFile),
+                           CROPDL_CUDART(cudaLibraryLoadData), library, file, options, values, n, own,
+                           own_values, own_n);
 }
 int64_t again_cudaLibraryLoadData(rt::Again& from) {
-  const char* code = from.array<char>();
-  const ReadOptions jit(from), its(from);
-  cudaLibrary_t library = nullptr;
-  const cudaError_t r = CROPDL_CUDART(cudaLibraryLoadData)(
-      &library, code, jit.as<cudaJitOption>(), jit.of(), jit.n, its.as<cudaLibraryOption>(), its.of(), its.n);
-  from.made(rt::word_of(library));
-  return r == cudaSuccess ? bring_library(reinterpret_cast<CUlibrary>(library), from.ended())
-                          : static_cast<int64_t>(r);
+  return load_library_again(from, CROPDL_CUDART(cudaLibraryLoadData));
 }
 int64_t again_cudaLibraryLoadFromFile(rt::Again& from) { return again_cudaLibraryLoadData(from); }
 
 CUresult lower_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned n, CUlibrary library) {
-  rt::Call call;
-  for (unsigned i = 0; kernels && i < n; ++i) kernels[i] = nullptr;
-  const CUresult r =
-      CROPDL_DRIVER(cuLibraryEnumerateKernels)(kernels, n, rt::real(library, kind::cudaLibrary));
-  if (r == CUDA_SUCCESS) name_kernels(kernels, n, rt::word_of(library));
-  return r;
+  return enumerate(kernels, n, library, driver::kFn_cuLibraryGetKernel, CROPDL_DRIVER(cuKernelGetName),
+                   CROPDL_DRIVER(cuLibraryEnumerateKernels));
 }
 cudaError_t lower_cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned n, cudaLibrary_t library) {
-  rt::Call call;
-  for (unsigned i = 0; kernels && i < n; ++i) kernels[i] = nullptr;
-  const cudaError_t r =
-      CROPDL_CUDART(cudaLibraryEnumerateKernels)(kernels, n, rt::real(library, kind::cudaLibrary));
-  if (r == cudaSuccess) name_kernels(reinterpret_cast<CUkernel*>(kernels), n, rt::word_of(library));
-  return r;
+  return enumerate(kernels, n, library, driver::kFn_cuLibraryGetKernel, CROPDL_DRIVER(cuKernelGetName),
+                   CROPDL_CUDART(cudaLibraryEnumerateKernels));
 }
 CUresult lower_cuModuleEnumerateFunctions(CUfunction* functions, unsigned n, CUmodule module) {
-  rt::Call call;
-  for (unsigned i = 0; functions && i < n; ++i) functions[i] = nullptr;
-  const CUresult r =
-      CROPDL_DRIVER(cuModuleEnumerateFunctions)(functions, n, rt::real(module, kind::cudaModule));
-  for (unsigned i = 0; r == CUDA_SUCCESS && functions && i < n; ++i) {
-    const char* name = nullptr;
-    if (!functions[i]) continue;
-    CROPDL_DRIVER(cuFuncGetName)(&name, functions[i]);
-    functions[i] =
-        named(functions[i], rt::word_of(module), kind::cudaFunction, driver::kFn_cuModuleGetFunction, name);
-  }
-  return r;
+  return enumerate(functions, n, module, driver::kFn_cuModuleGetFunction, CROPDL_DRIVER(cuFuncGetName),
+                   CROPDL_DRIVER(cuModuleEnumerateFunctions));
 }
 
 // The result is from the program's own table (CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE).

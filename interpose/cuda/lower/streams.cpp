@@ -113,6 +113,22 @@ void give_number(uint64_t stream, bool own, N* number) {
                 : number_of_default_stream(rt::current_device(), own_default(stream, own), *number);
 }
 
+// The program made the green context, so it has a handle.
+CUgreenCtx known_green(CUgreenCtx real) {
+  return rt::handle_of<CUgreenCtx>(real ? rt::virtual_of(rt::word_of(real), kind::cudaGreenContext)
+                                        : uint64_t{0});
+}
+
+// `green`: nullptr: the function has none. `ask`: calls the real function with the real stream.
+template <class Ask>
+CUresult contexts_of(CUstream stream, CUcontext* context, CUgreenCtx* green, Ask ask) {
+  rt::Call call;
+  const CUresult r = ask(rt::real(stream, kind::cudaStream));
+  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
+  if (r == CUDA_SUCCESS && green) *green = known_green(*green);
+  return r;
+}
+
 }  // namespace
 
 void put_back_own_stream() {
@@ -213,42 +229,25 @@ GET_NUMBER(CUresult, cuStreamGetId_ptsz, CUstream, CROPDL_DRIVER(cuStreamGetId_p
 #undef GET_NUMBER
 
 CUresult lower_cuStreamGetCtx(CUstream stream, CUcontext* context) {
-  rt::Call call;
-  const CUresult r = CROPDL_DRIVER(cuStreamGetCtx)(rt::real(stream, kind::cudaStream), context);
-  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
-  return r;
+  return contexts_of(stream, context, nullptr,
+                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetCtx)(real, context); });
 }
 CUresult lower_cuStreamGetCtx_ptsz(CUstream stream, CUcontext* context) {
-  rt::Call call;
-  const CUresult r = CROPDL_DRIVER(cuStreamGetCtx_ptsz)(rt::real(stream, kind::cudaStream), context);
-  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
-  return r;
-}
-// The program made the green context, so it has a handle.
-static CUgreenCtx known_green(CUgreenCtx real) {
-  return rt::handle_of<CUgreenCtx>(real ? rt::virtual_of(rt::word_of(real), kind::cudaGreenContext)
-                                        : uint64_t{0});
+  return contexts_of(stream, context, nullptr,
+                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetCtx_ptsz)(real, context); });
 }
 CUresult lower_cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
-  rt::Call call;
-  const CUresult r = CROPDL_DRIVER(cuStreamGetCtx_v2)(rt::real(stream, kind::cudaStream), context, green);
-  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
-  if (r == CUDA_SUCCESS && green) *green = known_green(*green);
-  return r;
+  return contexts_of(stream, context, green,
+                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetCtx_v2)(real, context, green); });
 }
 CUresult lower_cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext* context, CUgreenCtx* green) {
-  rt::Call call;
-  const CUresult r =
-      CROPDL_DRIVER(cuStreamGetCtx_v2_ptsz)(rt::real(stream, kind::cudaStream), context, green);
-  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
-  if (r == CUDA_SUCCESS && green) *green = known_green(*green);
-  return r;
+  return contexts_of(stream, context, green, [&](CUstream real) {
+    return CROPDL_DRIVER(cuStreamGetCtx_v2_ptsz)(real, context, green);
+  });
 }
 CUresult lower_cuStreamGetGreenCtx(CUstream stream, CUgreenCtx* green) {
-  rt::Call call;
-  const CUresult r = CROPDL_DRIVER(cuStreamGetGreenCtx)(rt::real(stream, kind::cudaStream), green);
-  if (r == CUDA_SUCCESS && green) *green = known_green(*green);
-  return r;
+  return contexts_of(stream, nullptr, green,
+                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetGreenCtx)(real, green); });
 }
 
 }  // extern "C"

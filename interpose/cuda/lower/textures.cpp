@@ -3,55 +3,53 @@
 // Management", "Surface Object Management". LH, LH FS base, any thread.
 #include "interpose/gen/driver/undeclared.h"
 //
-#include "interpose/cuda/lower/real.h"
+#include "interpose/cuda/lower/graphs.h"
 #include "interpose/one_abi/kinds.h"
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
-namespace driver = cropdl::seam::driver;
-namespace cudart = cropdl::seam::cudart;
 
 namespace cropdl::cuda {
 namespace {
 
-cudaResourceDesc real_of(const cudaResourceDesc& program) {
-  cudaResourceDesc d = program;
-  if (d.resType == cudaResourceTypeArray) d.res.array.array = rt::real(d.res.array.array, kind::cudaArray);
-  if (d.resType == cudaResourceTypeMipmappedArray)
-    d.res.mipmap.mipmap = rt::real(d.res.mipmap.mipmap, kind::cudaMipmappedArray);
-  return d;
+// Calls change(handle, kind) for the array that is the resource, if it is one.
+template <class Change>
+void change_array(cudaResourceDesc& d, Change change) {
+  if (d.resType == cudaResourceTypeArray) change(d.res.array.array, kind::cudaArray);
+  if (d.resType == cudaResourceTypeMipmappedArray) change(d.res.mipmap.mipmap, kind::cudaMipmappedArray);
 }
-CUDA_RESOURCE_DESC real_of(const CUDA_RESOURCE_DESC& program) {
-  CUDA_RESOURCE_DESC d = program;
-  if (d.resType == CU_RESOURCE_TYPE_ARRAY) d.res.array.hArray = rt::real(d.res.array.hArray, kind::cudaArray);
+template <class Change>
+void change_array(CUDA_RESOURCE_DESC& d, Change change) {
+  if (d.resType == CU_RESOURCE_TYPE_ARRAY) change(d.res.array.hArray, kind::cudaArray);
   if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
-    d.res.mipmap.hMipmappedArray = rt::real(d.res.mipmap.hMipmappedArray, kind::cudaMipmappedArray);
-  return d;
+    change(d.res.mipmap.hMipmappedArray, kind::cudaMipmappedArray);
 }
 
-// Replaces real handles of the program's objects by its own.
-template <class H>
-void make_virtual(H* handle, uint32_t its_kind) {
-  if (const uint64_t known = rt::virtual_of(rt::word_of(*handle), its_kind))
-    *handle = rt::handle_of<H>(known);
-}
-void make_virtual(cudaResourceDesc* d) {
-  if (d->resType == cudaResourceTypeArray) make_virtual(&d->res.array.array, kind::cudaArray);
-  if (d->resType == cudaResourceTypeMipmappedArray)
-    make_virtual(&d->res.mipmap.mipmap, kind::cudaMipmappedArray);
-}
-void make_virtual(CUDA_RESOURCE_DESC* d) {
-  if (d->resType == CU_RESOURCE_TYPE_ARRAY) make_virtual(&d->res.array.hArray, kind::cudaArray);
-  if (d->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
-    make_virtual(&d->res.mipmap.hMipmappedArray, kind::cudaMipmappedArray);
+// `how`: what the library gets after the resource.
+template <class F, class Object, class Resource, class... How>
+auto make_object(RealFunction<F> make, uint32_t its_kind, Object* object, const Resource* resource,
+                 How... how) {
+  rt::Call call;
+  Resource real = resource ? *resource : Resource{};
+  if (resource) change_array(real, [](auto& array, uint32_t k) { array = rt::real(array, k); });
+  const auto r = make(object, resource ? &real : nullptr, how...);
+  if (static_cast<int>(r) == 0) rt::made_word(*object, its_kind, make.library, make.function, nullptr);
+  return r;
 }
 
-void note_made(uint64_t number, uint32_t its_kind, const rt::RealLibrary& library, uint32_t function) {
-  rt::made_word(number, its_kind, library, function, nullptr);
+template <class Result, class Resource, class Object>
+Result resource_of(Resource* resource, Object object, Result (*get)(Resource*, Object)) {
+  rt::Call call;
+  const Result r = get(resource, object);
+  if (static_cast<int>(r) == 0)
+    change_array(*resource, [](auto& array, uint32_t k) { array = known_or_real(array, k); });
+  return r;
 }
+
 // Looks the record up first: once the driver has ended the object, another thread's may get its number.
 template <class End>
-auto end(uint64_t number, uint32_t its_kind, End driver_ends) {
+auto unmake_object(uint64_t number, uint32_t its_kind, End driver_ends) {
+  rt::Call call;
   const uint64_t word = rt::virtual_of(number, its_kind);
   const auto r = driver_ends(number);
   if (static_cast<int>(r) == 0) rt::forget_word(word);
@@ -67,23 +65,14 @@ extern "C" {
 
 cudaError_t lower_cudaCreateTextureObject(cudaTextureObject_t* texture, const cudaResourceDesc* resource,
                                           const cudaTextureDesc* how, const cudaResourceViewDesc* view) {
-  rt::Call call;
-  const cudaResourceDesc real = resource ? real_of(*resource) : cudaResourceDesc{};
-  const cudaError_t r =
-      CROPDL_CUDART(cudaCreateTextureObject)(texture, resource ? &real : nullptr, how, view);
-  if (r == cudaSuccess)
-    note_made(*texture, kind::cudaTextureObject, kCudart, cudart::kFn_cudaCreateTextureObject);
-  return r;
+  return make_object(CROPDL_CUDART_FUNCTION(cudaCreateTextureObject), kind::cudaTextureObject, texture,
+                     resource, how, view);
 }
 cudaError_t lower_cudaDestroyTextureObject(cudaTextureObject_t texture) {
-  rt::Call call;
-  return end(texture, kind::cudaTextureObject, CROPDL_CUDART(cudaDestroyTextureObject));
+  return unmake_object(texture, kind::cudaTextureObject, CROPDL_CUDART(cudaDestroyTextureObject));
 }
 cudaError_t lower_cudaGetTextureObjectResourceDesc(cudaResourceDesc* resource, cudaTextureObject_t texture) {
-  rt::Call call;
-  const cudaError_t r = CROPDL_CUDART(cudaGetTextureObjectResourceDesc)(resource, texture);
-  if (r == cudaSuccess) make_virtual(resource);
-  return r;
+  return resource_of(resource, texture, CROPDL_CUDART(cudaGetTextureObjectResourceDesc));
 }
 cudaError_t lower_cudaGetTextureObjectTextureDesc(cudaTextureDesc* how, cudaTextureObject_t texture) {
   rt::Call call;
@@ -95,41 +84,26 @@ cudaError_t lower_cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc* vie
   return CROPDL_CUDART(cudaGetTextureObjectResourceViewDesc)(view, texture);
 }
 cudaError_t lower_cudaCreateSurfaceObject(cudaSurfaceObject_t* surface, const cudaResourceDesc* resource) {
-  rt::Call call;
-  const cudaResourceDesc real = resource ? real_of(*resource) : cudaResourceDesc{};
-  const cudaError_t r = CROPDL_CUDART(cudaCreateSurfaceObject)(surface, resource ? &real : nullptr);
-  if (r == cudaSuccess)
-    note_made(*surface, kind::cudaSurfaceObject, kCudart, cudart::kFn_cudaCreateSurfaceObject);
-  return r;
+  return make_object(CROPDL_CUDART_FUNCTION(cudaCreateSurfaceObject), kind::cudaSurfaceObject, surface,
+                     resource);
 }
 cudaError_t lower_cudaDestroySurfaceObject(cudaSurfaceObject_t surface) {
-  rt::Call call;
-  return end(surface, kind::cudaSurfaceObject, CROPDL_CUDART(cudaDestroySurfaceObject));
+  return unmake_object(surface, kind::cudaSurfaceObject, CROPDL_CUDART(cudaDestroySurfaceObject));
 }
 cudaError_t lower_cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* resource, cudaSurfaceObject_t surface) {
-  rt::Call call;
-  const cudaError_t r = CROPDL_CUDART(cudaGetSurfaceObjectResourceDesc)(resource, surface);
-  if (r == cudaSuccess) make_virtual(resource);
-  return r;
+  return resource_of(resource, surface, CROPDL_CUDART(cudaGetSurfaceObjectResourceDesc));
 }
 
 CUresult lower_cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC* resource,
                                  const CUDA_TEXTURE_DESC* how, const CUDA_RESOURCE_VIEW_DESC* view) {
-  rt::Call call;
-  const CUDA_RESOURCE_DESC real = resource ? real_of(*resource) : CUDA_RESOURCE_DESC{};
-  const CUresult r = CROPDL_DRIVER(cuTexObjectCreate)(texture, resource ? &real : nullptr, how, view);
-  if (r == CUDA_SUCCESS) note_made(*texture, kind::cudaTextureObject, kDriver, driver::kFn_cuTexObjectCreate);
-  return r;
+  return make_object(CROPDL_DRIVER_FUNCTION(cuTexObjectCreate), kind::cudaTextureObject, texture, resource,
+                     how, view);
 }
 CUresult lower_cuTexObjectDestroy(CUtexObject texture) {
-  rt::Call call;
-  return end(texture, kind::cudaTextureObject, CROPDL_DRIVER(cuTexObjectDestroy));
+  return unmake_object(texture, kind::cudaTextureObject, CROPDL_DRIVER(cuTexObjectDestroy));
 }
 CUresult lower_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUtexObject texture) {
-  rt::Call call;
-  const CUresult r = CROPDL_DRIVER(cuTexObjectGetResourceDesc)(resource, texture);
-  if (r == CUDA_SUCCESS) make_virtual(resource);
-  return r;
+  return resource_of(resource, texture, CROPDL_DRIVER(cuTexObjectGetResourceDesc));
 }
 CUresult lower_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* how, CUtexObject texture) {
   rt::Call call;
@@ -140,22 +114,13 @@ CUresult lower_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* view, CUt
   return CROPDL_DRIVER(cuTexObjectGetResourceViewDesc)(view, texture);
 }
 CUresult lower_cuSurfObjectCreate(CUsurfObject* surface, const CUDA_RESOURCE_DESC* resource) {
-  rt::Call call;
-  const CUDA_RESOURCE_DESC real = resource ? real_of(*resource) : CUDA_RESOURCE_DESC{};
-  const CUresult r = CROPDL_DRIVER(cuSurfObjectCreate)(surface, resource ? &real : nullptr);
-  if (r == CUDA_SUCCESS)
-    note_made(*surface, kind::cudaSurfaceObject, kDriver, driver::kFn_cuSurfObjectCreate);
-  return r;
+  return make_object(CROPDL_DRIVER_FUNCTION(cuSurfObjectCreate), kind::cudaSurfaceObject, surface, resource);
 }
 CUresult lower_cuSurfObjectDestroy(CUsurfObject surface) {
-  rt::Call call;
-  return end(surface, kind::cudaSurfaceObject, CROPDL_DRIVER(cuSurfObjectDestroy));
+  return unmake_object(surface, kind::cudaSurfaceObject, CROPDL_DRIVER(cuSurfObjectDestroy));
 }
 CUresult lower_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUsurfObject surface) {
-  rt::Call call;
-  const CUresult r = CROPDL_DRIVER(cuSurfObjectGetResourceDesc)(resource, surface);
-  if (r == CUDA_SUCCESS) make_virtual(resource);
-  return r;
+  return resource_of(resource, surface, CROPDL_DRIVER(cuSurfObjectGetResourceDesc));
 }
 
 }  // extern "C"

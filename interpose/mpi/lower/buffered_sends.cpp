@@ -90,7 +90,14 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
   return seam::kSuccess;
 }
 
-int immediate_buffered(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
+}  // namespace
+
+extern "C" {
+
+int lower_MPI_Bsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
+  return buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Bsend);
+}
+int lower_MPI_Ibsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
   *request = kNullRequest;
   RequestPlace place;
   if (!place) return seam::kErrIntern;
@@ -100,17 +107,6 @@ int immediate_buffered(const void* buffer, int count, Vid type, int dest, int ta
                         MPI_REQUEST_NULL);
   finish_request_with(request_record(*request), empty_status());
   return seam::kSuccess;
-}
-
-}  // namespace
-
-extern "C" {
-
-int lower_MPI_Bsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
-  return buffered_send(buffer, count, type, dest, tag, comm, seam::kFn_MPI_Bsend);
-}
-int lower_MPI_Ibsend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
-  return immediate_buffered(buffer, count, type, dest, tag, comm, request);
 }
 
 int lower_MPI_Buffer_attach(void* buffer, int size) {

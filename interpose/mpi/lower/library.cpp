@@ -191,32 +191,13 @@ class Runtime final : public libraries::Library {
   }
 
   static std::string named(uint32_t maker, handles::Handle h) {
-    const char* what = "an object";
-    switch (seam::vid_kind(h)) {
-      case Kind::kComm:
-        what = "a communicator";
-        break;
-      case Kind::kDatatype:
-        what = "a datatype";
-        break;
-      case Kind::kGroup:
-        what = "a group";
-        break;
-      case Kind::kWin:
-        what = "a window";
-        break;
-      case Kind::kFile:
-        what = "a file";
-        break;
-      case Kind::kInfo:
-        what = "an info object";
-        break;
-      case Kind::kSession:
-        what = "a session";
-        break;
-      default:
-        break;
-    }
+    static constexpr std::pair<Kind, const char*> kNames[] = {
+        {Kind::kComm, "a communicator"}, {Kind::kDatatype, "a datatype"}, {Kind::kGroup, "a group"},
+        {Kind::kWin, "a window"},        {Kind::kFile, "a file"},         {Kind::kInfo, "an info object"},
+        {Kind::kSession, "a session"},
+    };
+    const auto* found = std::ranges::find(kNames, seam::vid_kind(h), &std::pair<Kind, const char*>::first);
+    const char* what = found != std::end(kNames) ? found->second : "an object";
     return formatted("{}: {} is alive that cannot be saved", function_name(maker), what);
   }
 
@@ -264,14 +245,11 @@ class Runtime final : public libraries::Library {
     code = remake_comms();
     if (code != MPI_SUCCESS)
       return Error{"cannot restart: a communicator cannot be made again: " + mpi_error(code)};
-    struct Class {
-      Kind kind;
-      int (*remake)(Vid);
-    };
-    for (const Class& c : {Class{Kind::kGroup, remake_group}, Class{Kind::kDatatype, remake_datatype},
-                           Class{Kind::kOp, remake_op}}) {
-      for (handles::Handle h : tables->in_order(static_cast<uint32_t>(c.kind))) {
-        code = c.remake(h);
+    for (const auto& [kind, remake] :
+         {std::pair{Kind::kGroup, &remake_group}, std::pair{Kind::kDatatype, &remake_datatype},
+          std::pair{Kind::kOp, &remake_op}}) {
+      for (handles::Handle h : tables->in_order(static_cast<uint32_t>(kind))) {
+        code = remake(h);
         if (code == MPI_SUCCESS) continue;
         return Error{formatted("cannot restart: {} fails when it is made again: {}",
                                function_name(tables->slot(h)->maker), mpi_error(code))};

@@ -4,9 +4,7 @@
 
 #include <utility>
 
-#include "interpose/mpi/upper/attribute_callbacks.h"
 #include "interpose/mpi/upper/keyvals.h"
-#include "interpose/mpi/upper/predefined_attributes.h"
 
 namespace cropdl::shim {
 namespace {

@@ -133,14 +133,8 @@ EXPORTED int ompi_attr_create_keyval_aint(int type, void (*copy)(), void (*remov
   return create_keyval(kind_of(type), copy, remove, reinterpret_cast<void*>(extra), language_of(flags), key);
 }
 static Vid vid_of(int type, void* handle) {
-  switch (kind_of(type)) {
-    case Kind::kDatatype:
-      return handle_in<Kind::kDatatype>(static_cast<MPI_Datatype>(handle));
-    case Kind::kWin:
-      return handle_in<Kind::kWin>(static_cast<MPI_Win>(handle));
-    default:
-      return handle_in<Kind::kComm>(static_cast<MPI_Comm>(handle));
-  }
+  // The object begins with its vid, whatever its kind.
+  return handle ? handle_in<Kind::kComm>(static_cast<MPI_Comm>(handle)) : make_vid(kind_of(type), 0);
 }
 EXPORTED int ompi_attr_set_fint(int type, void* handle, void**, int key, MPI_Fint value, bool) {
   return set_attribute(vid_of(type, handle), key, value, Language::kFortranInt, seam::kFn_MPI_Comm_set_attr);

@@ -49,15 +49,18 @@ SpinLock added_lock;
 constexpr int kClassMask = 0x7f, kDynamic = 0x4000'0000, kCodeShift = 8, kClasses = 128, kCodes = 8192;
 Numbers classes, codes;
 int add_class() {
+  Locked locked(added_lock);
   const int i = classes.take(kClasses);
   if (i) classes.at(i)->error_class = i | kDynamic;
   return i ? i | kDynamic : 0;
 }
 int add_code(int error_class) {
+  Locked locked(added_lock);
   const int i = codes.take(kCodes);
   if (i) codes.at(i)->error_class = error_class;
   return i ? error_class | i << kCodeShift : 0;
 }
+// Under the lock.
 Added* find_added(int code) {
   if (code < 0) return nullptr;
   if (const int i = (code & ~kDynamic) >> kCodeShift) {
@@ -67,6 +70,7 @@ Added* find_added(int code) {
   return code & kDynamic ? classes.at(code & kClassMask) : nullptr;
 }
 bool is_class(int error_class) {
+  Locked locked(added_lock);
   return error_class >= 0 && (error_class & kDynamic ? classes.at(error_class & ~kDynamic) != nullptr
                                                      : error_class <= MPI_ERR_LASTCODE);
 }
@@ -74,21 +78,23 @@ bool is_class(int error_class) {
 // As in ompi/errhandler/errcode.h of Open MPI 4.1: one sequence after the predefined codes.
 Numbers codes;
 int add_code(int error_class) {
+  Locked locked(added_lock);
   const int i = codes.take(1 << 30);
   if (!i) return 0;
   codes.at(i)->error_class = error_class < 0 ? MPI_ERR_LASTCODE + i : error_class;
   return MPI_ERR_LASTCODE + i;
 }
 int add_class() { return add_code(-1); }
+// Under the lock.
 Added* find_added(int code) { return codes.at(code > MPI_ERR_LASTCODE ? code - MPI_ERR_LASTCODE : 0); }
 bool is_class(int error_class) {
+  Locked locked(added_lock);
   const Added* a = find_added(error_class);
   return a ? a->error_class == error_class : error_class >= 0 && error_class <= MPI_ERR_LASTCODE;
 }
 #endif
 
-}  // namespace
-
+// Open MPI's functions reject others.
 bool is_error_code([[maybe_unused]] int code) {
 #if defined(CROPDL_ABI_MPICH)
   return true;
@@ -96,11 +102,6 @@ bool is_error_code([[maybe_unused]] int code) {
   Locked locked(added_lock);
   return find_added(code) || (code >= 0 && code <= MPI_ERR_LASTCODE);
 #endif
-}
-
-bool is_error_class(int error_class) {
-  Locked locked(added_lock);
-  return is_class(error_class);
 }
 
 int error_class_of(int code) {
@@ -112,6 +113,19 @@ int error_class_of(int code) {
   return a ? a->error_class : code;
 #endif
 }
+
+// Takes `text`, from malloc; nullptr removes the text. Returns false, with nothing taken, unless the program
+// added the code.
+bool set_error_text(int code, char* text) {
+  Locked locked(added_lock);
+  Added* a = find_added(code);
+  if (!a) return false;
+  free(a->text);
+  a->text = text;
+  return true;
+}
+
+}  // namespace
 
 void error_text(int code, char* to, int* length) {
   Locked locked(added_lock);
@@ -128,39 +142,62 @@ int last_used_code() {
 #endif
 }
 
-int add_error_class() {
-  Locked locked(added_lock);
-  return add_class();
-}
+}  // namespace cropdl::shim
 
-int add_error_code(int error_class) {
-  Locked locked(added_lock);
-  return add_code(error_class);
-}
+using namespace cropdl;
+using namespace cropdl::shim;
 
-bool set_error_text(int code, char* text) {
-  Locked locked(added_lock);
-  Added* a = find_added(code);
-  if (!a) return false;
-  free(a->text);
-  a->text = text;
-  return true;
+MPI_FUNCTION(int, Error_class, int code, int* error_class) {
+  if (!is_error_code(code)) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_class);
+  *error_class = error_class_of(code);
+  return MPI_SUCCESS;
 }
-
+MPI_FUNCTION(int, Error_string, int code, char* string, int* length) {
+  if (!is_error_code(code)) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_string);
+  error_text(code, string, length);
+  return MPI_SUCCESS;
+}
+MPI_FUNCTION(int, Add_error_class, int* error_class) {
+  if (!error_class) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_class);
+  const int made = add_class();
+  if (!made) return fail_mpi_call(kNoObject, seam::kErrOther, seam::kFn_MPI_Add_error_class);
+  *error_class = made;
+  return MPI_SUCCESS;
+}
+MPI_FUNCTION(int, Add_error_code, int error_class, int* code) {
+  if (!code || !is_class(error_class))
+    return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Add_error_code);
+  const int made = add_code(error_class);
+  if (!made) return fail_mpi_call(kNoObject, seam::kErrOther, seam::kFn_MPI_Add_error_code);
+  *code = made;
+  return MPI_SUCCESS;
+}
+MPI_FUNCTION(int, Add_error_string, int code, const char* string) {
+  char* copy = string ? strdup(string) : nullptr;
+  if (copy && set_error_text(code, copy)) return MPI_SUCCESS;
+  free(copy);
+  return fail_mpi_call(kNoObject, string && !copy ? seam::kErrNoMem : seam::kErrArg,
+                       seam::kFn_MPI_Add_error_string);
+}
 #if defined(CROPDL_ABI_MPICH)
-bool delete_error_class(int error_class) {
+extern "C" {
+#pragma weak MPIX_Delete_error_class = PMPIX_Delete_error_class
+#pragma weak MPIX_Delete_error_code = PMPIX_Delete_error_code
+#pragma weak MPIX_Delete_error_string = PMPIX_Delete_error_string
+__attribute__((visibility("default"))) int PMPIX_Delete_error_class(int error_class) {
   Locked locked(added_lock);
   Added* a = (error_class >> kCodeShift & (kCodes - 1)) ? nullptr : find_added(error_class);
   if (a) classes.give_back(a);
-  return a != nullptr;
+  return a ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
-
-bool delete_error_code(int code) {
+__attribute__((visibility("default"))) int PMPIX_Delete_error_code(int code) {
   Locked locked(added_lock);
   Added* a = (code >> kCodeShift & (kCodes - 1)) ? find_added(code) : nullptr;
   if (a) codes.give_back(a);
-  return a != nullptr;
+  return a ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
+__attribute__((visibility("default"))) int PMPIX_Delete_error_string(int code) {
+  return set_error_text(code, nullptr) ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
 }
 #endif
-
-}  // namespace cropdl::shim

@@ -1,4 +1,4 @@
-// The keys of attributes. UH, any thread.
+// The keys of attributes, and what else the files of attributes share. UH, any thread.
 #pragma once
 
 #include "interpose/mpi/upper/objects.h"
@@ -32,6 +32,15 @@ bool copy_keyval(int keyval, Keyval* out);
 int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Language language, int* keyval);
 int free_keyval(Kind kind, int* keyval);
 void set_keyval_proxies(int keyval, void (*copy)(), void (*remove)());
+
+// Call the program's copy and delete functions of an attribute, without a lock (attribute_callbacks.cpp).
+// Return the program's error code.
+int run_copy(const Keyval& k, int keyval, Vid from, const Attribute& a, int64_t* out, int* flag);
+int run_remove(const Keyval& k, int keyval, Vid from, const Attribute& a);
+
+// The attributes that MPI itself gives its objects (predefined_attributes.cpp). Returns false if the keyval
+// is not predefined. Else answers, or sets *error to the lower half's error.
+bool get_predefined_attribute(Vid vid, int keyval, void** pointer, int64_t* number, int* flag, int* error);
 
 // For a key that is unknown or of another kind, Open MPI has MPI_ERR_KEYVAL only when MPI_KEYVAL_INVALID is
 // read.

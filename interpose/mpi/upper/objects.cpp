@@ -15,11 +15,8 @@ template <class T>
 class PointerTable {
  public:
   T* find(Vid vid) {
-    if (!slots_) return nullptr;
-    for (uint32_t i = hash(vid);; i = (i + 1) & mask_) {
-      if (!slots_[i]) return nullptr;
-      if (slots_[i] != kRemoved() && slots_[i]->vid == vid) return slots_[i];
-    }
+    T** slot = slot_of(vid);
+    return slot ? *slot : nullptr;
   }
   void insert(T* record) {
     if (!slots_ || used_ * 2 > mask_) grow();
@@ -28,26 +25,18 @@ class PointerTable {
     if (!slots_[i]) ++used_;
     slots_[i] = record;
   }
-  void remove(Vid vid) {
-    if (!slots_) return;
-    for (uint32_t i = hash(vid); slots_[i]; i = (i + 1) & mask_) {
-      if (slots_[i] != kRemoved() && slots_[i]->vid == vid) {
-        slots_[i] = kRemoved();
-        return;
-      }
-    }
-  }
-  void remove(const T* record) {
-    if (!slots_) return;
-    for (uint32_t i = hash(record->vid); slots_[i]; i = (i + 1) & mask_) {
-      if (slots_[i] == record) {
-        slots_[i] = kRemoved();
-        return;
-      }
-    }
+  // `only`: no other record, although another one may have the vid by now.
+  void remove(Vid vid, const T* only = nullptr) {
+    if (T** slot = slot_of(vid, only)) *slot = kRemoved();
   }
 
  private:
+  T** slot_of(Vid vid, const T* only = nullptr) {
+    for (uint32_t i = hash(vid); slots_ && slots_[i]; i = (i + 1) & mask_) {
+      if (only ? slots_[i] == only : slots_[i] != kRemoved() && slots_[i]->vid == vid) return &slots_[i];
+    }
+    return nullptr;
+  }
   static T* kRemoved() { return reinterpret_cast<T*>(1); }
   uint32_t hash(Vid vid) const { return (vid * 0x9e3779b1u >> 8) & mask_; }
   void grow() {
@@ -230,7 +219,7 @@ void free_callback(Vid vid) {
 void drop_callback(Callback* callback) {
   {
     Locked locked(objects_lock);
-    callbacks.remove(callback);
+    callbacks.remove(callback->vid, callback);
   }
   free(callback);
 }

@@ -1,5 +1,5 @@
 // Predefined attributes: the only ones that are read from the lower half. UH, any thread.
-#include "interpose/mpi/upper/predefined_attributes.h"
+#include "interpose/mpi/upper/keyvals.h"
 
 #include "interpose/mpi/upper/error_codes.h"
 

@@ -76,208 +76,84 @@ namespace fn = cropdl::seam::nccl;
 
 extern "C" {
 
-// `launch` gets the real communicator and stream; the operation is translated here.
-#define CROPDL_REAL_OP one_abi::real(op, one_abi::kind::ncclRedOp)
+// `arguments`: the library's function's, with the real communicator c and the real stream s. The rest:
+// members of the call that a group keeps.
+#define COMMUNICATE(sends, receives, peer, name, arguments, ...)                                     \
+  communicate<sends, receives>(                                                                      \
+      comm, stream, peer,                                                                            \
+      [&] { return Call{.function = fn::kFn_##name, .comm = comm, .stream = stream, __VA_ARGS__}; }, \
+      [&](ncclComm_t c, cudaStream_t s) { return CROPDL_NCCL(name) arguments; })
+#define COLLECTIVE(...) COMMUNICATE(false, false, 0, __VA_ARGS__)
+#define REAL_OP one_abi::real(op, one_abi::kind::ncclRedOp)
 
 ncclResult_t lower_ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return communicate<false, false>(
-      comm, stream, 0,
-      [&] {
-        return Call{.function = fn::kFn_ncclAllReduce,
-                    .comm = comm,
-                    .stream = stream,
-                    .send = send,
-                    .receive = receive,
-                    .count = count,
-                    .type = type,
-                    .op = op};
-      },
-      [&](ncclComm_t c, cudaStream_t s) {
-        return CROPDL_NCCL(ncclAllReduce)(send, receive, count, type, CROPDL_REAL_OP, c, s);
-      });
+  return COLLECTIVE(ncclAllReduce, (send, receive, count, type, REAL_OP, c, s), .send = send,
+                    .receive = receive, .count = count, .type = type, .op = op);
 }
 
 ncclResult_t lower_ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                               ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
-  return communicate<false, false>(
-      comm, stream, 0,
-      [&] {
-        return Call{.function = fn::kFn_ncclReduce,
-                    .comm = comm,
-                    .stream = stream,
-                    .send = send,
-                    .receive = receive,
-                    .count = count,
-                    .type = type,
-                    .op = op,
-                    .root = root};
-      },
-      [&](ncclComm_t c, cudaStream_t s) {
-        return CROPDL_NCCL(ncclReduce)(send, receive, count, type, CROPDL_REAL_OP, root, c, s);
-      });
+  return COLLECTIVE(ncclReduce, (send, receive, count, type, REAL_OP, root, c, s), .send = send,
+                    .receive = receive, .count = count, .type = type, .op = op, .root = root);
 }
 
 ncclResult_t lower_ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                              cudaStream_t stream) {
-  return communicate<false, false>(
-      comm, stream, 0,
-      [&] {
-        return Call{.function = fn::kFn_ncclBcast,
-                    .comm = comm,
-                    .stream = stream,
-                    .receive = buffer,
-                    .count = count,
-                    .type = type,
-                    .root = root};
-      },
-      [&](ncclComm_t c, cudaStream_t s) { return CROPDL_NCCL(ncclBcast)(buffer, count, type, root, c, s); });
+  return COLLECTIVE(ncclBcast, (buffer, count, type, root, c, s), .receive = buffer, .count = count,
+                    .type = type, .root = root);
 }
 
 ncclResult_t lower_ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                                  ncclComm_t comm, cudaStream_t stream) {
-  return communicate<false, false>(
-      comm, stream, 0,
-      [&] {
-        return Call{.function = fn::kFn_ncclBroadcast,
-                    .comm = comm,
-                    .stream = stream,
-                    .send = send,
-                    .receive = receive,
-                    .count = count,
-                    .type = type,
-                    .root = root};
-      },
-      [&](ncclComm_t c, cudaStream_t s) {
-        return CROPDL_NCCL(ncclBroadcast)(send, receive, count, type, root, c, s);
-      });
+  return COLLECTIVE(ncclBroadcast, (send, receive, count, type, root, c, s), .send = send, .receive = receive,
+                    .count = count, .type = type, .root = root);
 }
 
 ncclResult_t lower_ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
                                      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return communicate<false, false>(
-      comm, stream, 0,
-      [&] {
-        return Call{.function = fn::kFn_ncclReduceScatter,
-                    .comm = comm,
-                    .stream = stream,
-                    .send = send,
-                    .receive = receive,
-                    .count = count,
-                    .type = type,
-                    .op = op};
-      },
-      [&](ncclComm_t c, cudaStream_t s) {
-        return CROPDL_NCCL(ncclReduceScatter)(send, receive, count, type, CROPDL_REAL_OP, c, s);
-      });
+  return COLLECTIVE(ncclReduceScatter, (send, receive, count, type, REAL_OP, c, s), .send = send,
+                    .receive = receive, .count = count, .type = type, .op = op);
 }
 
 ncclResult_t lower_ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
                                  ncclComm_t comm, cudaStream_t stream) {
-  return communicate<false, false>(
-      comm, stream, 0,
-      [&] {
-        return Call{.function = fn::kFn_ncclAllGather,
-                    .comm = comm,
-                    .stream = stream,
-                    .send = send,
-                    .receive = receive,
-                    .count = count,
-                    .type = type};
-      },
-      [&](ncclComm_t c, cudaStream_t s) {
-        return CROPDL_NCCL(ncclAllGather)(send, receive, count, type, c, s);
-      });
+  return COLLECTIVE(ncclAllGather, (send, receive, count, type, c, s), .send = send, .receive = receive,
+                    .count = count, .type = type);
 }
 
 ncclResult_t lower_ncclAlltoAll(const void* send, void* receive, size_t count, ncclDataType_t type,
                                 ncclComm_t comm, cudaStream_t stream) {
-  return communicate<false, false>(
-      comm, stream, 0,
-      [&] {
-        return Call{.function = fn::kFn_ncclAlltoAll,
-                    .comm = comm,
-                    .stream = stream,
-                    .send = send,
-                    .receive = receive,
-                    .count = count,
-                    .type = type};
-      },
-      [&](ncclComm_t c, cudaStream_t s) {
-        return CROPDL_NCCL(ncclAlltoAll)(send, receive, count, type, c, s);
-      });
+  return COLLECTIVE(ncclAlltoAll, (send, receive, count, type, c, s), .send = send, .receive = receive,
+                    .count = count, .type = type);
 }
 
 ncclResult_t lower_ncclGather(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                               ncclComm_t comm, cudaStream_t stream) {
-  return communicate<false, false>(
-      comm, stream, 0,
-      [&] {
-        return Call{.function = fn::kFn_ncclGather,
-                    .comm = comm,
-                    .stream = stream,
-                    .send = send,
-                    .receive = receive,
-                    .count = count,
-                    .type = type,
-                    .root = root};
-      },
-      [&](ncclComm_t c, cudaStream_t s) {
-        return CROPDL_NCCL(ncclGather)(send, receive, count, type, root, c, s);
-      });
+  return COLLECTIVE(ncclGather, (send, receive, count, type, root, c, s), .send = send, .receive = receive,
+                    .count = count, .type = type, .root = root);
 }
 
 ncclResult_t lower_ncclScatter(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                                ncclComm_t comm, cudaStream_t stream) {
-  return communicate<false, false>(
-      comm, stream, 0,
-      [&] {
-        return Call{.function = fn::kFn_ncclScatter,
-                    .comm = comm,
-                    .stream = stream,
-                    .send = send,
-                    .receive = receive,
-                    .count = count,
-                    .type = type,
-                    .root = root};
-      },
-      [&](ncclComm_t c, cudaStream_t s) {
-        return CROPDL_NCCL(ncclScatter)(send, receive, count, type, root, c, s);
-      });
+  return COLLECTIVE(ncclScatter, (send, receive, count, type, root, c, s), .send = send, .receive = receive,
+                    .count = count, .type = type, .root = root);
 }
 
 ncclResult_t lower_ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                             cudaStream_t stream) {
-  return communicate<true, false>(
-      comm, stream, peer,
-      [&] {
-        return Call{.function = fn::kFn_ncclSend,
-                    .comm = comm,
-                    .stream = stream,
-                    .send = send,
-                    .count = count,
-                    .type = type,
-                    .root = peer};
-      },
-      [&](ncclComm_t c, cudaStream_t s) { return CROPDL_NCCL(ncclSend)(send, count, type, peer, c, s); });
+  return COMMUNICATE(true, false, peer, ncclSend, (send, count, type, peer, c, s), .send = send,
+                     .count = count, .type = type, .root = peer);
 }
 
 ncclResult_t lower_ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                             cudaStream_t stream) {
-  return communicate<false, true>(
-      comm, stream, peer,
-      [&] {
-        return Call{.function = fn::kFn_ncclRecv,
-                    .comm = comm,
-                    .stream = stream,
-                    .receive = receive,
-                    .count = count,
-                    .type = type,
-                    .root = peer};
-      },
-      [&](ncclComm_t c, cudaStream_t s) { return CROPDL_NCCL(ncclRecv)(receive, count, type, peer, c, s); });
+  return COMMUNICATE(false, true, peer, ncclRecv, (receive, count, type, peer, c, s), .receive = receive,
+                     .count = count, .type = type, .root = peer);
 }
-#undef CROPDL_REAL_OP
+#undef REAL_OP
+#undef COLLECTIVE
+#undef COMMUNICATE
 
 ncclResult_t lower_ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   return join(fn::kFn_ncclCommInitRank, comm, ranks, rank, &id, 1, nullptr);

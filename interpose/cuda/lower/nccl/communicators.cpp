@@ -25,9 +25,6 @@ std::vector<KnownId>& real_ids() {  // this run's ids for ids that the program g
 // True: finalized in an earlier run and not destroyed. NCCL has no such communicator in this run.
 bool of_former_run(const Communicator* c) { return c && c->stage == kFinalized && !*real_place(c); }
 
-// What is not recorded would be missing after a restart, or at a cut.
-void note_full(uint32_t function) { one_abi::mark_unsaved(kNccl, function, "the persistent heap is full"); }
-
 bool same(const ncclUniqueId& a, const ncclUniqueId& b) { return memcmp(&a, &b, sizeof a) == 0; }
 
 // A restart gets a new id for each, with a socket and a thread of NCCL.
@@ -78,6 +75,8 @@ void give_back(Communicator* c) {
 
 State* state = nullptr;
 handles::SpinLock lock;
+
+void note_full(uint32_t function) { one_abi::mark_unsaved(kNccl, function, "the persistent heap is full"); }
 
 char* copied(const char* text) {
   if (!text) return nullptr;
@@ -280,7 +279,7 @@ ncclResult_t lower_ncclCommInitAll(ncclComm_t* comms, int n, const int* devices)
     Communicator* const c = new_communicator(identity_from(random), seam::nccl::kFn_ncclCommInitAll,
                                              devices ? devices[i] : i);  // regardless of the current device
     if (!c) {
-      one_abi::mark_unsaved(kNccl, seam::nccl::kFn_ncclCommInitAll, "the persistent heap is full");
+      note_full(seam::nccl::kFn_ncclCommInitAll);
       comms[i] = real[static_cast<size_t>(i)];
       continue;
     }

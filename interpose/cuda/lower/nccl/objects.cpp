@@ -134,7 +134,7 @@ ncclResult_t lower_ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclD
   *op = one_abi::handle_of<ncclRedOp_t>(word);
   auto* const o = listed<Operation>(&c->operations);
   if (!o) {
-    one_abi::mark_unsaved(kNccl, fn::kFn_ncclRedOpCreatePreMulSum, "the persistent heap is full");
+    note_full(fn::kFn_ncclRedOpCreatePreMulSum);
     return r;
   }
   o->word = word;
@@ -156,7 +156,7 @@ ncclResult_t lower_ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes,
   if (r != ncclSuccess || !c) return r;
   auto* const g = listed<Registration>(&c->registrations);
   if (!g) {
-    one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommRegister, "the persistent heap is full");
+    note_full(fn::kFn_ncclCommRegister);
     *handle = real;
     return r;
   }

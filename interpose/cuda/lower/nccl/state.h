@@ -137,7 +137,9 @@ using coord::kAborted;
 // An aborted communicator (last_count: kAborted) keeps its memory until forget_aborted(): another thread may
 // be inside a call on it, which is what an abort is for.
 void end_communicator(Communicator* c, uint64_t last_count);
-void forget_aborted();           // no thread is inside any call
+void forget_aborted();  // no thread is inside any call
+// What is not recorded would be missing after a restart, or at a cut: the process refuses checkpoints.
+void note_full(uint32_t function);
 char* copied(const char* text);  // in the heap; null for null, or without memory
 void keep_config(Communicator* c, const ncclConfig_t* config);
 // Completes a communicator that NCCL has made: takes rank, size and device from the library. Also true if
