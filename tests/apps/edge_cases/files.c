@@ -56,17 +56,6 @@ static void changed_in_place_by_stdio(void) {
   }
 }
 
-static void mapped_and_written(void) {
-  int fd = edge_file("mapped", 8192, 3, O_RDWR);
-  uint64_t* page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  EDGE_CHECK(page != MAP_FAILED);
-  page[600] = 0;
-  for (uint64_t k = 0, found; edge_more(); k++) {
-    EDGE_CHECK(pread(fd, &found, 8, 4800) == 8 && found == page[600] && found == k);
-    page[600]++;
-  }
-}
-
 static void read_only_map_of_growing_file(void) {
   int fd = edge_file("grows", 100, 3, O_RDWR);
   const unsigned char* map = mmap(NULL, 65536, PROT_READ, MAP_SHARED, fd, 0);
@@ -100,17 +89,6 @@ static void unlinked(void) {
     edge_reads(fd, 4, at, 10);
     EDGE_CHECK(pwrite(fd, &at, 8, 4000) == 8);
     EDGE_CHECK(fstat(fd, &s) == 0 && s.st_size == 4008 && s.st_nlink == 0);
-  }
-}
-
-static void unlinked_with_another_link(void) {
-  int fd = edge_file("first", 3000, 4, O_RDWR);
-  unlink("second");
-  EDGE_CHECK(link("first", "second") == 0 && unlink("first") == 0);
-  struct stat s;
-  for (uint64_t at = 0; edge_more(); at += 10) {
-    edge_reads(fd, 4, at, 10);
-    EDGE_CHECK(fstat(fd, &s) == 0 && s.st_size == 3000 && s.st_nlink == 1);
   }
 }
 
@@ -166,16 +144,6 @@ static void getdents_by_hand(void) {  // a small buffer, so that the directory's
   for (long size; (size = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0;)
     for (long at = 0; at < size; at += *(unsigned short*)(buffer + at + 16)) entries++;
   EDGE_CHECK(entries == 62);
-}
-
-static void deleted_directory(void) {
-  EDGE_CHECK(mkdir("dead", 0700) == 0);
-  int fd = open("dead", O_RDONLY | O_DIRECTORY);
-  EDGE_CHECK(fd >= 0 && rmdir("dead") == 0);
-  struct stat s;
-  while (edge_more())
-    EDGE_CHECK(fstat(fd, &s) == 0 && S_ISDIR(s.st_mode) && openat(fd, "x", O_CREAT | O_WRONLY, 0600) < 0 &&
-               errno == ENOENT);
 }
 
 static void path_descriptors(void) {
@@ -305,55 +273,6 @@ static void status_flags(void) {
   }
 }
 
-static void owner_and_signal(void) {
-  int fd = edge_file("owned", 100, 1, O_RDWR);
-  EDGE_CHECK(fcntl(fd, F_SETOWN, getpid()) == 0 && fcntl(fd, F_SETSIG, SIGRTMIN + 3) == 0);
-  while (edge_more()) EDGE_CHECK(fcntl(fd, F_GETOWN) == getpid() && fcntl(fd, F_GETSIG) == SIGRTMIN + 3);
-}
-
-static void flocks(void) {
-  int a = edge_file("locked", 1, 1, O_RDONLY), b = open("locked", O_RDWR),
-      c = edge_file("shared", 1, 1, O_RDONLY), d = open("shared", O_RDONLY);
-  EDGE_CHECK(flock(a, LOCK_EX) == 0 && flock(c, LOCK_SH) == 0);
-  while (edge_more()) {
-    EDGE_CHECK(flock(b, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK);
-    EDGE_CHECK(flock(d, LOCK_SH | LOCK_NB) == 0 && flock(d, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK &&
-               flock(d, LOCK_UN) == 0);
-  }
-}
-
-static void record_locks(void) {
-  int fd = edge_file("records", 1000, 1, O_RDWR), other = open("records", O_RDWR);
-  struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 100, .l_len = 50},
-               read_lock = {.l_type = F_RDLCK, .l_start = 300, .l_len = 0};
-  EDGE_CHECK(fcntl(fd, F_SETLK, &mine) == 0 && fcntl(fd, F_SETLK, &read_lock) == 0);
-  while (edge_more()) {
-    struct flock found = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 200};
-    EDGE_CHECK(fcntl(other, F_OFD_GETLK, &found) == 0 && found.l_type == F_WRLCK && found.l_start == 100 &&
-               found.l_len == 50 && found.l_pid == getpid());
-    struct flock second = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 250, .l_len = 200};
-    EDGE_CHECK(fcntl(other, F_OFD_GETLK, &second) == 0 && second.l_type == F_RDLCK && second.l_start == 300 &&
-               second.l_len == 0);
-  }
-}
-
-static void description_locks(void) {
-  int fd = edge_file("described", 1000, 1, O_RDWR), copy = dup(fd);
-  struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 10, .l_len = 5};
-  EDGE_CHECK(fcntl(fd, F_OFD_SETLK, &mine) == 0 && close(fd) == 0);  // the duplicate keeps the lock
-  while (edge_more()) {
-    struct flock found = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
-    EDGE_CHECK(fcntl(copy, F_GETLK, &found) == 0 && found.l_type == F_WRLCK && found.l_start == 10 &&
-               found.l_len == 5 && found.l_pid == -1);
-  }
-}
-
-static void lease(void) {
-  int fd = edge_file("leased", 1000, 1, O_RDONLY);
-  EDGE_CHECK(fcntl(fd, F_SETLEASE, F_RDLCK) == 0);
-  while (edge_more()) EDGE_CHECK(fcntl(fd, F_GETLEASE) == F_RDLCK);
-}
-
 static void directory_notification(void) {
   int fd = open(".", O_RDONLY | O_DIRECTORY), got;
   sigset_t set;
@@ -383,19 +302,6 @@ static void paths_of_descriptors(void) {
     int again = open(name, O_RDONLY);
     edge_reads(again, 8, 0, 10);
     close(again);
-  }
-}
-
-static void kept_open_proc_files(void) {  // read repeatedly through one descriptor, as monitors do
-  int statm = open("/proc/self/statm", O_RDONLY), status = open("/proc/self/status", O_RDONLY);
-  char text[4096], wanted[64];
-  snprintf(wanted, sizeof wanted, "\nPid:\t%d\n", getpid());
-  while (edge_more()) {
-    EDGE_CHECK(pread(statm, text, sizeof text, 0) > 5);
-    ssize_t size = pread(status, text, sizeof text - 1, 0);
-    EDGE_CHECK(size > 50);
-    text[size] = 0;
-    EDGE_CHECK(strstr(text, wanted));
   }
 }
 
@@ -669,16 +575,13 @@ static const struct edge_case table[] = {
     {"append_beside_plain", append_beside_plain},
     {"changed_in_place", changed_in_place},
     {"changed_in_place_by_stdio", changed_in_place_by_stdio},
-    {"mapped_and_written", mapped_and_written},
     {"read_only_map_of_growing_file", read_only_map_of_growing_file},
     {"no_access_map_made_writable", no_access_map_made_writable},
     {"unlinked", unlinked},
-    {"unlinked_with_another_link", unlinked_with_another_link},
     {"renamed_while_open", renamed_while_open},
     {"renamed_in_every_step", renamed_in_every_step},
     {"half_read_directory", half_read_directory},
     {"getdents_by_hand", getdents_by_hand},
-    {"deleted_directory", deleted_directory},
     {"path_descriptors", path_descriptors},
     {"opened_relative_to_a_descriptor", opened_relative_to_a_descriptor},
     {"deleted_working_directory", deleted_working_directory},
@@ -688,14 +591,8 @@ static const struct edge_case table[] = {
     {"memfd_with_seals", memfd_with_seals},
     {"devices", devices},
     {"status_flags", status_flags},
-    {"owner_and_signal", owner_and_signal},
-    {"flocks", flocks},
-    {"record_locks", record_locks},
-    {"description_locks", description_locks},
-    {"lease", lease},
     {"directory_notification", directory_notification},
     {"paths_of_descriptors", paths_of_descriptors},
-    {"kept_open_proc_files", kept_open_proc_files},
     {"kept_open_system_files", kept_open_system_files},
     {"unusual_names", unusual_names},
     {"path_beyond_path_max", path_beyond_path_max},

@@ -22,16 +22,6 @@
 #include <sys/timerfd.h>
 #include <termios.h>
 
-static void pipe_with_data(void) {
-  int ends[2];
-  EDGE_CHECK(pipe2(ends, O_CLOEXEC) == 0 && write(ends[1], "0123456789", 10) == 10);
-  char got, next = '0';
-  while (edge_more()) {
-    EDGE_CHECK(read(ends[0], &got, 1) == 1 && got == next && write(ends[1], &got, 1) == 1);
-    next = next == '9' ? '0' : (char)(next + 1);
-  }
-}
-
 static void fifo(void) {
   unlink("fifo");
   EDGE_CHECK(mkfifo("fifo", 0600) == 0);
@@ -39,13 +29,6 @@ static void fifo(void) {
   char got;
   EDGE_CHECK(write(fd, "abc", 3) == 3);
   while (edge_more()) EDGE_CHECK(read(fd, &got, 1) == 1 && write(fd, &got, 1) == 1);
-}
-
-static void socket_pair(void) {
-  int ends[2];
-  char text[3];
-  EDGE_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0 && send(ends[0], "odd", 3, 0) == 3);
-  while (edge_more()) EDGE_CHECK(recv(ends[1], text, 3, 0) == 3 && send(ends[0], text, 3, 0) == 3);
 }
 
 static void listening_socket(void) {
@@ -68,22 +51,6 @@ static void unconnected_socket(void) {  // some libraries' getaddrinfo and if_na
   while (edge_more()) EDGE_CHECK(getsockopt(fd, SOL_SOCKET, SO_BROADCAST, &got, &size) == 0 && got == 1);
 }
 
-static void event_counter(void) {
-  int fd = eventfd(5, EFD_SEMAPHORE);
-  uint64_t value;
-  while (edge_more()) {
-    EDGE_CHECK(read(fd, &value, 8) == 8 && value == 1);
-    EDGE_CHECK(write(fd, &value, 8) == 8);
-  }
-}
-
-static void event_poll(void) {
-  int fd = epoll_create1(EPOLL_CLOEXEC);
-  struct epoll_event got;
-  EDGE_CHECK(fd >= 0);
-  while (edge_more()) EDGE_CHECK(epoll_wait(fd, &got, 1, 1) == 0);
-}
-
 static void inotify(void) {
   int fd = inotify_init1(IN_NONBLOCK), watch = inotify_add_watch(fd, ".", IN_CREATE);
   char buffer[4096];
@@ -92,28 +59,6 @@ static void inotify(void) {
     unlink(buffer);
     close(open(buffer, O_CREAT | O_WRONLY | O_EXCL, 0600));
     EDGE_CHECK(read(fd, buffer, sizeof buffer) > 0 && ((struct inotify_event*)buffer)->wd == watch);
-  }
-}
-
-static void timer_descriptor(void) {
-  int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
-  struct itimerspec every = {{3600, 0}, {3600, 0}}, left;
-  EDGE_CHECK(timerfd_settime(fd, 0, &every, NULL) == 0);
-  while (edge_more())
-    EDGE_CHECK(timerfd_gettime(fd, &left) == 0 && left.it_value.tv_sec > 3500 &&
-               left.it_interval.tv_sec == 3600);
-}
-
-static void signal_descriptor(void) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGRTMIN + 1);
-  sigprocmask(SIG_BLOCK, &set, NULL);
-  int fd = signalfd(-1, &set, SFD_CLOEXEC);
-  struct signalfd_siginfo info;
-  for (int k = 0; edge_more(); k++) {
-    EDGE_CHECK(sigqueue(getpid(), SIGRTMIN + 1, (union sigval){.sival_int = k}) == 0);
-    EDGE_CHECK(read(fd, &info, sizeof info) == sizeof info && info.ssi_int == k);
   }
 }
 
@@ -180,28 +125,6 @@ static void user_faults(void) {
   int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
   if (fd < 0) fd = eventfd(0, EFD_CLOEXEC);
   while (edge_more()) EDGE_CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
-}
-
-static void pseudo_terminal(void) {
-  int fd = posix_openpt(O_RDWR | O_NOCTTY), slave;
-  EDGE_CHECK(fd >= 0 && grantpt(fd) == 0 && unlockpt(fd) == 0);
-  EDGE_CHECK((slave = open(ptsname(fd), O_RDWR | O_NOCTTY)) >= 0);
-  struct termios settings;
-  EDGE_CHECK(tcgetattr(slave, &settings) == 0);
-  cfmakeraw(&settings);
-  EDGE_CHECK(tcsetattr(slave, TCSANOW, &settings) == 0);
-  char got;
-  while (edge_more()) EDGE_CHECK(write(fd, "q", 1) == 1 && read(slave, &got, 1) == 1 && got == 'q');
-}
-
-static void pseudo_terminal_by_ioctl(void) {
-  int fd = open("/dev/ptmx", O_RDWR | O_NOCTTY), locked = 0, number, found;
-  EDGE_CHECK(fd >= 0 && ioctl(fd, TIOCSPTLCK, &locked) == 0 && ioctl(fd, TIOCGPTN, &number) == 0);
-  int slave = ioctl(fd, TIOCGPTPEER, O_RDWR | O_NOCTTY);
-  EDGE_CHECK(slave >= 0);
-  close(fd);
-  while (edge_more())
-    EDGE_CHECK(ioctl(slave, TIOCGPTN, &found) < 0 && (fcntl(slave, F_GETFL) & O_ACCMODE) == O_RDWR);
 }
 
 static void posix_message_queue(void) {
@@ -290,28 +213,6 @@ static void semaphore_set(void) {
   semctl(id, 0, IPC_RMID);
 }
 
-static void semaphore_undone_at_exit(void) {
-  int id = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
-  struct sembuf up = {0, 5, SEM_UNDO};
-  EDGE_CHECK(semop(id, &up, 1) == 0);
-  while (edge_more()) EDGE_CHECK(semctl(id, 0, GETVAL) == 5);
-  semctl(id, 0, IPC_RMID);
-}
-
-static void message_queue(void) {
-  int id = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
-  struct {
-    long type;
-    int value;
-  } message = {3, 0}, got;
-  for (int k = 0; edge_more(); k++) {
-    message.value = k;
-    EDGE_CHECK(msgsnd(id, &message, sizeof(int), 0) == 0 &&
-               msgrcv(id, &got, sizeof(int), 3, 0) == sizeof(int) && got.value == k);
-  }
-  msgctl(id, IPC_RMID, NULL);
-}
-
 static void named_semaphore(void) {
   char name[64];
   snprintf(name, sizeof name, "/odd-%d-%llx", getpid(), (unsigned long long)steplog_nonce);
@@ -335,35 +236,19 @@ static void shared_object(void) {
   }
 }
 
-static void shared_anonymous(void) {
-  int* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  for (int k = 0; edge_more(); k++) {
-    EDGE_CHECK(page[9] == k);
-    page[9] = k + 1;
-  }
-}
-
 #define KIND(name) \
   { #name, name }
 static const struct edge_case table[] = {
-    KIND(pipe_with_data),
     KIND(fifo),
-    KIND(socket_pair),
     KIND(listening_socket),
     KIND(unconnected_socket),
-    KIND(event_counter),
-    KIND(event_poll),
     KIND(inotify),
-    KIND(timer_descriptor),
-    KIND(signal_descriptor),
     KIND(process_descriptor),
     KIND(secret_memory),
     KIND(io_ring),
     KIND(asynchronous_context),
     KIND(performance_counter),
     KIND(user_faults),
-    KIND(pseudo_terminal),
-    KIND(pseudo_terminal_by_ioctl),
     KIND(posix_message_queue),
     KIND(fanotify),
     KIND(opened_namespace),
@@ -373,11 +258,8 @@ static const struct edge_case table[] = {
     KIND(detached_segment),
     KIND(segment_of_others),
     KIND(semaphore_set),
-    KIND(semaphore_undone_at_exit),
-    KIND(message_queue),
     KIND(named_semaphore),
     KIND(shared_object),
-    KIND(shared_anonymous),
 };
 
 EDGE_MAIN(table)

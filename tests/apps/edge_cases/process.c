@@ -228,16 +228,6 @@ static void no_new_privileges(void) {
   while (edge_more()) EDGE_CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 }
 
-static void own_seccomp_filter(void) {  // fails uname with a special error number
-  struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpgid, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  struct sock_fprog program = {4, code};
-  EDGE_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-             prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-  while (edge_more()) EDGE_CHECK(syscall(SYS_getpgid, 0) < 0 && errno == EXDEV);
-}
-
 // A seccomp filter that makes one system call return `result`.
 static void filter_call(int call, uint32_t result) {
   struct sock_filter code[] = {
@@ -450,48 +440,12 @@ static void capabilities_dropped(void) {
   }
 }
 
-static void changed_host_name(void) {
-  bool done = unshare(CLONE_NEWUTS) == 0 && sethostname("oddity", 6) == 0;
-  char name[65];
-  while (edge_more()) EDGE_CHECK(gethostname(name, sizeof name) == 0 && (!done || !strcmp(name, "oddity")));
-}
-
-static void changed_root_directory(void) {
-  mkdir("root", 0700);
-  int start = open(".", O_RDONLY);
-  bool done = chroot("root") == 0 && chdir("/") == 0;
-  while (edge_more()) EDGE_CHECK(start >= 0 && (!done || access("/etc/passwd", F_OK) < 0));
-}
-
 // --- Children ---
 
 static int sleeper(void* unused) {
   (void)unused;
   edge_sleep(3600000000);
   return 0;
-}
-
-static void living_child(void) {
-  int ends[2], status;
-  char byte;
-  EDGE_CHECK(pipe(ends) == 0);
-  pid_t child = fork();
-  if (!child) {
-    close(ends[1]);
-    _exit(read(ends[0], &byte, 1) == 1 ? 3 : 4);
-  }
-  while (edge_more()) EDGE_CHECK(kill(child, 0) == 0 && waitpid(child, &status, WNOHANG) == 0);
-  EDGE_CHECK(write(ends[1], "x", 1) == 1 && waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3);
-}
-
-static void child_without_a_signal(void) {
-  static char stack[65536] __attribute__((aligned(16)));
-  pid_t child = clone(sleeper, stack + sizeof stack, 0, NULL);
-  EDGE_CHECK(child > 0);
-  while (edge_more()) EDGE_CHECK(kill(child, 0) == 0);
-  int status;
-  EDGE_CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &status, __WCLONE) == child &&
-             WTERMSIG(status) == SIGKILL);
 }
 
 static int quiet_sleeper(void* flag) {  // shares the parent's memory, so it must not change libc's state
@@ -501,17 +455,6 @@ static int quiet_sleeper(void* flag) {  // shares the parent's memory, so it mus
   }
   syscall(SYS_exit, 3);
   return 0;
-}
-
-static void child_sharing_memory(void) {
-  static char stack[65536] __attribute__((aligned(16)));
-  static volatile int flag;
-  pid_t child = clone(quiet_sleeper, stack + sizeof stack, CLONE_VM, (void*)&flag);
-  EDGE_CHECK(child > 0);
-  while (edge_more()) EDGE_CHECK(kill(child, 0) == 0);
-  flag = 1;
-  int status;
-  EDGE_CHECK(waitpid(child, &status, __WCLONE) == child && WEXITSTATUS(status) == 3);
 }
 
 static void zombie(void) {
@@ -660,7 +603,6 @@ static const struct edge_case table[] = {
     KIND(speculation_disabled),
     KIND(no_new_privileges),
     KIND(restricted_by_landlock),
-    KIND(own_seccomp_filter),
     KIND(trapping_seccomp_filter),
     KIND(killing_seccomp_filter),
     KIND(process_personality),
@@ -681,11 +623,6 @@ static const struct edge_case table[] = {
     KIND(temporary_effective_user),
     KIND(changed_file_system_user),
     KIND(capabilities_dropped),
-    KIND(changed_host_name),
-    KIND(changed_root_directory),
-    KIND(living_child),
-    KIND(child_without_a_signal),
-    KIND(child_sharing_memory),
     KIND(zombie),
     KIND(children_never_waited_for),
     KIND(children_by_every_call),

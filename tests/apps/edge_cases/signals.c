@@ -343,15 +343,6 @@ static void exit_under_fast_timer(void) {  // signals until the process's last i
 
 // --- Timers and clocks ---
 
-static void interval_timer(void) {
-  signal(SIGALRM, SIG_IGN);
-  struct itimerval every = {{1000, 5}, {1000, 0}}, now;
-  EDGE_CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
-  while (edge_more())
-    EDGE_CHECK(getitimer(ITIMER_REAL, &now) == 0 && now.it_interval.tv_sec == 1000 &&
-               now.it_value.tv_sec > 900);
-}
-
 static void processor_time_timer(void) {
   install(SIGPROF, SA_RESTART);
   struct itimerval every = {{0, 3000}, {0, 3000}};
@@ -362,22 +353,6 @@ static void processor_time_timer(void) {
   }
   every = (struct itimerval){{0, 0}, {0, 0}};
   EDGE_CHECK(setitimer(ITIMER_PROF, &every, NULL) == 0);
-}
-
-static void posix_timer(void) {
-  block(SIGRTMIN);
-  timer_t timer;
-  struct sigevent event = {
-      .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN, .sigev_value.sival_int = 77};
-  struct itimerspec every = {{0, 5000000}, {0, 5000000}};
-  EDGE_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 &&
-             timer_settime(timer, 0, &every, NULL) == 0);
-  sigset_t set = set_of(SIGRTMIN);
-  siginfo_t info;
-  while (edge_more())
-    EDGE_CHECK(sigwaitinfo(&set, &info) == SIGRTMIN && info.si_value.sival_int == 77 &&
-               info.si_code == SI_TIMER);
-  timer_delete(timer);
 }
 
 static void disarmed_timer(void) {
@@ -626,9 +601,7 @@ static const struct edge_case table[] = {
     KIND(single_stepped_by_trap_flag),
     KIND(one_shot_and_nested_handlers),
     KIND(exit_under_fast_timer),
-    KIND(interval_timer),
     KIND(processor_time_timer),
-    KIND(posix_timer),
     KIND(disarmed_timer),
     KIND(distant_alarm),
     KIND(clocks_only_go_forward),

@@ -117,16 +117,6 @@ static void merged_intercommunicator_step(int k) {
   EDGE_CHECK(me == 1 - rank && sum_of(k, merged_once) == 2 * k);
 }
 
-static MPI_Comm intercommunicator_held;
-static void intercommunicator_held_begin(void) { make_bridge(&intercommunicator_held); }
-static void intercommunicator_held_step(int k) {
-  int got = -1, inter = 0;
-  if (rank == 2) return;
-  MPI_Comm_test_inter(intercommunicator_held, &inter);
-  MPI_Sendrecv(&k, 1, MPI_INT, 0, 3, &got, 1, MPI_INT, 0, 3, intercommunicator_held, MPI_STATUS_IGNORE);
-  EDGE_CHECK(inter && got == k);
-}
-
 static int keyval, self_keyval, copies, deletions;
 static int copied(MPI_Comm comm, int key, void* extra, void* value, void* out, int* flag) {
   (void)comm, (void)key;
@@ -783,17 +773,6 @@ static void generalized_request_end(void) {
   MPI_Wait(&general, MPI_STATUS_IGNORE);
 }
 
-static MPI_Win window;
-static int* exposed;
-static void window_begin(void) { MPI_Win_allocate(64, 4, MPI_INFO_NULL, WORLD, &exposed, &window); }
-static void window_step(int k) {
-  MPI_Win_fence(0, window);
-  MPI_Put(&k, 1, MPI_INT, next, 3, 1, MPI_INT, window);
-  MPI_Win_fence(0, window);
-  EDGE_CHECK(exposed[3] == k);
-}
-static void window_end(void) { MPI_Win_free(&window); }
-
 #if MPI_VERSION >= 4
 static MPI_Session session;
 static MPI_Comm of_session;
@@ -833,7 +812,6 @@ static const struct {
     ALL(create_group),
     STEP(short_lived_intercommunicators),
     {"merged_intercommunicator", merged_intercommunicator_begin, merged_intercommunicator_step, none},
-    {"intercommunicator_held", intercommunicator_held_begin, intercommunicator_held_step, none},
     ALL(attributes),
     {"predefined", predefined_begin, predefined_step, none},
     ALL(names_and_infos),
@@ -859,7 +837,6 @@ static const struct {
     END(matched_message),
     ALL(topology),
     END(generalized_request),
-    ALL(window),
     ALL(session),
 };
 enum { count = sizeof table / sizeof *table };
