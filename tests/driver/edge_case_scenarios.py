@@ -401,9 +401,9 @@ def all_judged(keys):
 # Tests that fail at times would pass in any case, so they run only with --only.
 SCENARIOS = {f"edge_case.{key}": lambda k=key: all_judged([k]) for key, one in EDGE_CASES.items()
              if not one.only and not KNOWN.get(key, "").startswith("at times: ")}
-QUICK = {f"edge_case.{key}" for key in ("files.append_beside_plain", "kinds.pipe_with_data", "memory.guard_pages", "signals.queued_real_time_signals",
+QUICK = {f"edge_case.{key}" for key in ("files.append_beside_plain", "kinds.fifo", "memory.guard_pages", "signals.queued_real_time_signals",
                                         "process.limits", "execution.robust_mutex", "streams.dialogue_on_standard_streams", "streams.dialogue_on_a_terminal",
-                                        "openmpi.together", "mpich.window")}
+                                        "openmpi.together", "mpich.merged_intercommunicator")}
 assert QUICK <= set(SCENARIOS), QUICK - set(SCENARIOS)
 
 if __name__ == "__main__":
