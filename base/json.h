@@ -59,6 +59,10 @@ struct JsonWriter {
       object[key] = member;
   }
   void hex(const char* key, uint64_t member) { object[key] = hex_text(member); }
+  template <class T>
+  void since(const char* key, const T& member) {
+    (*this)(key, member);
+  }
 };
 struct JsonReader {
   const nlohmann::json& object;
@@ -76,6 +80,11 @@ struct JsonReader {
       value.get_to(member);
   }
   void hex(const char* key, uint64_t& member) const { member = hex_from_json(object.at(key)); }
+  // A member that objects of older programs lack: it keeps its value then.
+  template <class T>
+  void since(const char* key, T& member) const {
+    if (object.contains(key)) (*this)(key, member);
+  }
 };
 template <class T>
 concept HasListedMembers = requires(T& t, JsonWriter& writer) {

@@ -30,14 +30,17 @@ class Publisher {
   void publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds);
   void discard(VersionSink* sink);
   std::optional<Ended> take();   // in order of completion; empty: none left
-  void wait() { thread_ = {}; }  // until neither runs; take() then has the result
+  void wait() { end(thread_); }  // until neither runs; take() then has the result
 
   void tidy(VersionSink* sink);  // no effect while one runs; the next version's tidy() does its work
-  void wait_for_tidy() { tidier_ = {}; }
+  void wait_for_tidy() { end(tidier_); }
 
  private:
   void run(const std::function<Ended()>& work);
   void note(Ended ended);
+  static void end(std::jthread& thread) {
+    if (thread.joinable()) thread.join();
+  }
 
   Descriptor done_;  // counts the elements of ended_
   std::atomic<bool> tidying_{false};

@@ -215,7 +215,10 @@ Result<ProgramFacts> inspect_program(const std::string& path, int depth) {
   return facts;
 }
 
-std::string own_directory() { return folder_of(link_text("/proc/self/exe")); }
+std::string own_directory() {
+  const std::string self = link_text("/proc/self/exe");
+  return self.substr(0, self.rfind('/'));
+}
 
 std::string library_directory() {
   const std::string bin = own_directory();

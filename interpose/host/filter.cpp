@@ -141,7 +141,6 @@ struct Followed {
   const bool segments = state->segments.followed != 0;
   const bool random = state->began != 0;
   const bool rare_calls = state->core_level >= 1;
-  const bool notifications = state->core_level >= 2;
 };
 
 void test_call(Program& p, const Followed& follows) {
@@ -249,8 +248,7 @@ void test_other_calls(Program& p, const Followed& follows) {
   trap_any_of(p, {0x1001 /* ARCH_SET_GS */, 0x1004 /* ARCH_GET_GS */});
 
   begin_test(p, kFcntl, 1);
-  if (follows.notifications) p.jump(BPF_JEQ, 1026 /* F_NOTIFY */, kTrap);
-  trap_any_of(p, {0 /* F_DUPFD */, 1030 /* F_DUPFD_CLOEXEC */});
+  trap_any_of(p, {0 /* F_DUPFD */, 1030 /* F_DUPFD_CLOEXEC */, 1026 /* F_NOTIFY */});
 
   begin_test(p, kIoctl, 1);
   trap_any_of(p, upper::kDescriptorIoctls);

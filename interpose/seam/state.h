@@ -117,8 +117,8 @@ struct OutsideExtent {
 };
 
 // What the core takes besides the calls that every core does; the core is part of the image, so the filter
-// must not trap for an older one. Level 1: iopl, ioperm, fallocate, PR_SET_TSC. Level 2: F_NOTIFY.
-inline constexpr uint32_t kCoreLevel = 2;
+// must not trap for an older one. Level 1: iopl, ioperm, fallocate, PR_SET_TSC.
+inline constexpr uint32_t kCoreLevel = 1;
 
 struct PersistentState {
   uint32_t reserved0;

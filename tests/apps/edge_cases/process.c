@@ -442,21 +442,6 @@ static void capabilities_dropped(void) {
 
 // --- Children ---
 
-static int sleeper(void* unused) {
-  (void)unused;
-  edge_sleep(3600000000);
-  return 0;
-}
-
-static int quiet_sleeper(void* flag) {  // shares the parent's memory, so it must not change libc's state
-  while (!*(volatile int*)flag) {
-    struct timespec t = {0, 1000000};
-    syscall(SYS_nanosleep, &t, NULL);
-  }
-  syscall(SYS_exit, 3);
-  return 0;
-}
-
 static void zombie(void) {
   pid_t child = fork();
   if (!child) _exit(5);
