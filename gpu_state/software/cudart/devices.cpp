@@ -45,7 +45,7 @@ cudaError_t cudaGetDevice(int* device) {
   });
 }
 
-// Makes the device's context, but not the current one.
+// Makes the device's context, but does not make it current.
 cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags) {
   return run_without_context([&] {
     if (flags & ~static_cast<unsigned>(cudaInitDeviceFlagsAreValid)) return cudaErrorInvalidValue;

@@ -20,7 +20,7 @@ cudaError_t as_node_copy(void* destination, const void* source, size_t count, cu
 cudaError_t from_copy(const CUDA_MEMCPY3D& copy, cudaMemcpy3DParms* parms);
 
 // Any kind. After the driver has made the node, `hand_back` returns results to the caller: `phGraph_out` of a
-// child graph, the address of an allocation.
+// conditional node, the address of an allocation.
 cudaError_t as_node(const cudaGraphNodeParams& params, CUgraphNodeParams* node);
 void hand_back(const CUgraphNodeParams& node, cudaGraphNodeParams* params);
 

@@ -144,7 +144,7 @@ bool Area::accessible(uint64_t begin, uint64_t size) const {
 
 void Area::make_fresh(uint64_t begin, uint64_t size) {
   if (settings::settings().pattern) return fill_with_pattern(begin, size);
-  constexpr uint64_t kFew = 64 << 10, kSystemPage = 4096;  // up to this size, writing is faster
+  constexpr uint64_t kFew = 64 << 10, kSystemPage = 4096;  // below this size, writing is faster
   const uint64_t end = begin + size;
   const uint64_t from = (begin + kSystemPage - 1) / kSystemPage * kSystemPage;
   const uint64_t to = end / kSystemPage * kSystemPage;

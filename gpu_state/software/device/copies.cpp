@@ -132,7 +132,7 @@ CUresult examine(const Box& box, int device, bool write, Side* side) {
   }
   if (side->where == Where::kDevice && side->as_host) return CUDA_ERROR_INVALID_VALUE;
   if (known->kind == MemoryKind::kVirtual) {
-    // Checked for the copying device only: copies between devices need no peer access.
+    // The memory's own device may do it too: copies between devices need no peer access.
     const bool there = each_row(box, [&](uint64_t at, uint64_t size) {
       return virtual_allows(device, at, size, write) || virtual_allows(known->device, at, size, write);
     });

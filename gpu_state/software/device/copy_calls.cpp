@@ -42,7 +42,8 @@ CUresult copy(CopyWork work, CUstream stream, bool asynchronous) {
   const Side &from = facts.source, &to = facts.destination;
   // A graph node accesses host memory when the graph runs.
   if (asynchronous && is_captured(stream)) return submit(stream, std::move(work));
-  if (facts.bytes == 0) return submit(stream, EmptyWork{});  // only checks whether the stream accepts work
+  if (facts.bytes == 0)
+    return submit(stream, EmptyWork{});  // nothing to copy, but it takes its place in the stream
   if (!asynchronous && (work.source || work.destination))
     return copy_between_devices(work, stream, work.source, work.destination);
   if (!asynchronous && from.where == Where::kDevice && to.where == Where::kDevice && from.device != to.device)

@@ -78,7 +78,7 @@ namespace cropdl::device {
 
 namespace {
 
-// A pool's memory is not returned while it has allocations. Guarded by memory_lock().
+// A destroyed pool stays in `ended` while it has allocations. Guarded by memory_lock().
 struct Pools {
   Live<CUmemPoolHandle_st> live;
   std::vector<std::shared_ptr<CUmemPoolHandle_st>> ended;  // destroyed but still in use

@@ -99,7 +99,7 @@ CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset, siz
   return driver::parameter(engine::facts(*entered.code), index, offset, size);
 }
 
-// Everything is loaded from the start; cuFuncLoad reports what is missing.
+// Always "loaded": the text is there from the start; cuFuncLoad lowers it and reports what is missing.
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
   Entered entered;
   if (CUresult error = enter_with(handle, &entered)) return error;

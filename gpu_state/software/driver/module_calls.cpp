@@ -104,7 +104,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* size, CUmodule handl
   return CUDA_SUCCESS;
 }
 
-// Kernels are loaded lazily, on first use, by default. Returns the setting of CUDA_MODULE_LOADING.
+// Kernels are always lowered on first use. CUDA_MODULE_LOADING changes only this answer.
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   if (CUresult error = device::initialized()) return error;
   if (!mode) return CUDA_ERROR_INVALID_VALUE;

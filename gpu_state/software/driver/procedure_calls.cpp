@@ -24,7 +24,7 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, c
     known = true;
     if (one.introduced > version) continue;
     if (one.per_thread && flags != CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) continue;
-    best = &one;  // the newest, per-thread ones first: the order of the table
+    best = &one;  // the last match counts: per-thread before legacy, then the newest
   }
   *function = best ? reinterpret_cast<void*>(best->function) : nullptr;
   if (status)

@@ -98,9 +98,9 @@ CUresult get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* v
   const Pool* known = value ? arenas_side(pool) : nullptr;
   if (known) known_device_memory()->pools.collect();
   const auto counter = counter_of(attribute);
+  const uint64_t counted = known && counter ? known->*counter : 0;
   const CUresult error = CROPDL_DRIVER(cuMemPoolGetAttribute)(real_pool(pool), attribute, value);
   if (error || !counter) return error;
-  const uint64_t counted = known ? known->*counter : 0;
   memcpy(value, &counted, sizeof counted);
   return CUDA_SUCCESS;
 }

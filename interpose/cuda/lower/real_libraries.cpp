@@ -152,7 +152,8 @@ std::vector<std::string> toolkit_folders() {
     if (const char* root = getenv(variable)) folders.push_back(formatted("{}/lib64", root));
   folders.emplace_back("/usr/local/cuda/lib64");
   for (const auto& [name, one] : all().by_name)
-    if (one.handle != nullptr && !one.library.software) folders.push_back(folder_of(one.library.path));
+    if (one.handle != nullptr && !one.library.software && one.library.path.find('/') != std::string::npos)
+      folders.push_back(folder_of(one.library.path));
   return folders;
 }
 
