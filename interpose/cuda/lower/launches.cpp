@@ -58,7 +58,7 @@ auto with_config(const char* name, const Config* config, Call call) {
   if (!config) return call(nullptr);
   Attributes attributes(config->attrs, config->numAttrs);
   if (!attributes.offered()) {
-    rt::say_not_offered(name, "kernels read the handle of a node that they update");
+    rt::say_not_offered(name, kUpdatable);
     return static_cast<Result>(CUDA_ERROR_NOT_SUPPORTED);
   }
   Config mine = *config;

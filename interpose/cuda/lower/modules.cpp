@@ -248,6 +248,7 @@ CUresult lower_cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned 
                                   void** values) {
   rt::Call call;
   const CodeOrder in_order;
+  if (!module) return CUDA_ERROR_INVALID_VALUE;  // before the options are read
   return load_module(CROPDL_DRIVER_MAKER(cuModuleLoadDataEx), module, CROPDL_DRIVER(cuModuleLoadDataEx),
                      image, jit_options(options, values, n), n, options, values);
 }
