@@ -407,7 +407,7 @@ static void loaded_objects(void) {
     dl_iterate_phdr(counted, &now);
     Dl_info about;
     EDGE_CHECK(now == first && dladdr((void*)loaded_objects, &about) &&
-               strstr(about.dli_fname, "edge_execution"));
+               strstr(about.dli_fname, "edge_cases/execution"));
   }
 }
 

@@ -455,7 +455,7 @@ static void auxiliary_vector(void) {
       if (vector[2 * i] == AT_PHDR) EDGE_CHECK(vector[2 * i + 1] == headers);
       seen |= vector[2 * i] == AT_SYSINFO_EHDR && vector[2 * i + 1] == getauxval(AT_SYSINFO_EHDR);
     }
-    EDGE_CHECK(seen && !memcmp(kept, (void*)random, 16) && strstr(name, "edge_memory"));
+    EDGE_CHECK(seen && !memcmp(kept, (void*)random, 16) && strstr(name, "edge_cases/memory"));
   }
 }
 

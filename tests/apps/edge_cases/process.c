@@ -368,7 +368,7 @@ static void command_line_and_environment(void) {
     EDGE_CHECK(size > 0);
     text[size] = 0;
     EDGE_CHECK(!environ[0] || strlen(text) > 4000 || !strcmp(text, environ[0]));
-    EDGE_CHECK(readlink("/proc/self/exe", text, sizeof text) > 0 && strstr(text, "edge_process"));
+    EDGE_CHECK(readlink("/proc/self/exe", text, sizeof text) > 0 && strstr(text, "edge_cases/process"));
   }
 }
 
