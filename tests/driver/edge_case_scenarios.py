@@ -207,6 +207,7 @@ _ALIVE = ": a communicator is alive that cannot be saved"
 MPI_REFUSED = {
     "generalized_request": "MPI_Grequest_start: a request is not complete",
     "merged_intercommunicator": "MPI_Intercomm_merge" + _ALIVE,
+    "window": "MPI_Win_allocate: a window is alive that cannot be saved",
     "session": "MPI_Session_init: processes or sessions outside MPI_COMM_WORLD cannot be saved",
     }
 for _mpi in ("openmpi", "mpich"):

@@ -139,5 +139,18 @@ TEST_F(JsonReaders, AScheduleIsKeptUnlessReplaced) {
   }
 }
 
+TEST(JsonMembers, OneThatOlderObjectsLackKeepsItsDefaultThereAndIsWritten) {
+  uint32_t flags = 7;
+  JsonWriter writer;
+  writer.since("flags", flags);
+  EXPECT_EQ(writer.object.dump(), R"({"flags":7})");
+  flags = 3;
+  JsonReader{nlohmann::json::object()}.since("flags", flags);
+  EXPECT_EQ(flags, 3u);
+  JsonReader{writer.object}.since("flags", flags);
+  EXPECT_EQ(flags, 7u);
+  EXPECT_THROW(JsonReader{nlohmann::json({{"flags", -1}})}.since("flags", flags), nlohmann::json::exception);
+}
+
 }  // namespace
 }  // namespace cropdl::restart

@@ -773,6 +773,17 @@ static void generalized_request_end(void) {
   MPI_Wait(&general, MPI_STATUS_IGNORE);
 }
 
+static MPI_Win window;
+static int* exposed;
+static void window_begin(void) { MPI_Win_allocate(64, 4, MPI_INFO_NULL, WORLD, &exposed, &window); }
+static void window_step(int k) {
+  MPI_Win_fence(0, window);
+  MPI_Put(&k, 1, MPI_INT, next, 3, 1, MPI_INT, window);
+  MPI_Win_fence(0, window);
+  EDGE_CHECK(exposed[3] == k);
+}
+static void window_end(void) { MPI_Win_free(&window); }
+
 #if MPI_VERSION >= 4
 static MPI_Session session;
 static MPI_Comm of_session;
@@ -837,6 +848,7 @@ static const struct {
     END(matched_message),
     ALL(topology),
     END(generalized_request),
+    ALL(window),
     ALL(session),
 };
 enum { count = sizeof table / sizeof *table };
