@@ -214,8 +214,8 @@ BEGIN_CAPTURE(RuntimeCalls, cudaStreamBeginCapture_ptsz, true, CROPDL_CUDART_MAK
 #define BEGIN_CAPTURE_TO_GRAPH(Api, name, own, maker, real_function)                                     \
   Api::Result lower_##name(CUstream on, CUgraph to, const Node* nodes, const Api::Edge* edges, size_t n, \
                            Api::Mode mode) {                                                             \
-    const rt::Reals<Node> reals(nodes, n, kind::cudaGraphNode);                                          \
     return begin_capture<Api, own>(maker(name), on, false, [&](auto s) {                                 \
+      const rt::Reals<Node> reals(nodes, n, kind::cudaGraphNode);                                        \
       return real_function(s, graph(to), reals.data(), edges, n, mode);                                  \
     });                                                                                                  \
   }

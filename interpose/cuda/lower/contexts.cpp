@@ -52,7 +52,7 @@ void keep_device(int device) {
 }
 
 // `change` sets or pushes the context.
-CUresult choose(CUcontext context, CUresult (*change)(CUcontext)) {
+CUresult choose(CUcontext context, RealFunction<CUresult(CUcontext)> change) {
   rt::Call call;
   const CUresult r = change(rt::real(context, kind::cudaContext));
   if (r == CUDA_SUCCESS) keep_stack();
@@ -173,7 +173,9 @@ CUresult lower_cuCtxGetCurrent(CUcontext* context) {
   if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
   return r;
 }
-CUresult lower_cuCtxSetCurrent(CUcontext context) { return choose(context, CROPDL_DRIVER(cuCtxSetCurrent)); }
+CUresult lower_cuCtxSetCurrent(CUcontext context) {
+  return choose(context, CROPDL_DRIVER_FUNCTION(cuCtxSetCurrent));
+}
 int64_t again_cuCtxSetCurrent(rt::Again& from) {
   take_stack();
   const auto n = from.value<int64_t>();
@@ -186,10 +188,10 @@ int64_t again_cuCtxSetCurrent(rt::Again& from) {
   return 0;
 }
 CUresult lower_cuCtxPushCurrent(CUcontext context) {
-  return choose(context, CROPDL_DRIVER(cuCtxPushCurrent_v2));
+  return choose(context, CROPDL_DRIVER_FUNCTION(cuCtxPushCurrent_v2));
 }
 CUresult lower_cuCtxPushCurrent_v2(CUcontext context) {
-  return choose(context, CROPDL_DRIVER(cuCtxPushCurrent_v2));
+  return choose(context, CROPDL_DRIVER_FUNCTION(cuCtxPushCurrent_v2));
 }
 CUresult lower_cuCtxPopCurrent(CUcontext* context) { return pop_current(context); }
 CUresult lower_cuCtxPopCurrent_v2(CUcontext* context) { return pop_current(context); }

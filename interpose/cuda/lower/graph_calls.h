@@ -40,8 +40,8 @@ auto clone_graph(RealFunction<F> clone, CUgraph* out, CUgraph original) {
 
 // During `destroy`, the driver may give the real handle to another thread, so everything kept by it is
 // removed first.
-template <class H, class Destroy>
-auto end_object(uint64_t word, H real, Destroy* destroy) {
+template <class H, class F>
+auto end_object(uint64_t word, H real, RealFunction<F> destroy) {
   one_abi::hide_word(word);
   const nccl::Parts parts = nccl::take_captured(real);
   const auto r = destroy(real);
@@ -54,8 +54,8 @@ auto end_object(uint64_t word, H real, Destroy* destroy) {
   return r;
 }
 
-template <class Destroy>
-auto destroy_graph(CUgraph of, Destroy* destroy) {
+template <class F>
+auto destroy_graph(CUgraph of, RealFunction<F> destroy) {
   one_abi::Call call;
   return end_object(one_abi::word_of(of), graph(of), destroy);
 }
@@ -63,8 +63,8 @@ auto destroy_graph(CUgraph of, Destroy* destroy) {
 // --- Executable graphs.
 
 template <class F, class... More>
-auto instantiate(RealFunction<F> make, CUgraphExec* out, CUgraph of, unsigned long long flags, More... more) {
-  one_abi::Call call;
+auto instantiate_in_call(RealFunction<F> make, CUgraphExec* out, CUgraph of, unsigned long long flags,
+                         More... more) {
   CUgraphExec made{};
   const auto r = make(out ? &made : nullptr, graph(of), more...);
   if (!succeeded(r) || !out) return r;
@@ -73,21 +73,28 @@ auto instantiate(RealFunction<F> make, CUgraphExec* out, CUgraph of, unsigned lo
   return r;
 }
 
+template <class F, class... More>
+auto instantiate(RealFunction<F> make, CUgraphExec* out, CUgraph of, unsigned long long flags, More... more) {
+  one_abi::Call call;
+  return instantiate_in_call(make, out, of, flags, more...);
+}
+
 // `upload` and `wrong`: the members of the structure that are a stream and a node.
 template <class F, class Params>
 auto instantiate_with(RealFunction<F> make, CUgraphExec* out, CUgraph of, Params* params,
                       CUstream Params::*upload, Node Params::*wrong) {
+  one_abi::Call call;
   if (!params) return make(nullptr, nullptr, nullptr);
   Params p = *params;
   p.*upload = stream(p.*upload);
-  const auto r = instantiate(make, out, of, p.flags, &p);
+  const auto r = instantiate_in_call(make, out, of, p.flags, &p);
   params->result_out = p.result_out;
   params->*wrong = p.*wrong && !succeeded(r) ? node_of(one_abi::word_of(of), p.*wrong, make) : nullptr;
   return r;
 }
 
-template <class Destroy>
-auto destroy_executable(CUgraphExec of, Destroy* destroy) {
+template <class F>
+auto destroy_executable(CUgraphExec of, RealFunction<F> destroy) {
   one_abi::Call call;
   return end_object(word_of_executable(one_abi::word_of(of)), exec(of), destroy);
 }
@@ -105,7 +112,7 @@ auto update_executable(RealFunction<F> update, CUgraphExec of, CUgraph from, Inf
 }
 
 template <class Result>
-Result launch(CUgraphExec what, CUstream on, Result (*launch_it)(CUgraphExec, CUstream)) {
+Result launch(CUgraphExec what, CUstream on, RealFunction<Result(CUgraphExec, CUstream)> launch_it) {
   one_abi::Call call;
   const CUgraphExec real = exec(what);
   if (!begin_launch(real)) return static_cast<Result>(one_abi::kCallAgain);

@@ -4,6 +4,7 @@
 // its members. LH, LH FS base, threads of the program.
 #pragma once
 
+#include <concepts>
 #include <cstdlib>
 
 #include "interpose/cuda/lower/graph_calls.h"
@@ -157,12 +158,12 @@ auto add(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, si
   return r;
 }
 
-template <class F, class P, class... More>
+template <class F, class P, std::same_as<CUcontext>... Contexts>
 auto add_node(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, const P* params,
-              More... more) {
+              Contexts... contexts) {
   one_abi::Call call;
   RealParams<P> p(params);
-  return add(of, out, to, dependencies, n, n, p.get(), more...);
+  return add(of, out, to, dependencies, n, n, p.get(), real_context(contexts)...);
 }
 
 template <class F>
@@ -218,25 +219,25 @@ auto add_any(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies
 // --- Querying and changing nodes.
 
 template <class Result, class P>
-Result get_node(Node of, P* params, Result (*get)(Node, P*)) {
+Result get_node(Node of, P* params, RealFunction<Result(Node, P*)> get) {
   one_abi::Call call;
   const Result r = get(node(of), params);
   if (succeeded(r) && params) to_program(*params);
   return r;
 }
 template <class F, class P>
-auto set_node(Node of, const P* params, F* set) {
+auto set_node(Node of, const P* params, RealFunction<F> set) {
   one_abi::Call call;
   return set(node(of), RealParams<P>(params).get());
 }
-template <class F, class P, class... More>
-auto set_node(CUgraphExec in, Node of, const P* params, F* set, More... more) {
+template <class F, class P, std::same_as<CUcontext>... Contexts>
+auto set_node(CUgraphExec in, Node of, const P* params, RealFunction<F> set, Contexts... contexts) {
   one_abi::Call call;
-  return set(exec(in), node(of), RealParams<P>(params).get(), more...);
+  return set(exec(in), node(of), RealParams<P>(params).get(), real_context(contexts)...);
 }
 
 template <class Result, class Id, class Value>
-Result get_node_attribute(Node of, Id id, Value* value, Result (*get)(Node, Id, Value*)) {
+Result get_node_attribute(Node of, Id id, Value* value, RealFunction<Result(Node, Id, Value*)> get) {
   one_abi::Call call;
   const Result r = get(node(of), id, value);
   if (CUevent* its = succeeded(r) && value ? event_in(id, *value) : nullptr)
@@ -244,7 +245,8 @@ Result get_node_attribute(Node of, Id id, Value* value, Result (*get)(Node, Id, 
   return r;
 }
 template <class Result, class Id, class Value>
-Result set_node_attribute(Node of, Id id, const Value* value, Result (*set)(Node, Id, const Value*)) {
+Result set_node_attribute(Node of, Id id, const Value* value,
+                          RealFunction<Result(Node, Id, const Value*)> set) {
   one_abi::Call call;
   auto v = value ? *value : Value{};
   if (CUevent* its = value ? event_in(id, v) : nullptr) *its = event(*its);

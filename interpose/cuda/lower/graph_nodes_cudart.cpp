@@ -36,48 +36,48 @@ cudaError_t lower_cudaGraphAddNode(Node* out, cudaGraph_t to, const Node* depend
 // --- Querying and changing nodes.
 
 cudaError_t lower_cudaGraphKernelNodeGetParams(Node of, cudaKernelNodeParams* params) {
-  return get_node(of, params, CROPDL_CUDART(cudaGraphKernelNodeGetParams));
+  return get_node(of, params, REAL(cudaGraphKernelNodeGetParams));
 }
 cudaError_t lower_cudaGraphKernelNodeSetParams(Node of, const cudaKernelNodeParams* params) {
-  return set_node(of, params, CROPDL_CUDART(cudaGraphKernelNodeSetParams));
+  return set_node(of, params, REAL(cudaGraphKernelNodeSetParams));
 }
 cudaError_t lower_cudaGraphExecKernelNodeSetParams(cudaGraphExec_t in, Node of,
                                                    const cudaKernelNodeParams* params) {
-  return set_node(in, of, params, CROPDL_CUDART(cudaGraphExecKernelNodeSetParams));
+  return set_node(in, of, params, REAL(cudaGraphExecKernelNodeSetParams));
 }
 cudaError_t lower_cudaGraphKernelNodeGetAttribute(Node of, cudaLaunchAttributeID id,
                                                   cudaKernelNodeAttrValue* value) {
-  return get_node_attribute(of, id, value, CROPDL_CUDART(cudaGraphKernelNodeGetAttribute));
+  return get_node_attribute(of, id, value, REAL(cudaGraphKernelNodeGetAttribute));
 }
 cudaError_t lower_cudaGraphKernelNodeSetAttribute(Node of, cudaLaunchAttributeID id,
                                                   const cudaKernelNodeAttrValue* value) {
-  return set_node_attribute(of, id, value, CROPDL_CUDART(cudaGraphKernelNodeSetAttribute));
+  return set_node_attribute(of, id, value, REAL(cudaGraphKernelNodeSetAttribute));
 }
 cudaError_t lower_cudaGraphMemcpyNodeGetParams(Node of, cudaMemcpy3DParms* params) {
-  return get_node(of, params, CROPDL_CUDART(cudaGraphMemcpyNodeGetParams));
+  return get_node(of, params, REAL(cudaGraphMemcpyNodeGetParams));
 }
 cudaError_t lower_cudaGraphMemcpyNodeSetParams(Node of, const cudaMemcpy3DParms* params) {
-  return set_node(of, params, CROPDL_CUDART(cudaGraphMemcpyNodeSetParams));
+  return set_node(of, params, REAL(cudaGraphMemcpyNodeSetParams));
 }
 cudaError_t lower_cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t in, Node of,
                                                    const cudaMemcpy3DParms* params) {
-  return set_node(in, of, params, CROPDL_CUDART(cudaGraphExecMemcpyNodeSetParams));
+  return set_node(in, of, params, REAL(cudaGraphExecMemcpyNodeSetParams));
 }
 cudaError_t lower_cudaGraphHostNodeGetParams(Node of, cudaHostNodeParams* params) {
-  return get_node(of, params, CROPDL_CUDART(cudaGraphHostNodeGetParams));
+  return get_node(of, params, REAL(cudaGraphHostNodeGetParams));
 }
 cudaError_t lower_cudaGraphHostNodeSetParams(Node of, const cudaHostNodeParams* params) {
-  return set_node(of, params, CROPDL_CUDART(cudaGraphHostNodeSetParams));
+  return set_node(of, params, REAL(cudaGraphHostNodeSetParams));
 }
 cudaError_t lower_cudaGraphExecHostNodeSetParams(cudaGraphExec_t in, Node of,
                                                  const cudaHostNodeParams* params) {
-  return set_node(in, of, params, CROPDL_CUDART(cudaGraphExecHostNodeSetParams));
+  return set_node(in, of, params, REAL(cudaGraphExecHostNodeSetParams));
 }
 cudaError_t lower_cudaGraphNodeSetParams(Node of, cudaGraphNodeParams* params) {
-  return set_node(of, params, CROPDL_CUDART(cudaGraphNodeSetParams));
+  return set_node(of, params, REAL(cudaGraphNodeSetParams));
 }
 cudaError_t lower_cudaGraphExecNodeSetParams(cudaGraphExec_t in, Node of, cudaGraphNodeParams* params) {
-  return set_node(in, of, params, CROPDL_CUDART(cudaGraphExecNodeSetParams));
+  return set_node(in, of, params, REAL(cudaGraphExecNodeSetParams));
 }
 
 }  // extern "C"

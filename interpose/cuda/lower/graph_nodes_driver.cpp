@@ -19,7 +19,7 @@ CUresult lower_cuGraphAddKernelNode_v2(Node* out, CUgraph to, const Node* depend
 }
 CUresult lower_cuGraphAddMemcpyNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
                                     const CUDA_MEMCPY3D* params, CUcontext in) {
-  return add_node(REAL(cuGraphAddMemcpyNode), out, to, dependencies, n, params, real_context(in));
+  return add_node(REAL(cuGraphAddMemcpyNode), out, to, dependencies, n, params, in);
 }
 CUresult lower_cuGraphAddBatchMemOpNode(Node* out, CUgraph to, const Node* dependencies, size_t n,
                                         const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
@@ -49,66 +49,66 @@ CUresult lower_cuGraphAddNode_v2(Node* out, CUgraph to, const Node* dependencies
 // --- Querying and changing nodes.
 
 CUresult lower_cuGraphKernelNodeGetParams(Node of, CUDA_KERNEL_NODE_PARAMS_v1* params) {
-  return get_node(of, params, CROPDL_DRIVER(cuGraphKernelNodeGetParams));
+  return get_node(of, params, REAL(cuGraphKernelNodeGetParams));
 }
 CUresult lower_cuGraphKernelNodeGetParams_v2(Node of, CUDA_KERNEL_NODE_PARAMS_v2* params) {
-  return get_node(of, params, CROPDL_DRIVER(cuGraphKernelNodeGetParams_v2));
+  return get_node(of, params, REAL(cuGraphKernelNodeGetParams_v2));
 }
 CUresult lower_cuGraphKernelNodeSetParams(Node of, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
-  return set_node(of, params, CROPDL_DRIVER(cuGraphKernelNodeSetParams));
+  return set_node(of, params, REAL(cuGraphKernelNodeSetParams));
 }
 CUresult lower_cuGraphKernelNodeSetParams_v2(Node of, const CUDA_KERNEL_NODE_PARAMS_v2* params) {
-  return set_node(of, params, CROPDL_DRIVER(cuGraphKernelNodeSetParams_v2));
+  return set_node(of, params, REAL(cuGraphKernelNodeSetParams_v2));
 }
 CUresult lower_cuGraphExecKernelNodeSetParams(CUgraphExec in, Node of,
                                               const CUDA_KERNEL_NODE_PARAMS_v1* params) {
-  return set_node(in, of, params, CROPDL_DRIVER(cuGraphExecKernelNodeSetParams));
+  return set_node(in, of, params, REAL(cuGraphExecKernelNodeSetParams));
 }
 CUresult lower_cuGraphExecKernelNodeSetParams_v2(CUgraphExec in, Node of,
                                                  const CUDA_KERNEL_NODE_PARAMS_v2* params) {
-  return set_node(in, of, params, CROPDL_DRIVER(cuGraphExecKernelNodeSetParams_v2));
+  return set_node(in, of, params, REAL(cuGraphExecKernelNodeSetParams_v2));
 }
 CUresult lower_cuGraphKernelNodeGetAttribute(Node of, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value) {
-  return get_node_attribute(of, id, value, CROPDL_DRIVER(cuGraphKernelNodeGetAttribute));
+  return get_node_attribute(of, id, value, REAL(cuGraphKernelNodeGetAttribute));
 }
 CUresult lower_cuGraphKernelNodeSetAttribute(Node of, CUkernelNodeAttrID id,
                                              const CUkernelNodeAttrValue* value) {
-  return set_node_attribute(of, id, value, CROPDL_DRIVER(cuGraphKernelNodeSetAttribute));
+  return set_node_attribute(of, id, value, REAL(cuGraphKernelNodeSetAttribute));
 }
 CUresult lower_cuGraphMemcpyNodeGetParams(Node of, CUDA_MEMCPY3D* params) {
-  return get_node(of, params, CROPDL_DRIVER(cuGraphMemcpyNodeGetParams));
+  return get_node(of, params, REAL(cuGraphMemcpyNodeGetParams));
 }
 CUresult lower_cuGraphMemcpyNodeSetParams(Node of, const CUDA_MEMCPY3D* params) {
-  return set_node(of, params, CROPDL_DRIVER(cuGraphMemcpyNodeSetParams));
+  return set_node(of, params, REAL(cuGraphMemcpyNodeSetParams));
 }
 CUresult lower_cuGraphExecMemcpyNodeSetParams(CUgraphExec at, Node of, const CUDA_MEMCPY3D* params,
                                               CUcontext in) {
-  return set_node(at, of, params, CROPDL_DRIVER(cuGraphExecMemcpyNodeSetParams), real_context(in));
+  return set_node(at, of, params, REAL(cuGraphExecMemcpyNodeSetParams), in);
 }
 CUresult lower_cuGraphBatchMemOpNodeGetParams(Node of, CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
-  return get_node(of, params, CROPDL_DRIVER(cuGraphBatchMemOpNodeGetParams));
+  return get_node(of, params, REAL(cuGraphBatchMemOpNodeGetParams));
 }
 CUresult lower_cuGraphBatchMemOpNodeSetParams(Node of, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
-  return set_node(of, params, CROPDL_DRIVER(cuGraphBatchMemOpNodeSetParams));
+  return set_node(of, params, REAL(cuGraphBatchMemOpNodeSetParams));
 }
 CUresult lower_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec in, Node of,
                                                   const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
-  return set_node(in, of, params, CROPDL_DRIVER(cuGraphExecBatchMemOpNodeSetParams));
+  return set_node(in, of, params, REAL(cuGraphExecBatchMemOpNodeSetParams));
 }
 CUresult lower_cuGraphHostNodeGetParams(Node of, CUDA_HOST_NODE_PARAMS* params) {
-  return get_node(of, params, CROPDL_DRIVER(cuGraphHostNodeGetParams));
+  return get_node(of, params, REAL(cuGraphHostNodeGetParams));
 }
 CUresult lower_cuGraphHostNodeSetParams(Node of, const CUDA_HOST_NODE_PARAMS* params) {
-  return set_node(of, params, CROPDL_DRIVER(cuGraphHostNodeSetParams));
+  return set_node(of, params, REAL(cuGraphHostNodeSetParams));
 }
 CUresult lower_cuGraphExecHostNodeSetParams(CUgraphExec in, Node of, const CUDA_HOST_NODE_PARAMS* params) {
-  return set_node(in, of, params, CROPDL_DRIVER(cuGraphExecHostNodeSetParams));
+  return set_node(in, of, params, REAL(cuGraphExecHostNodeSetParams));
 }
 CUresult lower_cuGraphNodeSetParams(Node of, CUgraphNodeParams* params) {
-  return set_node(of, params, CROPDL_DRIVER(cuGraphNodeSetParams));
+  return set_node(of, params, REAL(cuGraphNodeSetParams));
 }
 CUresult lower_cuGraphExecNodeSetParams(CUgraphExec in, Node of, CUgraphNodeParams* params) {
-  return set_node(in, of, params, CROPDL_DRIVER(cuGraphExecNodeSetParams));
+  return set_node(in, of, params, REAL(cuGraphExecNodeSetParams));
 }
 
 }  // extern "C"

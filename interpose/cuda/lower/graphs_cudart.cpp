@@ -11,9 +11,7 @@ extern "C" {
 cudaError_t lower_cudaGraphClone(cudaGraph_t* out, cudaGraph_t original) {
   return clone_graph(REAL(cudaGraphClone), out, original);
 }
-cudaError_t lower_cudaGraphDestroy(cudaGraph_t of) {
-  return destroy_graph(of, CROPDL_CUDART(cudaGraphDestroy));
-}
+cudaError_t lower_cudaGraphDestroy(cudaGraph_t of) { return destroy_graph(of, REAL(cudaGraphDestroy)); }
 
 // --- Executable graphs.
 
@@ -32,23 +30,22 @@ cudaError_t lower_cudaGraphInstantiateWithParams(cudaGraphExec_t* out, cudaGraph
 }
 cudaError_t lower_cudaGraphInstantiateWithParams_ptsz(cudaGraphExec_t* out, cudaGraph_t of,
                                                       cudaGraphInstantiateParams* params) {
-  const auto real = real_function<decltype(cudaGraphInstantiateWithParams)>(
-      kCudart, cropdl::seam::cudart::kFn_cudaGraphInstantiateWithParams_ptsz);
-  return instantiate_with(real, out, of, params, &cudaGraphInstantiateParams::uploadStream,
+  return instantiate_with(CROPDL_CUDART_PTSZ_FUNCTION(cudaGraphInstantiateWithParams), out, of, params,
+                          &cudaGraphInstantiateParams::uploadStream,
                           &cudaGraphInstantiateParams::errNode_out);
 }
 cudaError_t lower_cudaGraphExecDestroy(cudaGraphExec_t of) {
-  return destroy_executable(of, CROPDL_CUDART(cudaGraphExecDestroy));
+  return destroy_executable(of, REAL(cudaGraphExecDestroy));
 }
 cudaError_t lower_cudaGraphExecUpdate(cudaGraphExec_t of, cudaGraph_t from,
                                       cudaGraphExecUpdateResultInfo* result) {
   return update_executable(REAL(cudaGraphExecUpdate), of, from, result);
 }
 cudaError_t lower_cudaGraphLaunch(cudaGraphExec_t what, cudaStream_t on) {
-  return launch(what, on, CROPDL_CUDART(cudaGraphLaunch));
+  return launch(what, on, REAL(cudaGraphLaunch));
 }
 cudaError_t lower_cudaGraphLaunch_ptsz(cudaGraphExec_t what, cudaStream_t on) {
-  return launch(what, on, CROPDL_CUDART_PTSZ(cudaGraphLaunch));
+  return launch(what, on, CROPDL_CUDART_PTSZ_FUNCTION(cudaGraphLaunch));
 }
 
 // --- Contents of a graph.

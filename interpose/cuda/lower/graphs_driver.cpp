@@ -13,8 +13,9 @@ namespace {
 template <class F>
 CUresult instantiate_with_log(RealFunction<F> make, CUgraphExec* out, CUgraph of, Node* wrong, char* log,
                               size_t bytes) {
+  rt::Call call;
   if (wrong) *wrong = nullptr;
-  const CUresult r = instantiate(make, out, of, 0, wrong, log, bytes);
+  const CUresult r = instantiate_in_call(make, out, of, 0, wrong, log, bytes);
   if (wrong && *wrong) *wrong = node_of(rt::word_of(of), *wrong, make);
   return r;
 }
@@ -26,7 +27,7 @@ extern "C" {
 CUresult lower_cuGraphClone(CUgraph* out, CUgraph original) {
   return clone_graph(REAL(cuGraphClone), out, original);
 }
-CUresult lower_cuGraphDestroy(CUgraph of) { return destroy_graph(of, CROPDL_DRIVER(cuGraphDestroy)); }
+CUresult lower_cuGraphDestroy(CUgraph of) { return destroy_graph(of, REAL(cuGraphDestroy)); }
 
 // --- Executable graphs.
 
@@ -51,9 +52,7 @@ CUresult lower_cuGraphInstantiateWithParams_ptsz(CUgraphExec* out, CUgraph of,
                           &CUDA_GRAPH_INSTANTIATE_PARAMS::hUploadStream,
                           &CUDA_GRAPH_INSTANTIATE_PARAMS::hErrNode_out);
 }
-CUresult lower_cuGraphExecDestroy(CUgraphExec of) {
-  return destroy_executable(of, CROPDL_DRIVER(cuGraphExecDestroy));
-}
+CUresult lower_cuGraphExecDestroy(CUgraphExec of) { return destroy_executable(of, REAL(cuGraphExecDestroy)); }
 CUresult lower_cuGraphExecUpdate(CUgraphExec of, CUgraph from, Node* wrong, CUgraphExecUpdateResult* result) {
   rt::Call call;
   if (wrong) *wrong = nullptr;
@@ -65,11 +64,9 @@ CUresult lower_cuGraphExecUpdate(CUgraphExec of, CUgraph from, Node* wrong, CUgr
 CUresult lower_cuGraphExecUpdate_v2(CUgraphExec of, CUgraph from, CUgraphExecUpdateResultInfo* result) {
   return update_executable(REAL(cuGraphExecUpdate_v2), of, from, result);
 }
-CUresult lower_cuGraphLaunch(CUgraphExec what, CUstream on) {
-  return launch(what, on, CROPDL_DRIVER(cuGraphLaunch));
-}
+CUresult lower_cuGraphLaunch(CUgraphExec what, CUstream on) { return launch(what, on, REAL(cuGraphLaunch)); }
 CUresult lower_cuGraphLaunch_ptsz(CUgraphExec what, CUstream on) {
-  return launch(what, on, CROPDL_DRIVER(cuGraphLaunch_ptsz));
+  return launch(what, on, REAL(cuGraphLaunch_ptsz));
 }
 
 // --- Contents of a graph.

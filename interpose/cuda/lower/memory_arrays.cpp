@@ -26,7 +26,7 @@ auto make_array(RealFunction<F> make, uint32_t kind, H* array, How... how) {
 }
 
 template <class Result, class H>
-Result destroy_array(H array, uint32_t kind, Result (*end)(H)) {
+Result destroy_array(H array, uint32_t kind, RealFunction<Result(H)> end) {
   rt::Call call;
   const Result error = end(rt::real(array, kind));
   if (static_cast<int>(error) == CUDA_SUCCESS) rt::forget_word(rt::word_of(array));
@@ -85,10 +85,10 @@ cudaError_t lower_cudaMallocMipmappedArray(cudaMipmappedArray_t* array, const cu
                     levels, flags);
 }
 cudaError_t lower_cudaFreeArray(cudaArray_t array) {
-  return destroy_array(array, kArray, CROPDL_CUDART(cudaFreeArray));
+  return destroy_array(array, kArray, CROPDL_CUDART_FUNCTION(cudaFreeArray));
 }
 cudaError_t lower_cudaFreeMipmappedArray(cudaMipmappedArray_t array) {
-  return destroy_array(array, kMipmapped, CROPDL_CUDART(cudaFreeMipmappedArray));
+  return destroy_array(array, kMipmapped, CROPDL_CUDART_FUNCTION(cudaFreeMipmappedArray));
 }
 
 CUresult lower_cuArrayCreate_v2(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* what) {
@@ -98,14 +98,14 @@ CUresult lower_cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR*
   return make_array(CROPDL_DRIVER_FUNCTION(cuArray3DCreate_v2), kArray, array, what);
 }
 CUresult lower_cuArrayDestroy(CUarray array) {
-  return destroy_array(array, kArray, CROPDL_DRIVER(cuArrayDestroy));
+  return destroy_array(array, kArray, CROPDL_DRIVER_FUNCTION(cuArrayDestroy));
 }
 CUresult lower_cuMipmappedArrayCreate(CUmipmappedArray* array, const CUDA_ARRAY3D_DESCRIPTOR* what,
                                       unsigned levels) {
   return make_array(CROPDL_DRIVER_FUNCTION(cuMipmappedArrayCreate), kMipmapped, array, what, levels);
 }
 CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
-  return destroy_array(array, kMipmapped, CROPDL_DRIVER(cuMipmappedArrayDestroy));
+  return destroy_array(array, kMipmapped, CROPDL_DRIVER_FUNCTION(cuMipmappedArrayDestroy));
 }
 
 // --- Copies: by structure alone, and with a stream.

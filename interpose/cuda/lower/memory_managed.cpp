@@ -81,9 +81,11 @@ CUresult prefetch_batch(Call call, const CUdeviceptr* addresses, const size_t* s
 }
 
 // `function`: its type is spelled out here, since cuda_runtime.h overloads the names.
+// `real_of`: real_stream or real_own_stream.
+template <class Real>
 cudaError_t runtime_prefetch_batch(uint32_t function, void** p, size_t* sizes, size_t n,
                                    cudaMemLocation* where, size_t* which, size_t places,
-                                   unsigned long long flags, CUstream stream) {
+                                   unsigned long long flags, CUstream stream, Real real_of) {
   using Batch = cudaError_t(void**, size_t*, size_t, cudaMemLocation*, size_t*, size_t, unsigned long long,
                             cudaStream_t);
   return in_runtime([&](int) {
@@ -91,18 +93,21 @@ cudaError_t runtime_prefetch_batch(uint32_t function, void** p, size_t* sizes, s
     std::vector<CUmemLocation> locations;
     for (size_t i = 0; where && i < places; ++i) locations.push_back(location(where[i]));
     return prefetch_batch(
-        [&] { return static_cast<CUresult>(batch(p, sizes, n, where, which, places, flags, stream)); },
+        [&] {
+          return static_cast<CUresult>(batch(p, sizes, n, where, which, places, flags, real_of(stream)));
+        },
         reinterpret_cast<const CUdeviceptr*>(p), sizes, n, locations.data(), which, places);
   });
 }
 
-template <class Batch>
-CUresult driver_prefetch_batch(Batch* batch, CUdeviceptr* addresses, size_t* sizes, size_t n,
+template <class F, class Real>
+CUresult driver_prefetch_batch(RealFunction<F> batch, CUdeviceptr* addresses, size_t* sizes, size_t n,
                                CUmemLocation* where, size_t* which, size_t places, unsigned long long flags,
-                               CUstream stream) {
+                               CUstream stream, Real real_of) {
   rt::Call call;
-  return prefetch_batch([&] { return batch(addresses, sizes, n, where, which, places, flags, stream); },
-                        addresses, sizes, n, where, which, places);
+  return prefetch_batch(
+      [&] { return batch(addresses, sizes, n, where, which, places, flags, real_of(stream)); }, addresses,
+      sizes, n, where, which, places);
 }
 
 // Stream attachment restricts devices that cannot share managed memory with the host at any time. On other
@@ -169,14 +174,14 @@ CUresult lower_cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise advice
 #define RUNTIME_BATCH(name, suffix, real_of)                                                                 \
   cudaError_t lower_##name##suffix(void** p, size_t* sizes, size_t n, cudaMemLocation* where, size_t* which, \
                                    size_t places, unsigned long long flags, cudaStream_t stream) {           \
-    return runtime_prefetch_batch(cudart::kFn_##name, p, sizes, n, where, which, places, flags,              \
-                                  real_of(stream));                                                          \
+    return runtime_prefetch_batch(cudart::kFn_##name, p, sizes, n, where, which, places, flags, stream,      \
+                                  real_of);                                                                  \
   }
 #define DRIVER_BATCH(name, suffix, real_of)                                                                \
   CUresult lower_##name##suffix(CUdeviceptr* addresses, size_t* sizes, size_t n, CUmemLocation* where,     \
                                 size_t* which, size_t places, unsigned long long flags, CUstream stream) { \
-    return driver_prefetch_batch(CROPDL_DRIVER(name), addresses, sizes, n, where, which, places, flags,    \
-                                 real_of(stream));                                                         \
+    return driver_prefetch_batch(CROPDL_DRIVER_FUNCTION(name), addresses, sizes, n, where, which, places,  \
+                                 flags, stream, real_of);                                                  \
   }
 #define IN_STREAM(suffix, real_of)                                                                    \
   cudaError_t lower_cudaMemPrefetchAsync##suffix(const void* p, size_t size, cudaMemLocation where,   \

@@ -60,10 +60,12 @@ CUresult free_in_stream(CUdeviceptr address, CUstream stream) {
   return its->pools.free(block, stream);
 }
 
-cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool pool, CUstream stream) {
+// `handle`: the program's pool, null for the current one. `real_of`: real_stream or real_own_stream.
+template <class Real>
+cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool handle, CUstream stream, Real real_of) {
   return in_runtime(p, [&](int) {
     CUdeviceptr address = 0;
-    const CUresult error = allocate_in_stream(&address, size, pool, stream);
+    const CUresult error = allocate_in_stream(&address, size, real_pool(handle), real_of(stream));
     if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
     return error;
   });
@@ -76,11 +78,11 @@ extern "C" {
 // Each function, and its variant in which stream 0 is the calling thread's own default stream.
 #define STREAM_ORDERED(suffix, real_of)                                                                \
   cudaError_t lower_cudaMallocAsync##suffix(void** p, size_t size, cudaStream_t stream) {              \
-    return runtime_allocate(p, size, nullptr, real_of(stream));                                        \
+    return runtime_allocate(p, size, nullptr, stream, real_of);                                        \
   }                                                                                                    \
   cudaError_t lower_cudaMallocFromPoolAsync##suffix(void** p, size_t size, cudaMemPool_t pool,         \
                                                     cudaStream_t stream) {                             \
-    return runtime_allocate(pool ? p : nullptr, size, real_pool(pool), real_of(stream));               \
+    return runtime_allocate(pool ? p : nullptr, size, pool, stream, real_of);                          \
   }                                                                                                    \
   cudaError_t lower_cudaFreeAsync##suffix(void* p, cudaStream_t stream) {                              \
     return in_runtime([&](int) { return free_in_stream(address_of(p), real_of(stream)); });            \

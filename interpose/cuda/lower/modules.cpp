@@ -165,9 +165,9 @@ Result load_library(RealFunction<Load<Result, void, Jit, Own>> load, CUlibrary* 
 // `load`: of the program's call; `load_data`: loads what is in the file.
 template <class Result, class Jit, class Own>
 Result load_library_file(RealFunction<Load<Result, char, Jit, Own>> load,
-                         Load<Result, void, Jit, Own>* load_data, CUlibrary* library, const char* file,
-                         Jit* options, void** values, unsigned n, Own* own, void** own_values,
-                         unsigned own_n) {
+                         RealFunction<Load<Result, void, Jit, Own>> load_data, CUlibrary* library,
+                         const char* file, Jit* options, void** values, unsigned n, Own* own,
+                         void** own_values, unsigned own_n) {
   rt::Call call;
   const CodeOrder in_order;
   std::string code;
@@ -210,8 +210,8 @@ H named(H real, uint64_t of, uint32_t its_kind, uint32_t function, const char* n
 
 // Kernels of a library, or functions of a module. `find`: the function that finds one of them by its name.
 template <class Result, class H, class Of>
-Result enumerate(H* all, unsigned n, Of of, uint32_t find, CUresult (*name_of)(const char**, H),
-                 Result (*list)(H*, unsigned, Of)) {
+Result enumerate(H* all, unsigned n, Of of, uint32_t find, RealFunction<CUresult(const char**, H)> name_of,
+                 RealFunction<Result(H*, unsigned, Of)> list) {
   constexpr bool kLibrary = std::is_same_v<Of, CUlibrary>;
   rt::Call call;
   for (unsigned i = 0; all && i < n; ++i) all[i] = nullptr;
@@ -273,8 +273,9 @@ CUresult lower_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_opt
 CUresult lower_cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit_option* options,
                                      void** values, unsigned n, CUlibraryOption* own, void** own_values,
                                      unsigned own_n) {
-  return load_library_file(CROPDL_DRIVER_FUNCTION(cuLibraryLoadFromFile), CROPDL_DRIVER(cuLibraryLoadData),
-                           library, file, options, values, n, own, own_values, own_n);
+  return load_library_file(CROPDL_DRIVER_FUNCTION(cuLibraryLoadFromFile),
+                           CROPDL_DRIVER_FUNCTION(cuLibraryLoadData), library, file, options, values, n, own,
+                           own_values, own_n);
 }
 int64_t again_cuLibraryLoadData(rt::Again& from) {
   return load_library_again(from, CROPDL_DRIVER(cuLibraryLoadData));
@@ -291,8 +292,8 @@ cudaError_t lower_cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* fi
                                           void** values, unsigned n, cudaLibraryOption* own,
                                           void** own_values, unsigned own_n) {
   return load_library_file(CROPDL_CUDART_FUNCTION(cudaLibraryLoadFromFile),
-                           CROPDL_CUDART(cudaLibraryLoadData), library, file, options, values, n, own,
-                           own_values, own_n);
+                           CROPDL_CUDART_FUNCTION(cudaLibraryLoadData), library, file, options, values, n,
+                           own, own_values, own_n);
 }
 int64_t again_cudaLibraryLoadData(rt::Again& from) {
   return load_library_again(from, CROPDL_CUDART(cudaLibraryLoadData));
@@ -300,16 +301,18 @@ int64_t again_cudaLibraryLoadData(rt::Again& from) {
 int64_t again_cudaLibraryLoadFromFile(rt::Again& from) { return again_cudaLibraryLoadData(from); }
 
 CUresult lower_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned n, CUlibrary library) {
-  return enumerate(kernels, n, library, driver::kFn_cuLibraryGetKernel, CROPDL_DRIVER(cuKernelGetName),
-                   CROPDL_DRIVER(cuLibraryEnumerateKernels));
+  return enumerate(kernels, n, library, driver::kFn_cuLibraryGetKernel,
+                   CROPDL_DRIVER_FUNCTION(cuKernelGetName),
+                   CROPDL_DRIVER_FUNCTION(cuLibraryEnumerateKernels));
 }
 cudaError_t lower_cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned n, cudaLibrary_t library) {
-  return enumerate(kernels, n, library, driver::kFn_cuLibraryGetKernel, CROPDL_DRIVER(cuKernelGetName),
-                   CROPDL_CUDART(cudaLibraryEnumerateKernels));
+  return enumerate(kernels, n, library, driver::kFn_cuLibraryGetKernel,
+                   CROPDL_DRIVER_FUNCTION(cuKernelGetName),
+                   CROPDL_CUDART_FUNCTION(cudaLibraryEnumerateKernels));
 }
 CUresult lower_cuModuleEnumerateFunctions(CUfunction* functions, unsigned n, CUmodule module) {
-  return enumerate(functions, n, module, driver::kFn_cuModuleGetFunction, CROPDL_DRIVER(cuFuncGetName),
-                   CROPDL_DRIVER(cuModuleEnumerateFunctions));
+  return enumerate(functions, n, module, driver::kFn_cuModuleGetFunction,
+                   CROPDL_DRIVER_FUNCTION(cuFuncGetName), CROPDL_DRIVER_FUNCTION(cuModuleEnumerateFunctions));
 }
 
 // The result is from the program's own table (CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE).

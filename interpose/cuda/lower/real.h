@@ -27,19 +27,15 @@ struct Maker {
   const one_abi::RealLibrary& library;
   uint32_t function;
 };
-// The same with the real function.
+// The same as something to call. Looked up at the call: an argument is evaluated before the function that it
+// is passed to has begun its one_abi::Call, and the first look-up opens the library.
 template <class F>
 struct RealFunction : Maker {
-  F* real;
   template <class... A>
   auto operator()(A... a) const {
-    return real(a...);
+    return one_abi::function_of<F>(library, function)(a...);
   }
 };
-template <class F>
-RealFunction<F> real_function(const one_abi::RealLibrary& library, uint32_t number) {
-  return {{library, number}, one_abi::function_of<F>(library, number)};
-}
 
 // Whether the library's file was opened in this process. Before that, it has no state.
 bool opened(const one_abi::RealLibrary& library);
@@ -61,11 +57,14 @@ bool driver_begun();
 #define CROPDL_DRIVER(name) \
   (cropdl::one_abi::function_of<decltype(name)>(cropdl::cuda::kDriver, cropdl::seam::driver::kFn_##name))
 
-// The same functions with their numbers (RealFunction), and their numbers only (Maker).
+// The same functions to pass on (RealFunction), and their numbers only (Maker).
 #define CROPDL_CUDART_FUNCTION(name) \
-  (cropdl::cuda::real_function<decltype(name)>(cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name))
+  (cropdl::cuda::RealFunction<decltype(name)>{{cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name}})
+#define CROPDL_CUDART_PTSZ_FUNCTION(name)      \
+  (cropdl::cuda::RealFunction<decltype(name)>{ \
+      {cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name##_ptsz}})
 #define CROPDL_DRIVER_FUNCTION(name) \
-  (cropdl::cuda::real_function<decltype(name)>(cropdl::cuda::kDriver, cropdl::seam::driver::kFn_##name))
+  (cropdl::cuda::RealFunction<decltype(name)>{{cropdl::cuda::kDriver, cropdl::seam::driver::kFn_##name}})
 #define CROPDL_CUDART_MAKER(name) \
   (cropdl::cuda::Maker{cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name})
 #define CROPDL_DRIVER_MAKER(name) \

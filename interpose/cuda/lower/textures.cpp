@@ -38,7 +38,7 @@ auto make_object(RealFunction<F> make, uint32_t its_kind, Object* object, const 
 }
 
 template <class Result, class Resource, class Object>
-Result resource_of(Resource* resource, Object object, Result (*get)(Resource*, Object)) {
+Result resource_of(Resource* resource, Object object, RealFunction<Result(Resource*, Object)> get) {
   rt::Call call;
   const Result r = get(resource, object);
   if (static_cast<int>(r) == 0)
@@ -47,8 +47,8 @@ Result resource_of(Resource* resource, Object object, Result (*get)(Resource*, O
 }
 
 // Looks the record up first: once the driver has ended the object, another thread's may get its number.
-template <class End>
-auto unmake_object(uint64_t number, uint32_t its_kind, End driver_ends) {
+template <class F>
+auto unmake_object(uint64_t number, uint32_t its_kind, RealFunction<F> driver_ends) {
   rt::Call call;
   const uint64_t word = rt::virtual_of(number, its_kind);
   const auto r = driver_ends(number);
@@ -69,10 +69,10 @@ cudaError_t lower_cudaCreateTextureObject(cudaTextureObject_t* texture, const cu
                      resource, how, view);
 }
 cudaError_t lower_cudaDestroyTextureObject(cudaTextureObject_t texture) {
-  return unmake_object(texture, kind::cudaTextureObject, CROPDL_CUDART(cudaDestroyTextureObject));
+  return unmake_object(texture, kind::cudaTextureObject, CROPDL_CUDART_FUNCTION(cudaDestroyTextureObject));
 }
 cudaError_t lower_cudaGetTextureObjectResourceDesc(cudaResourceDesc* resource, cudaTextureObject_t texture) {
-  return resource_of(resource, texture, CROPDL_CUDART(cudaGetTextureObjectResourceDesc));
+  return resource_of(resource, texture, CROPDL_CUDART_FUNCTION(cudaGetTextureObjectResourceDesc));
 }
 cudaError_t lower_cudaGetTextureObjectTextureDesc(cudaTextureDesc* how, cudaTextureObject_t texture) {
   rt::Call call;
@@ -88,10 +88,10 @@ cudaError_t lower_cudaCreateSurfaceObject(cudaSurfaceObject_t* surface, const cu
                      resource);
 }
 cudaError_t lower_cudaDestroySurfaceObject(cudaSurfaceObject_t surface) {
-  return unmake_object(surface, kind::cudaSurfaceObject, CROPDL_CUDART(cudaDestroySurfaceObject));
+  return unmake_object(surface, kind::cudaSurfaceObject, CROPDL_CUDART_FUNCTION(cudaDestroySurfaceObject));
 }
 cudaError_t lower_cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* resource, cudaSurfaceObject_t surface) {
-  return resource_of(resource, surface, CROPDL_CUDART(cudaGetSurfaceObjectResourceDesc));
+  return resource_of(resource, surface, CROPDL_CUDART_FUNCTION(cudaGetSurfaceObjectResourceDesc));
 }
 
 CUresult lower_cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC* resource,
@@ -100,10 +100,10 @@ CUresult lower_cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC*
                      how, view);
 }
 CUresult lower_cuTexObjectDestroy(CUtexObject texture) {
-  return unmake_object(texture, kind::cudaTextureObject, CROPDL_DRIVER(cuTexObjectDestroy));
+  return unmake_object(texture, kind::cudaTextureObject, CROPDL_DRIVER_FUNCTION(cuTexObjectDestroy));
 }
 CUresult lower_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUtexObject texture) {
-  return resource_of(resource, texture, CROPDL_DRIVER(cuTexObjectGetResourceDesc));
+  return resource_of(resource, texture, CROPDL_DRIVER_FUNCTION(cuTexObjectGetResourceDesc));
 }
 CUresult lower_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* how, CUtexObject texture) {
   rt::Call call;
@@ -117,10 +117,10 @@ CUresult lower_cuSurfObjectCreate(CUsurfObject* surface, const CUDA_RESOURCE_DES
   return make_object(CROPDL_DRIVER_FUNCTION(cuSurfObjectCreate), kind::cudaSurfaceObject, surface, resource);
 }
 CUresult lower_cuSurfObjectDestroy(CUsurfObject surface) {
-  return unmake_object(surface, kind::cudaSurfaceObject, CROPDL_DRIVER(cuSurfObjectDestroy));
+  return unmake_object(surface, kind::cudaSurfaceObject, CROPDL_DRIVER_FUNCTION(cuSurfObjectDestroy));
 }
 CUresult lower_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUsurfObject surface) {
-  return resource_of(resource, surface, CROPDL_DRIVER(cuSurfObjectGetResourceDesc));
+  return resource_of(resource, surface, CROPDL_DRIVER_FUNCTION(cuSurfObjectGetResourceDesc));
 }
 
 }  // extern "C"

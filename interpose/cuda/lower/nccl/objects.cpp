@@ -198,7 +198,10 @@ cudaError_t lower_cudaMalloc(void** pointer, size_t bytes);
 cudaError_t lower_cudaFree(void* pointer);
 
 ncclResult_t lower_ncclMemAlloc(void** pointer, size_t bytes) {
-  if (!pointer || !bytes) return CROPDL_NCCL(ncclMemAlloc)(pointer, bytes);  // NCCL gives the error
+  if (!pointer || !bytes) {
+    one_abi::Call begins;
+    return CROPDL_NCCL(ncclMemAlloc)(pointer, bytes);  // NCCL gives the error
+  }
   return lower_cudaMalloc(pointer, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 ncclResult_t lower_ncclMemFree(void* pointer) {
