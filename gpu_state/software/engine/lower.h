@@ -45,6 +45,18 @@ class Lowering {
   Done control();       // lower_control.cpp
   Done warp();          // shfl, vote…, bar
   Done matrix();        // ldmatrix, stmatrix, wmma: lower_matrix.cpp
+  // Parts of asynchronous() and addresses().
+  Done copy_groups();    // cp.async.commit_group, wait_group, wait_all, mbarrier.arrive
+  Done copy();           // cp.async
+  Done pending_count();  // mbarrier.pending_count
+  struct PhaseUse;
+  bool is_phase() const;
+  PhaseUse phase_use() const;
+  Done phase();            // the rest of mbarrier
+  Done convert_address();  // cvta
+  Done test_space();       // isspacep
+  Done map_to_block();     // mapa, getctarank
+  Done fence();
   Status instruction(const ptx::Instruction& one);
   int least_target() const;  // for the current instruction; 0: any. lower_targets.cpp
   int least_target_of(const ptx::Operand& operand) const;

@@ -51,88 +51,96 @@ void full_fence(Warp&, const Instruction&, uint32_t) { __atomic_thread_fence(__A
 
 }  // namespace
 
+Lowering::Done Lowering::convert_address() {
+  bool from_generic = !words_.empty() && words_[0] == "to";
+  size_t space_at = from_generic ? 1 : 0;
+  if (words_.size() != space_at + 2 || count() != 2) return bad_operands();
+  std::string_view space = words_[space_at];
+  uint64_t window = 0;
+  if (space == "shared" || space == "shared::cta" || space == "shared::cluster")
+    window = base_of(Window::kShared);
+  else if (space == "local")
+    window = base_of(Window::kLocal);
+  else if (space == "param" || space == "param::entry")
+    window = base_of(Window::kParameters);
+  else if (space != "global" && space != "const")
+    return std::nullopt;
+  if (words_.back() != "u64") return std::nullopt;
+  auto from = source(operand(1), 8);
+  auto to = destination(operand(0), 8);
+  if (!from || !to) return bad_operands();
+  Draft& draft = emit(add_immediate<uint64_t>);
+  draft.instruction.immediate = static_cast<int64_t>(from_generic ? -window : window);
+  write(draft, 0, *to);
+  read(draft, 1, *from);
+  return Status{};
+}
+
+Lowering::Done Lowering::test_space() {
+  if (words_.size() != 1 || count() != 2) return bad_operands();
+  std::string_view space = words_[0];
+  Window window = Window::kHost;
+  if (space == "shared" || space == "shared::cta" || space == "shared::cluster")
+    window = Window::kShared;
+  else if (space == "local")
+    window = Window::kLocal;
+  else if (space == "param" || space == "param::entry")
+    window = Window::kParameters;
+  else if (space != "global")
+    return std::nullopt;
+  auto from = source(operand(1), 8);
+  auto to = destination(operand(0), 0);
+  if (!from || !to) return bad_operands();
+  Draft& draft = emit(in_window);
+  draft.instruction.immediate = static_cast<int64_t>(window);
+  write(draft, 0, *to);
+  read(draft, 1, *from);
+  return Status{};
+}
+
+Lowering::Done Lowering::map_to_block() {
+  if (!takes({" ?shared::cluster u32|u64"})) return std::nullopt;
+  uint32_t bytes = has("u64") ? 8 : 4;
+  bool is_rank = base_ == "getctarank";
+  auto to = count() ? destination(operand(0), is_rank ? 4 : bytes) : std::nullopt;
+  auto from = count() > 1 ? source(operand(1), bytes) : std::nullopt;
+  if (!to || !from) return bad_operands();
+  if (is_rank) {
+    Draft& draft = emit(add_immediate<uint32_t>);
+    write(draft, 0, *to);
+    read(draft, 1, constant(4, 0));
+    return Status{};
+  }
+  auto rank = count() == 3 ? source(operand(2), 4) : std::nullopt;
+  if (!rank) return bad_operands();
+  Draft& draft = emit(bytes == 8 ? map_address<uint64_t> : map_address<uint32_t>);
+  write(draft, 0, *to);
+  read(draft, 1, *from);
+  read(draft, 2, *rank);
+  return Status{};
+}
+
+Lowering::Done Lowering::fence() {
+  const bool known =
+      base_ == "membar"
+          ? takes({" cta|gl|sys", "proxy.alias"})
+          : takes({" ?sc|acq_rel|acquire|release cta|cluster|gpu|sys", "mbarrier_init release cluster",
+                   "acquire sync_restrict::shared::cluster cluster",
+                   "release sync_restrict::shared::cta cluster", "proxy alias|async",
+                   "proxy.async global|shared::cta|shared::cluster",
+                   "proxy.async::generic acquire sync_restrict::shared::cluster cluster",
+                   "proxy.async::generic release sync_restrict::shared::cta cluster"});
+  if (!known) return std::nullopt;
+  if (count()) return bad_operands();
+  emit(full_fence);
+  return Status{};
+}
+
 Lowering::Done Lowering::addresses() {
-  if (base_ == "cvta") {
-    bool from_generic = !words_.empty() && words_[0] == "to";
-    size_t space_at = from_generic ? 1 : 0;
-    if (words_.size() != space_at + 2 || count() != 2) return bad_operands();
-    std::string_view space = words_[space_at];
-    uint64_t window = 0;
-    if (space == "shared" || space == "shared::cta" || space == "shared::cluster")
-      window = base_of(Window::kShared);
-    else if (space == "local")
-      window = base_of(Window::kLocal);
-    else if (space == "param" || space == "param::entry")
-      window = base_of(Window::kParameters);
-    else if (space != "global" && space != "const")
-      return std::nullopt;
-    if (words_.back() != "u64") return std::nullopt;
-    auto from = source(operand(1), 8);
-    auto to = destination(operand(0), 8);
-    if (!from || !to) return bad_operands();
-    Draft& draft = emit(add_immediate<uint64_t>);
-    draft.instruction.immediate = static_cast<int64_t>(from_generic ? -window : window);
-    write(draft, 0, *to);
-    read(draft, 1, *from);
-    return Status{};
-  }
-  if (base_ == "isspacep") {
-    if (words_.size() != 1 || count() != 2) return bad_operands();
-    std::string_view space = words_[0];
-    Window window = Window::kHost;
-    if (space == "shared" || space == "shared::cta" || space == "shared::cluster")
-      window = Window::kShared;
-    else if (space == "local")
-      window = Window::kLocal;
-    else if (space == "param" || space == "param::entry")
-      window = Window::kParameters;
-    else if (space != "global")
-      return std::nullopt;
-    auto from = source(operand(1), 8);
-    auto to = destination(operand(0), 0);
-    if (!from || !to) return bad_operands();
-    Draft& draft = emit(in_window);
-    draft.instruction.immediate = static_cast<int64_t>(window);
-    write(draft, 0, *to);
-    read(draft, 1, *from);
-    return Status{};
-  }
-  if (base_ == "mapa" || base_ == "getctarank") {
-    if (!takes({" ?shared::cluster u32|u64"})) return std::nullopt;
-    uint32_t bytes = has("u64") ? 8 : 4;
-    bool is_rank = base_ == "getctarank";
-    auto to = count() ? destination(operand(0), is_rank ? 4 : bytes) : std::nullopt;
-    auto from = count() > 1 ? source(operand(1), bytes) : std::nullopt;
-    if (!to || !from) return bad_operands();
-    if (is_rank) {
-      Draft& draft = emit(add_immediate<uint32_t>);
-      write(draft, 0, *to);
-      read(draft, 1, constant(4, 0));
-      return Status{};
-    }
-    auto rank = count() == 3 ? source(operand(2), 4) : std::nullopt;
-    if (!rank) return bad_operands();
-    Draft& draft = emit(bytes == 8 ? map_address<uint64_t> : map_address<uint32_t>);
-    write(draft, 0, *to);
-    read(draft, 1, *from);
-    read(draft, 2, *rank);
-    return Status{};
-  }
-  if (base_ == "fence" || base_ == "membar") {
-    const bool known =
-        base_ == "membar"
-            ? takes({" cta|gl|sys", "proxy.alias"})
-            : takes({" ?sc|acq_rel|acquire|release cta|cluster|gpu|sys", "mbarrier_init release cluster",
-                     "acquire sync_restrict::shared::cluster cluster",
-                     "release sync_restrict::shared::cta cluster", "proxy alias|async",
-                     "proxy.async global|shared::cta|shared::cluster",
-                     "proxy.async::generic acquire sync_restrict::shared::cluster cluster",
-                     "proxy.async::generic release sync_restrict::shared::cta cluster"});
-    if (!known) return std::nullopt;
-    if (count()) return bad_operands();
-    emit(full_fence);
-    return Status{};
-  }
+  if (base_ == "cvta") return convert_address();
+  if (base_ == "isspacep") return test_space();
+  if (base_ == "mapa" || base_ == "getctarank") return map_to_block();
+  if (base_ == "fence" || base_ == "membar") return fence();
   return hint();
 }
 
