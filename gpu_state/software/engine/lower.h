@@ -45,7 +45,7 @@ class Lowering {
   Done control();       // lower_control.cpp
   Done warp();          // shfl, vote…, bar
   Done matrix();        // ldmatrix, stmatrix, wmma: lower_matrix.cpp
-  // Parts of asynchronous() and addresses().
+  // Parts of asynchronous(), addresses() and warp().
   Done copy_groups();    // cp.async.commit_group, wait_group, wait_all, mbarrier.arrive
   Done copy();           // cp.async
   Done pending_count();  // mbarrier.pending_count
@@ -57,6 +57,10 @@ class Lowering {
   Done test_space();       // isspacep
   Done map_to_block();     // mapa, getctarank
   Done fence();
+  Done block_barrier();
+  struct CollectiveForm;
+  std::optional<CollectiveForm> collective_form() const;
+  Done collective();
   Status instruction(const ptx::Instruction& one);
   int least_target() const;  // for the current instruction; 0: any. lower_targets.cpp
   int least_target_of(const ptx::Operand& operand) const;

@@ -125,92 +125,96 @@ Status Lowering::call(const ptx::Instruction& one) {
   return {};
 }
 
-Lowering::Done Lowering::warp() {
-  const bool warp_barrier = (base_ == "bar" || base_ == "barrier") && has("warp");
-  if ((base_ == "bar" || base_ == "barrier") && !warp_barrier) {
-    if (!takes({"sync", "arrive", "red popc u32", "red and|or pred", "cta.sync", "cta.arrive",
-                "cta.red popc u32", "cta.red and|or pred"}) &&
-        (base_ == "bar" || !takes({"sync aligned", "arrive aligned", "red popc u32 aligned",
-                                   "red and|or pred aligned", "cta.sync aligned", "cta.arrive aligned",
-                                   "cta.red popc u32 aligned", "cta.red and|or pred aligned"})))
-      return std::nullopt;
-    BarrierUse use;
-    const bool reduces = has("red"), to_predicate = has("pred");
-    use.kind = has("arrive") ? Barrier::kArrive
-               : has("popc") ? Barrier::kPopc
-               : has("and")  ? Barrier::kAnd
-               : has("or")   ? Barrier::kOr
-                             : Barrier::kSync;
-    size_t at = 0;
-    std::optional<Ref> to, number, threads, predicate;
-    uint32_t flags = 0;
-    if (reduces && !(to = count() ? destination(operand(at++), to_predicate ? 0 : 4) : std::nullopt))
-      return bad_operands();
-    if (at >= count() || !(number = source(operand(at++), 4))) return bad_operands();
-    if (reduces) {
-      if (count() < 3) return bad_operands();
-      const ptx::Operand& last = operand(count() - 1);
-      if (!(predicate = source(last, 0))) return bad_operands();
-      if (last.negated) flags |= 1u << 3;
-    }
-    size_t left = count() - at - (reduces ? 1 : 0);
-    if (left > 1) return bad_operands();
-    if (left == 1 && !(threads = source(operand(at), 4))) return bad_operands();
-    if (use.kind == Barrier::kArrive && !threads) return bad_operands();
-    use.counted = threads.has_value();
-    Draft& draft = emit_control(Control::kBarrier);
-    draft.instruction.flags |= flags;
-    draft.instruction.immediate = static_cast<int64_t>(draft_.barriers.size());
-    draft.operands.resize(4);
-    if (to) write(draft, 0, *to);
-    read(draft, 1, *number);
-    if (threads) read(draft, 2, *threads);
-    if (predicate) read(draft, 3, *predicate);
-    draft_.barriers.push_back(use);
-    return Status{};
+Lowering::Done Lowering::block_barrier() {
+  if (!takes({"sync", "arrive", "red popc u32", "red and|or pred", "cta.sync", "cta.arrive",
+              "cta.red popc u32", "cta.red and|or pred"}) &&
+      (base_ == "bar" || !takes({"sync aligned", "arrive aligned", "red popc u32 aligned",
+                                 "red and|or pred aligned", "cta.sync aligned", "cta.arrive aligned",
+                                 "cta.red popc u32 aligned", "cta.red and|or pred aligned"})))
+    return std::nullopt;
+  BarrierUse use;
+  const bool reduces = has("red"), to_predicate = has("pred");
+  use.kind = has("arrive") ? Barrier::kArrive
+             : has("popc") ? Barrier::kPopc
+             : has("and")  ? Barrier::kAnd
+             : has("or")   ? Barrier::kOr
+                           : Barrier::kSync;
+  size_t at = 0;
+  std::optional<Ref> to, number, threads, predicate;
+  uint32_t flags = 0;
+  if (reduces && !(to = count() ? destination(operand(at++), to_predicate ? 0 : 4) : std::nullopt))
+    return bad_operands();
+  if (at >= count() || !(number = source(operand(at++), 4))) return bad_operands();
+  if (reduces) {
+    if (count() < 3) return bad_operands();
+    const ptx::Operand& last = operand(count() - 1);
+    if (!(predicate = source(last, 0))) return bad_operands();
+    if (last.negated) flags |= 1u << 3;
   }
+  size_t left = count() - at - (reduces ? 1 : 0);
+  if (left > 1) return bad_operands();
+  if (left == 1 && !(threads = source(operand(at), 4))) return bad_operands();
+  if (use.kind == Barrier::kArrive && !threads) return bad_operands();
+  use.counted = threads.has_value();
+  Draft& draft = emit_control(Control::kBarrier);
+  draft.instruction.flags |= flags;
+  draft.instruction.immediate = static_cast<int64_t>(draft_.barriers.size());
+  draft.operands.resize(4);
+  if (to) write(draft, 0, *to);
+  read(draft, 1, *number);
+  if (threads) read(draft, 2, *threads);
+  if (predicate) read(draft, 3, *predicate);
+  draft_.barriers.push_back(use);
+  return Status{};
+}
 
+// The operands of an operation among lanes: destinations, sources, and the mask of the lanes.
+struct Lowering::CollectiveForm {
   CollectiveUse use;
-  size_t destinations = 1, sources = 0, mask_at = 0;
-  uint32_t to_bytes = 4, from_bytes = 4;
+  size_t destinations = 1, sources = 0;
+  uint32_t from_bytes = 4;
   bool beside_allowed = false, to_predicate = false, from_predicate = false;
+};
+
+std::optional<Lowering::CollectiveForm> Lowering::collective_form() const {
+  CollectiveForm form;
   auto in = [&](std::initializer_list<std::string_view> allowed) {
     for (std::string_view word : words_)
       if (std::find(allowed.begin(), allowed.end(), word) == allowed.end()) return false;
     return has("sync");
   };
-  if (warp_barrier) {
+  if (base_ == "bar" || base_ == "barrier") {
     if (now_->opcode != "bar.warp.sync") return std::nullopt;
-    use.kind = Collective::kWarpBarrier;
-    destinations = 0;
+    form.use.kind = Collective::kWarpBarrier;
+    form.destinations = 0;
   } else if (base_ == "shfl") {
     if (!in({"sync", "up", "down", "bfly", "idx", "b32"}) || words_.size() != 3) return std::nullopt;
-    use.kind = Collective::kShuffle;
-    use.mode = has("up") ? 0 : has("down") ? 1 : has("bfly") ? 2 : 3;
-    sources = 3;
-    beside_allowed = true;
+    form.use.kind = Collective::kShuffle;
+    form.use.mode = has("up") ? 0 : has("down") ? 1 : has("bfly") ? 2 : 3;
+    form.sources = 3;
+    form.beside_allowed = true;
   } else if (base_ == "vote") {
     if (!in({"sync", "all", "any", "uni", "ballot", "pred", "b32"}) || words_.size() != 3)
       return std::nullopt;
-    use.kind = has("all")   ? Collective::kVoteAll
-               : has("any") ? Collective::kVoteAny
-               : has("uni") ? Collective::kVoteUniform
-                            : Collective::kBallot;
-    if (has("b32") != (use.kind == Collective::kBallot)) return std::nullopt;
-    sources = 1;
-    from_predicate = true;
-    to_predicate = use.kind != Collective::kBallot;
+    form.use.kind = has("all")   ? Collective::kVoteAll
+                    : has("any") ? Collective::kVoteAny
+                    : has("uni") ? Collective::kVoteUniform
+                                 : Collective::kBallot;
+    if (has("b32") != (form.use.kind == Collective::kBallot)) return std::nullopt;
+    form.sources = 1;
+    form.from_predicate = true;
+    form.to_predicate = form.use.kind != Collective::kBallot;
   } else if (base_ == "match") {
     if (!in({"sync", "any", "all", "b32", "b64"}) || words_.size() != 3) return std::nullopt;
-    use.kind = has("any") ? Collective::kMatchAny : Collective::kMatchAll;
-    use.wide = has("b64");
-    from_bytes = use.wide ? 8 : 4;
-    sources = 1;
-    beside_allowed = use.kind == Collective::kMatchAll;
+    form.use.kind = has("any") ? Collective::kMatchAny : Collective::kMatchAll;
+    form.use.wide = has("b64");
+    form.from_bytes = form.use.wide ? 8 : 4;
+    form.sources = 1;
+    form.beside_allowed = form.use.kind == Collective::kMatchAll;
   } else if (base_ == "redux") {
     if (!in({"sync", "add", "min", "max", "and", "or", "xor", "u32", "s32", "b32"}) || words_.size() != 3)
       return std::nullopt;
-    use.kind = Collective::kReduce;
+    form.use.kind = Collective::kReduce;
     bool is_signed = has("s32"), bits = has("b32");
     if (bits != (has("and") || has("or") || has("xor"))) return std::nullopt;
     Fold fold = has("add")   ? Fold::kAdd
@@ -219,37 +223,44 @@ Lowering::Done Lowering::warp() {
                 : has("and") ? Fold::kAnd
                 : has("or")  ? Fold::kOr
                              : Fold::kXor;
-    use.mode = static_cast<uint8_t>(fold);
-    sources = 1;
+    form.use.mode = static_cast<uint8_t>(fold);
+    form.sources = 1;
   } else if (base_ == "elect") {
     if (now_->opcode != "elect.sync") return std::nullopt;
-    use.kind = Collective::kElect;
-    beside_allowed = true;
+    form.use.kind = Collective::kElect;
+    form.beside_allowed = true;
   } else if (base_ == "movmatrix") {
     if (now_->opcode != "movmatrix.sync.aligned.m8n8.trans.b16") return std::nullopt;
-    use.kind = Collective::kMoveMatrix;
-    use.everybody = true;
-    sources = 1;
+    form.use.kind = Collective::kMoveMatrix;
+    form.use.everybody = true;
+    form.sources = 1;
   } else {
     return std::nullopt;
   }
-  mask_at = destinations + sources;
-  if (count() != mask_at + (use.everybody ? 0 : 1)) return bad_operands();
+  return form;
+}
+
+Lowering::Done Lowering::collective() {
+  const auto found = collective_form();
+  if (!found) return std::nullopt;
+  const CollectiveForm& form = *found;
+  const size_t mask_at = form.destinations + form.sources;
+  if (count() != mask_at + (form.use.everybody ? 0 : 1)) return bad_operands();
   std::optional<Ref> to, beside, mask;
   std::vector<Ref> values;
   uint32_t flags = 0;
-  for (size_t i = 0; i < sources; ++i) {
-    auto ref = source(operand(destinations + i), from_predicate ? 0 : i ? 4 : from_bytes);
+  for (size_t i = 0; i < form.sources; ++i) {
+    auto ref = source(operand(form.destinations + i), form.from_predicate ? 0 : i ? 4 : form.from_bytes);
     if (!ref) return bad_operands();
-    if (operand(destinations + i).negated) flags |= 1u << (2 + i);
+    if (operand(form.destinations + i).negated) flags |= 1u << (2 + i);
     values.push_back(*ref);
   }
-  if (!use.everybody && !(mask = source(operand(mask_at), 4))) return bad_operands();
-  if (destinations) {
-    if (!to_predicate && !(to = destination(operand(0), to_bytes))) return bad_operands();
-    if (to_predicate && !(beside = destination(operand(0), 0))) return bad_operands();
+  if (!form.use.everybody && !(mask = source(operand(mask_at), 4))) return bad_operands();
+  if (form.destinations) {
+    if (!form.to_predicate && !(to = destination(operand(0), 4))) return bad_operands();
+    if (form.to_predicate && !(beside = destination(operand(0), 0))) return bad_operands();
     if (operand(0).beside) {
-      if (!beside_allowed || !(beside = destination(*operand(0).beside, 0))) return bad_operands();
+      if (!form.beside_allowed || !(beside = destination(*operand(0).beside, 0))) return bad_operands();
     }
   }
   Draft& draft = emit_control(Control::kCollective);
@@ -259,12 +270,16 @@ Lowering::Done Lowering::warp() {
   if (beside) write(draft, 1, *beside);
   for (size_t i = 0; i < values.size(); ++i) read(draft, 2 + i, values[i]);
   DraftCollective& collective = draft_.collectives.emplace_back();
-  collective.use = use;
+  collective.use = form.use;
   if (mask) {
     collective.mask = *mask;
     if (mask->what == Ref::What::kRegister) draft.reads.push_back(mask->number);
   }
   return Status{};
+}
+
+Lowering::Done Lowering::warp() {
+  return (base_ == "bar" || base_ == "barrier") && !has("warp") ? block_barrier() : collective();
 }
 
 }  // namespace cropdl::engine
