@@ -45,7 +45,7 @@ class Lowering {
   Done control();       // lower_control.cpp
   Done warp();          // shfl, vote…, bar
   Done matrix();        // ldmatrix, stmatrix, wmma: lower_matrix.cpp
-  // Parts of asynchronous(), addresses() and warp().
+  // Parts of them.
   Done copy_groups();    // cp.async.commit_group, wait_group, wait_all, mbarrier.arrive
   Done copy();           // cp.async
   Done pending_count();  // mbarrier.pending_count
@@ -61,6 +61,19 @@ class Lowering {
   struct CollectiveForm;
   std::optional<CollectiveForm> collective_form() const;
   Done collective();
+  struct MemoryUse;
+  bool take_memory_words(MemoryUse& use) const;
+  Done atomic_type(const MemoryUse& use) const;
+  bool memory_operands(MemoryUse& use);
+  Done parameter(const MemoryUse& use);
+  static Instruction::Execute memory_function(const MemoryUse& use, Area area);
+  struct MatrixForm;
+  struct MatrixWords;
+  Done matrix_rows(MatrixForm& form);  // ldmatrix, stmatrix
+  std::optional<MatrixWords> matrix_words(MatrixForm& form) const;
+  Done matrix_product(MatrixForm& form, const MatrixWords& words);
+  Done matrix_fragment(MatrixForm& form, const MatrixWords& words);
+  bool take(MatrixForm& form, const ptx::Operand& operand, uint32_t count, uint32_t bytes, bool write);
   Status instruction(const ptx::Instruction& one);
   int least_target() const;  // for the current instruction; 0: any. lower_targets.cpp
   int least_target_of(const ptx::Operand& operand) const;
@@ -145,6 +158,9 @@ struct NamedType {
   Number number = Number::kBits;
 };
 std::optional<NamedType> named_type(std::string_view name);
+
+// The elements of a vector; of another operand itself.
+std::vector<const ptx::Operand*> elements_of(const ptx::Operand& operand);
 
 // Special registers (special.cpp). `bytes`: of the register.
 struct Special {

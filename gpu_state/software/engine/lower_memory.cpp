@@ -119,167 +119,195 @@ bool Lowering::address(Draft& draft, const ptx::Operand& operand, Area* area) {
   return true;
 }
 
-Lowering::Done Lowering::memory() {
-  const bool is_load = base_ == "ld" || base_ == "ldu", is_store = base_ == "st", returns = base_ == "atom",
-             is_atomic = returns || base_ == "red";
-  if (!is_load && !is_store && !is_atomic) return std::nullopt;
+// An ld, st, atom or red being lowered.
+struct Lowering::MemoryUse {
+  bool is_load = false, is_store = false, returns = false, is_atomic = false;
   Area area = Area::kGeneric;
   uint32_t elements = 1, extra = 0;
-  std::optional<NamedType> type;
+  NamedType type;
   std::optional<Atomic> what;
-  bool policy = false;
+  bool policy = false;  // has an operand for the caches
+  uint32_t wide = 0;    // bytes of its registers: may be more than the type's
+  std::vector<Ref> values, results;
+  // Order of the operands: destinations, address, sources, cache policy.
+  bool destination_first() const { return is_load || returns; }
+  size_t address_at() const { return destination_first() ? 1 : 0; }
+};
+
+// False: it is another instruction, or not known.
+bool Lowering::take_memory_words(MemoryUse& use) const {
   static const std::map<std::string_view, Atomic> kAtomics = {
       {"add", Atomic::kAdd},       {"min", Atomic::kMinimum},   {"max", Atomic::kMaximum},
       {"inc", Atomic::kIncrement}, {"dec", Atomic::kDecrement}, {"and", Atomic::kAnd},
       {"or", Atomic::kOr},         {"xor", Atomic::kXor},       {"exch", Atomic::kExchange},
       {"cas", Atomic::kCompare}};
+  use.is_load = base_ == "ld" || base_ == "ldu";
+  use.is_store = base_ == "st";
+  use.returns = base_ == "atom";
+  use.is_atomic = use.returns || base_ == "red";
+  if (!use.is_load && !use.is_store && !use.is_atomic) return false;
+  std::optional<NamedType> type;
   for (std::string_view word : words_) {
     if (auto space = area_of(word)) {
-      area = *space;
-    } else if (elements == 1 && (word == "v2" || word == "v4" || word == "v8")) {
-      elements = static_cast<uint32_t>(word[1] - '0');
-    } else if (is_atomic && !what && kAtomics.count(word)) {
-      what = kAtomics.at(word);
+      use.area = *space;
+    } else if (use.elements == 1 && (word == "v2" || word == "v4" || word == "v8")) {
+      use.elements = static_cast<uint32_t>(word[1] - '0');
+    } else if (use.is_atomic && !use.what && kAtomics.count(word)) {
+      use.what = kAtomics.at(word);
     } else if (auto named = named_type(word); named && !named->is_predicate && !type) {
       type = named;
     } else if (!is_silent(word)) {
-      return std::nullopt;
+      return false;
     }
-    if (is_load &&
+    if (use.is_load &&
         (word == "volatile" || word == "relaxed" || word == "acquire" || word == "mmio" || word == "cv"))
-      extra |= kPoll;
-    policy |= word == "L2::cache_hint";
+      use.extra |= kPoll;
+    use.policy |= word == "L2::cache_hint";
   }
-  if (!type || (is_atomic && !what)) return std::nullopt;
-  if (std::string why = memory_words_wrong(); !why.empty()) return error(why);
-  if (elements * type->bytes > 16) return error("a vector of more than 16 bytes is of sm_100 and later");
-  if (is_atomic && elements > 1) {
-    if (type->number < Number::kFloat || type->bytes == 8) return std::nullopt;
-    if (area == Area::kShared) return error("a vector's atomics are of global memory only");
-  }
-  if (is_atomic) {
-    const bool small = type->number > Number::kFloat;
-    if (small != has("noftz"))
-      return error(small ? "a sum of that type is .noftz" : ".noftz is of f16 and bf16");
-    if (small && elements == 1 && what != Atomic::kAdd)
-      return error("of a single f16 or bf16 there is add only");
-  }
+  if (!type || (use.is_atomic && !use.what)) return false;
+  use.type = *type;
+  return true;
+}
 
-  // Operand order: destinations, address, sources, cache policy.
-  const bool destination_first = is_load || returns;
-  const size_t address_at = destination_first ? 1 : 0;
-  size_t sources = is_load ? 0 : what == Atomic::kCompare ? 2 : 1;
-  if (count() != (destination_first ? 1 : 0) + 1 + sources + (policy ? 1 : 0)) return bad_operands();
-  auto elements_of = [&](const ptx::Operand& operand) {
-    std::vector<const ptx::Operand*> all;
-    if (const auto* vector = std::get_if<ptx::Vector>(&operand.value))
-      for (const auto& one : vector->elements) all.push_back(&one);
-    else
-      all.push_back(&operand);
-    return all;
-  };
+// Whether there are atomic operations of that type and space. nullopt: not known.
+Lowering::Done Lowering::atomic_type(const MemoryUse& use) const {
+  if (!use.is_atomic) return Status{};
+  if (use.elements > 1) {
+    if (use.type.number < Number::kFloat || use.type.bytes == 8) return std::nullopt;
+    if (use.area == Area::kShared) return error("a vector's atomics are of global memory only");
+  }
+  const bool small = use.type.number > Number::kFloat;
+  if (small != has("noftz"))
+    return error(small ? "a sum of that type is .noftz" : ".noftz is of f16 and bf16");
+  if (small && use.elements == 1 && use.what != Atomic::kAdd)
+    return error("of a single f16 or bf16 there is add only");
+  return Status{};
+}
 
-  uint32_t wide = register_bytes(*type);
-  std::vector<Ref> values, results;
+// False: its operands are not those of this instruction.
+bool Lowering::memory_operands(MemoryUse& use) {
+  const size_t sources = use.is_load ? 0 : use.what == Atomic::kCompare ? 2 : 1;
+  if (count() != use.address_at() + 1 + sources + (use.policy ? 1 : 0)) return false;
+  use.wide = register_bytes(use.type);
   // Registers may be wider than the type; all registers of a vector have the same width.
   auto widest = [&](const std::vector<const ptx::Operand*>& all) {
     for (const ptx::Operand* one : all)
       if (const std::string* name = register_name(*one))
         if (auto number = find_register(*name)) return draft_.registers[*number].lane_bytes;
-    return wide;
+    return use.wide;
   };
-  if (!is_load) {
-    for (size_t s = 0; s < sources; ++s) {
-      auto all = elements_of(operand(address_at + 1 + s));
-      if (all.size() != elements) return bad_operands();
-      if (is_store) wide = std::max(wide, widest(all));
-      for (const ptx::Operand* one : all) {
-        auto ref = source(*one, wide, type->is_float);
-        if (!ref && is_store) ref = source(*one, wide);
-        if (!ref) return bad_operands();
-        values.push_back(*ref);
-      }
-    }
-  }
-  if (destination_first) {
-    auto all = elements_of(operand(0));
-    if (all.size() != elements) return bad_operands();
-    if (is_load) wide = std::max(wide, widest(all));
+  for (size_t s = 0; s < sources; ++s) {
+    auto all = elements_of(operand(use.address_at() + 1 + s));
+    if (all.size() != use.elements) return false;
+    if (use.is_store) use.wide = std::max(use.wide, widest(all));
     for (const ptx::Operand* one : all) {
-      auto ref = destination(*one, wide);
-      if (!ref) return bad_operands();
-      results.push_back(*ref);
+      auto ref = source(*one, use.wide, use.type.is_float);
+      if (!ref && use.is_store) ref = source(*one, use.wide);
+      if (!ref) return false;
+      use.values.push_back(*ref);
     }
   }
+  if (!use.destination_first()) return true;
+  auto all = elements_of(operand(0));
+  if (all.size() != use.elements) return false;
+  if (use.is_load) use.wide = std::max(use.wide, widest(all));
+  for (const ptx::Operand* one : all) {
+    auto ref = destination(*one, use.wide);
+    if (!ref) return false;
+    use.results.push_back(*ref);
+  }
+  return true;
+}
 
-  // .param variables of the body or of a device function.
-  if ((is_load || is_store) && (area == Area::kParameter || area == Area::kGeneric)) {
-    const auto* text = std::get_if<ptx::Address>(&operand(address_at).value);
-    const auto* symbol = text ? std::get_if<ptx::Symbol>(&text->base) : nullptr;
-    auto found = symbol ? parameters_.find(symbol->name) : parameters_.end();
-    if (found != parameters_.end()) {
-      auto offset = static_cast<uint64_t>(symbol->offset + text->offset);
-      if (offset % type->bytes || offset + uint64_t{type->bytes} * elements > found->second.second)
-        return error("it is outside of the parameter, or misaligned");
-      auto execute = is_load ? parameter_execute<false>(*type, wide) : parameter_execute<true>(*type, wide);
-      if (!execute) return bad_operands();
-      Draft& draft = emit(execute, elements);
-      draft.instruction.immediate = static_cast<int64_t>(offset);
-      for (size_t k = 0; k < elements; ++k) is_load ? write(draft, k, results[k]) : read(draft, k, values[k]);
-      Ref parameter{Ref::What::kRegister, found->second.first};
-      is_load ? read(draft, kAddress, parameter) : write(draft, kAddress, parameter);
-      return Status{};
-    }
-    if (area == Area::kParameter && is_store) return error("there is no such parameter that can be written");
+// .param variables of the body or of a device function. nullopt: its address is no such variable.
+Lowering::Done Lowering::parameter(const MemoryUse& use) {
+  if (use.is_atomic || (use.area != Area::kParameter && use.area != Area::kGeneric)) return std::nullopt;
+  const auto* text = std::get_if<ptx::Address>(&operand(use.address_at()).value);
+  const auto* symbol = text ? std::get_if<ptx::Symbol>(&text->base) : nullptr;
+  auto found = symbol ? parameters_.find(symbol->name) : parameters_.end();
+  if (found == parameters_.end()) {
+    if (use.area == Area::kParameter && use.is_store)
+      return error("there is no such parameter that can be written");
+    return std::nullopt;
   }
+  auto offset = static_cast<uint64_t>(symbol->offset + text->offset);
+  if (offset % use.type.bytes || offset + uint64_t{use.type.bytes} * use.elements > found->second.second)
+    return error("it is outside of the parameter, or misaligned");
+  auto execute = use.is_load ? parameter_execute<false>(use.type, use.wide)
+                             : parameter_execute<true>(use.type, use.wide);
+  if (!execute) return bad_operands();
+  Draft& draft = emit(execute, use.elements);
+  draft.instruction.immediate = static_cast<int64_t>(offset);
+  for (size_t k = 0; k < use.elements; ++k)
+    use.is_load ? write(draft, k, use.results[k]) : read(draft, k, use.values[k]);
+  Ref variable{Ref::What::kRegister, found->second.first};
+  use.is_load ? read(draft, kAddress, variable) : write(draft, kAddress, variable);
+  return Status{};
+}
+
+// nullptr: there is none.
+Instruction::Execute Lowering::memory_function(const MemoryUse& use, Area area) {
+  if (!use.is_atomic) {
+    MemoryForm form;
+    form.store = use.is_store;
+    form.area = area;
+    form.size = static_cast<uint8_t>(use.type.bytes);
+    form.wide = static_cast<uint8_t>(use.wide);
+    form.is_signed = use.type.is_signed;
+    return memory_execute(form);
+  }
+  AtomicForm form;
+  form.what = *use.what;
+  form.number = use.type.number;
+  if (form.what == Atomic::kAnd || form.what == Atomic::kOr || form.what == Atomic::kXor ||
+      form.what == Atomic::kExchange || form.what == Atomic::kCompare) {
+    if (use.type.is_float || use.type.number >= Number::kFloat) return nullptr;
+    form.number = Number::kBits;
+  }
+  form.size = static_cast<uint8_t>(use.type.bytes);
+  form.returns = use.returns;
+  form.area = area;
+  return atomic_execute(form);
+}
+
+Lowering::Done Lowering::memory() {
+  MemoryUse use;
+  if (!take_memory_words(use)) return std::nullopt;
+  if (std::string why = memory_words_wrong(); !why.empty()) return error(why);
+  if (use.elements * use.type.bytes > 16)
+    return error("a vector of more than 16 bytes is of sm_100 and later");
+  if (Done done = atomic_type(use); !done || !*done) return done;
+  if (!memory_operands(use)) return bad_operands();
+  if (Done done = parameter(use)) return done;
 
   // The base is a local variable: its address depends on the frame.
+  const ptx::Operand& place_text = operand(use.address_at());
   std::optional<Ref> base;
-  if (const auto* text = std::get_if<ptx::Address>(&operand(address_at).value))
+  if (const auto* text = std::get_if<ptx::Address>(&place_text.value))
     if (const auto* symbol = std::get_if<ptx::Symbol>(&text->base); symbol && is_local(symbol->name))
       base = fetch_local(local_.at(symbol->name) + static_cast<uint64_t>(symbol->offset));
-  Draft& draft = emit(nullptr, extra | elements);
+  Area area = use.area;
+  Draft& draft = emit(nullptr, use.extra | use.elements);
   if (base) {
     area = Area::kLocal;
-    draft.instruction.immediate = std::get<ptx::Address>(operand(address_at).value).offset;
+    draft.instruction.immediate = std::get<ptx::Address>(place_text.value).offset;
     read(draft, kAddress, *base);
-  } else if (!address(draft, operand(address_at), &area)) {
+  } else if (!address(draft, place_text, &area)) {
     return error("its address cannot be read");
   }
   draft.instruction.extra |= static_cast<uint32_t>(area) << kAreaShift;
-  if (is_atomic) {
-    AtomicForm form;
-    form.what = *what;
-    form.number = type->number;
-    if (*what == Atomic::kAnd || *what == Atomic::kOr || *what == Atomic::kXor ||
-        *what == Atomic::kExchange || *what == Atomic::kCompare) {
-      if (type->is_float || type->number >= Number::kFloat) return std::nullopt;
-      form.number = Number::kBits;
-    }
-    form.size = static_cast<uint8_t>(type->bytes);
-    form.returns = returns;
-    form.area = area;
-    draft.instruction.execute = atomic_execute(form);
-  } else {
-    MemoryForm form;
-    form.store = is_store;
-    form.area = area;
-    form.size = static_cast<uint8_t>(type->bytes);
-    form.wide = static_cast<uint8_t>(wide);
-    form.is_signed = type->is_signed;
-    draft.instruction.execute = memory_execute(form);
-  }
+  draft.instruction.execute = memory_function(use, area);
   if (!draft.instruction.execute) {
     draft_.code.pop_back();
     return std::nullopt;
   }
-  if (returns && elements == kMostElements) {
+  if (use.returns && use.elements == kMostElements) {
     if (draft.operands.size() > kAddress) read(draft, kManyAddress, draft.operands[kAddress]);
     read(draft, kManyOffset, constant(8, static_cast<uint64_t>(draft.instruction.immediate)));
   }
   size_t place = 0;
-  for (const Ref& ref : results) write(draft, place++, ref);
-  for (const Ref& ref : values) read(draft, place++, ref);
+  for (const Ref& ref : use.results) write(draft, place++, ref);
+  for (const Ref& ref : use.values) read(draft, place++, ref);
   return Status{};
 }
 

@@ -5,6 +5,15 @@
 
 namespace cropdl::engine {
 
+std::vector<const ptx::Operand*> elements_of(const ptx::Operand& operand) {
+  std::vector<const ptx::Operand*> all;
+  if (const auto* vector = std::get_if<ptx::Vector>(&operand.value))
+    for (const auto& one : vector->elements) all.push_back(&one);
+  else
+    all.push_back(&operand);
+  return all;
+}
+
 const std::string* Lowering::register_name(const ptx::Operand& operand) const {
   const auto* name = std::get_if<ptx::Register>(&operand.value);
   return name ? &name->name : nullptr;
