@@ -200,24 +200,35 @@ std::vector<Place> scan(const DraftRoutine& draft, const std::vector<Part>& part
   return places;
 }
 
-}  // namespace
-
-Status place(DraftRoutine& draft, Routine* routine) {
+Status check_labels(const DraftRoutine& draft, const Routine& routine) {
   for (const Draft& one : draft.code) {
     auto labels = one.labels;
     if (!one.label.empty()) labels.push_back(one.label);
     for (const std::string& label : labels)
       if (!draft.labels.count(label))
         return Error{formatted("{} (line {} of the PTX) in {} goes to {}, which is not there",
-                               one.source->opcode, one.source->line, routine->name, label)};
+                               one.source->opcode, one.source->line, routine.name, label)};
   }
-  auto parts = parts_of(draft);
-  if (uint64_t bits = uint64_t{parts.size()} * draft.registers.size(); bits > kMostBits)
-    return Error{formatted("{} has too many registers and branches: {} and {}", routine->name,
-                           draft.registers.size(), parts.size())};
-  auto places = scan(draft, parts, &routine->frame_bytes);
+  return {};
+}
 
-  // Constants, each replicated for 32 lanes, below the end.
+struct Places {
+  std::vector<Place> registers, constants;
+  Place of(const Ref& ref) const {
+    switch (ref.what) {
+      case Ref::What::kRegister:
+        return registers[ref.number];
+      case Ref::What::kConstant:
+        return constants[ref.number];
+      case Ref::What::kNone:
+        return kNowhere;
+    }
+    return kNowhere;
+  }
+};
+
+// Writes the constants, each replicated for 32 lanes, below the end of the routine's storage.
+std::vector<Place> place_constants(const DraftRoutine& draft, Routine* routine) {
   std::vector<Place> constants(draft.constants.size());
   Place below = 0;
   for (const auto& [value, number] : draft.constants) {
@@ -236,28 +247,20 @@ Status place(DraftRoutine& draft, Routine* routine) {
     }
     for (size_t l = 0; value[0] && l < kLanes; ++l) std::memcpy(to + l * value[0], &value[1], value[0]);
   }
-  auto place_of = [&](const Ref& ref) -> Place {
-    switch (ref.what) {
-      case Ref::What::kRegister:
-        return places[ref.number];
-      case Ref::What::kConstant:
-        return constants[ref.number];
-      case Ref::What::kNone:
-        return kNowhere;
-    }
-    return kNowhere;
-  };
+  return constants;
+}
 
-  for (Draft& one : draft.code) {
+void place_code(const DraftRoutine& draft, const Places& places, Routine* routine) {
+  for (const Draft& one : draft.code) {
     Instruction in = one.instruction;
     if (one.operands.size() > Instruction::kOperands) {
       auto& many = routine->many.emplace_back();
-      for (const Ref& ref : one.operands) many.push_back(place_of(ref));
+      for (const Ref& ref : one.operands) many.push_back(places.of(ref));
       in.many = many.data();
     } else {
-      for (size_t i = 0; i < one.operands.size(); ++i) in.operands[i] = place_of(one.operands[i]);
+      for (size_t i = 0; i < one.operands.size(); ++i) in.operands[i] = places.of(one.operands[i]);
     }
-    if (one.guard.what != Ref::What::kNone) in.guard = place_of(one.guard);
+    if (one.guard.what != Ref::What::kNone) in.guard = places.of(one.guard);
     if (!one.label.empty()) in.immediate = draft.labels.at(one.label);
     if (!one.labels.empty()) {
       in.immediate = static_cast<int64_t>(routine->tables.size());
@@ -267,22 +270,41 @@ Status place(DraftRoutine& draft, Routine* routine) {
     routine->code.push_back(in);
     routine->source.push_back(one.source);
   }
-  auto parameter = [&](uint32_t r, uint32_t size) { return Parameter{places[r], size}; };
+}
+
+void place_calls(DraftRoutine& draft, const Places& places, Routine* routine) {
+  auto parameter = [&](uint32_t r, uint32_t size) { return Parameter{places.registers[r], size}; };
   for (size_t i = 0; i < draft.parameters.size(); ++i)
-    routine->parameters[i].place = places[draft.parameters[i]];
-  for (size_t i = 0; i < draft.returned.size(); ++i) routine->returned[i].place = places[draft.returned[i]];
+    routine->parameters[i].place = places.registers[draft.parameters[i]];
+  for (size_t i = 0; i < draft.returned.size(); ++i)
+    routine->returned[i].place = places.registers[draft.returned[i]];
   for (DraftCall& call : draft.calls) {
     for (size_t i = 0; i < call.arguments.size(); ++i)
       call.site.arguments[i] = parameter(call.arguments[i], call.site.arguments[i].size);
     for (size_t i = 0; i < call.returned.size(); ++i)
       call.site.returned[i] = parameter(call.returned[i], call.site.returned[i].size);
-    if (call.site.target == CallSite::Target::kRegister) call.site.address = places[call.address];
+    if (call.site.target == CallSite::Target::kRegister) call.site.address = places.registers[call.address];
     routine->calls.push_back(call.site);
   }
+}
+
+}  // namespace
+
+Status place(DraftRoutine& draft, Routine* routine) {
+  if (Status labels = check_labels(draft, *routine); !labels) return labels;
+  auto parts = parts_of(draft);
+  if (uint64_t bits = uint64_t{parts.size()} * draft.registers.size(); bits > kMostBits)
+    return Error{formatted("{} has too many registers and branches: {} and {}", routine->name,
+                           draft.registers.size(), parts.size())};
+  Places places;
+  places.registers = scan(draft, parts, &routine->frame_bytes);
+  places.constants = place_constants(draft, routine);
+  place_code(draft, places, routine);
+  place_calls(draft, places, routine);
   routine->barriers = draft.barriers;
   routine->matrices = draft.matrices;
   for (DraftCollective& collective : draft.collectives) {
-    collective.use.mask = collective.mask.what == Ref::What::kNone ? 0 : place_of(collective.mask);
+    collective.use.mask = collective.mask.what == Ref::What::kNone ? 0 : places.of(collective.mask);
     routine->collectives.push_back(collective.use);
   }
   return {};
