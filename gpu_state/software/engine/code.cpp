@@ -9,6 +9,10 @@
 
 namespace cropdl::engine {
 
+namespace {
+struct Reached;
+}
+
 struct Code::Body : std::enable_shared_from_this<Code::Body> {
   std::shared_ptr<const ptx::Module> module;
   AddressOf address;
@@ -33,6 +37,11 @@ struct Code::Body : std::enable_shared_from_this<Code::Body> {
   void give_addresses();
   Result<std::shared_ptr<const Kernel>> lower(const std::string& name, bool as_function);
   Result<std::shared_ptr<const Kernel>> made(const std::string& name, bool as_function);
+  // Parts of made().
+  Surroundings surroundings(Reached& reached, const ptx::Function& function);  // refers to both
+  Status lower_reached(Reached& reached);
+  void connect(Reached& reached);
+  Status measure(const Reached& reached);
 };
 
 namespace {
@@ -110,6 +119,15 @@ class SharedLayout {
   bool has_dynamic_ = false;
 };
 
+// The functions that a kernel reaches, while they are lowered.
+struct Reached {
+  const ptx::Function* entry;
+  bool as_function;
+  Kernel* kernel;
+  SharedLayout shared;
+  std::map<std::string, std::vector<DraftCall>> calls;  // by caller
+};
+
 // Larger totals are an error in ptxas.
 constexpr uint64_t kMostStaticShared = 48 << 10;
 
@@ -179,8 +197,116 @@ Result<std::shared_ptr<const Kernel>> Code::Body::lower(const std::string& name,
   return result;
 }
 
+Surroundings Code::Body::surroundings(Reached& reached, const ptx::Function& function) {
+  Surroundings around;
+  around.module = module;
+  around.is_entry = &function == reached.entry && !reached.as_function;
+  around.parameters = &reached.kernel->facts.parameters;
+  around.shared = [shared = &reached.shared, of = &function](const std::string& symbol) {
+    return shared->find(*of, symbol);
+  };
+  around.global = [this](const std::string& symbol) -> std::optional<uint64_t> {
+    uint64_t at = address ? address(symbol) : 0;
+    return at ? std::optional(at) : std::nullopt;
+  };
+  around.function = [this](const std::string& symbol) -> std::optional<uint64_t> {
+    uint64_t at = function_address(symbol);
+    return at ? std::optional(at) : std::nullopt;
+  };
+  around.callee = [this](const std::string& symbol) { return find(symbol); };
+  return around;
+}
+
 // Lowers the entry and everything it reaches. A kernel that calls through pointers reaches every function
 // whose address the module takes; one that cannot be lowered is an error only when it is called.
+Status Code::Body::lower_reached(Reached& reached) {
+  auto& [entry, as_function, kernel, shared, calls] = reached;
+  kernel->routines.clear();
+  kernel->by_address.clear();
+  calls.clear();
+  std::vector<std::string> waiting{entry->name};
+  bool through_pointers = false;
+  std::set<std::string> optional;
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    const ptx::Function* function = find(waiting[i]);
+    if (kernel->routines.count(function->name)) continue;
+    auto routine = std::make_unique<Routine>();
+    shared.add_body(*function);
+    const Surroundings around = surroundings(reached, *function);
+    Lowering lowering(*function, around, routine.get());
+    if (Status status = lowering.run(); !status) {
+      if (!optional.count(function->name)) return status;
+      auto failed = std::make_unique<Routine>();
+      failed->name = function->name;
+      failed->cannot = status.error().message;
+      kernel->routines[function->name] = std::move(failed);
+      continue;
+    }
+    for (const DraftCall& call : lowering.calls())
+      if (call.site.target == CallSite::Target::kRoutine) {
+        waiting.push_back(find(call.callee)->name);
+        if (optional.count(function->name) && !kernel->routines.count(waiting.back()))
+          optional.insert(waiting.back());
+        else
+          optional.erase(waiting.back());
+      }
+    through_pointers |= lowering.calls_through_pointers();
+    calls[function->name] = lowering.calls();
+    kernel->routines[function->name] = std::move(routine);
+    if (i + 1 == waiting.size() && through_pointers) {
+      for (const auto& [taken, at] : addresses) {
+        if (kernel->routines.count(taken) || find(taken)->is_kernel) continue;
+        optional.insert(taken);
+        waiting.push_back(taken);
+      }
+    }
+  }
+  return {};
+}
+
+// Calls get their routines, and addresses theirs.
+void Code::Body::connect(Reached& reached) {
+  Kernel& kernel = *reached.kernel;
+  for (auto& [caller, made_calls] : reached.calls) {
+    Routine& routine = *kernel.routines.at(caller);
+    for (size_t i = 0; i < made_calls.size(); ++i)
+      if (made_calls[i].site.target == CallSite::Target::kRoutine)
+        routine.calls[i].routine = kernel.routines.at(find(made_calls[i].callee)->name).get();
+  }
+  for (const auto& [taken, at] : addresses)
+    if (auto found = kernel.routines.find(taken); found != kernel.routines.end())
+      kernel.by_address[at] = found->second.get();
+}
+
+// What the kernel takes; an error if that is more than a kernel may take.
+Status Code::Body::measure(const Reached& reached) {
+  Kernel& kernel = *reached.kernel;
+  const std::string& name = kernel.facts.name;
+  kernel.facts.static_shared = reached.shared.end();
+  kernel.shared_align = reached.shared.align();
+  std::set<const Routine*> above;
+  std::map<const Routine*, uint64_t> known;
+  kernel.facts.local = local_depth(*kernel.entry, &above, &kernel.recursive, &known);
+  if (kernel.facts.static_shared > kMostStaticShared)
+    return Error{formatted("{} has {} bytes of .shared variables, of at most {}", name,
+                           kernel.facts.static_shared, kMostStaticShared)};
+  if (kernel.facts.local > kMostLocal)
+    return Error{formatted("{} takes {} bytes of local memory per thread, of at most {}", name,
+                           kernel.facts.local, kMostLocal)};
+  kernel.facts.registers = static_cast<int>(
+      std::min<uint32_t>(255, std::max<uint32_t>(16, kernel.entry->frame_bytes / (4 * kLanes))));
+  const ptx::Function& entry = *reached.entry;
+  if (!entry.max_threads.empty()) kernel.facts.max_threads = threads_of(entry.max_threads);
+  if (!entry.required_threads.empty()) {
+    for (size_t i = 0; i < 3; ++i)
+      kernel.facts.required_threads[i] = i < entry.required_threads.size() ? entry.required_threads[i] : 1;
+    kernel.facts.max_threads = threads_of(entry.required_threads);
+  }
+  for (const ptx::Variable& one : module->variables)
+    if (one.space == ptx::Space::kConst) kernel.facts.constant += one.size();
+  return {};
+}
+
 Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, bool as_function) {
   threads::DefaultArithmetic arithmetic;  // for literals
   const ptx::Function* entry = find(name);
@@ -189,73 +315,15 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
   if (Status status = check_clusters(*entry); !status) return status.error();
   auto kernel = std::make_shared<Kernel>();
   kernel->facts.name = name;
+  kernel->facts.target = module->target;
   kernel->is_explicit_cluster = entry->is_explicit_cluster;
   lay_out_parameters(*entry, &kernel->facts);
-  SharedLayout shared(*module);
+  Reached reached{entry, as_function, kernel.get(), SharedLayout(*module), {}};
+  SharedLayout& shared = reached.shared;
   // Twice if a variable has no size: its start is known only after all others have been seen.
   for (int round = 0; round < 2; ++round) {
-    kernel->routines.clear();
-    kernel->by_address.clear();
-    std::vector<std::string> waiting{entry->name};
-    std::map<std::string, std::vector<DraftCall>> calls;
-    bool through_pointers = false;
-    std::set<std::string> optional;
-    for (size_t i = 0; i < waiting.size(); ++i) {
-      const ptx::Function* function = find(waiting[i]);
-      if (kernel->routines.count(function->name)) continue;
-      auto routine = std::make_unique<Routine>();
-      shared.add_body(*function);
-      Surroundings around;
-      around.module = module;
-      around.is_entry = function == entry && !as_function;
-      around.parameters = &kernel->facts.parameters;
-      around.shared = [&](const std::string& symbol) { return shared.find(*function, symbol); };
-      around.global = [&](const std::string& symbol) -> std::optional<uint64_t> {
-        uint64_t at = address ? address(symbol) : 0;
-        return at ? std::optional(at) : std::nullopt;
-      };
-      around.function = [&](const std::string& symbol) -> std::optional<uint64_t> {
-        uint64_t at = function_address(symbol);
-        return at ? std::optional(at) : std::nullopt;
-      };
-      around.callee = [&](const std::string& symbol) { return find(symbol); };
-      Lowering lowering(*function, around, routine.get());
-      if (Status status = lowering.run(); !status) {
-        if (!optional.count(function->name)) return status.error();
-        auto failed = std::make_unique<Routine>();
-        failed->name = function->name;
-        failed->cannot = status.error().message;
-        kernel->routines[function->name] = std::move(failed);
-        continue;
-      }
-      for (const DraftCall& call : lowering.calls())
-        if (call.site.target == CallSite::Target::kRoutine) {
-          waiting.push_back(find(call.callee)->name);
-          if (optional.count(function->name) && !kernel->routines.count(waiting.back()))
-            optional.insert(waiting.back());
-          else
-            optional.erase(waiting.back());
-        }
-      through_pointers |= lowering.calls_through_pointers();
-      calls[function->name] = lowering.calls();
-      kernel->routines[function->name] = std::move(routine);
-      if (i + 1 == waiting.size() && through_pointers) {
-        for (const auto& [taken, at] : addresses) {
-          if (kernel->routines.count(taken) || find(taken)->is_kernel) continue;
-          optional.insert(taken);
-          waiting.push_back(taken);
-        }
-      }
-    }
-    for (auto& [caller, made_calls] : calls) {
-      Routine& routine = *kernel->routines.at(caller);
-      for (size_t i = 0; i < made_calls.size(); ++i)
-        if (made_calls[i].site.target == CallSite::Target::kRoutine)
-          routine.calls[i].routine = kernel->routines.at(find(made_calls[i].callee)->name).get();
-    }
-    for (const auto& [taken, at] : addresses)
-      if (auto found = kernel->routines.find(taken); found != kernel->routines.end())
-        kernel->by_address[at] = found->second.get();
+    if (Status status = lower_reached(reached); !status) return status.error();
+    connect(reached);
     uint64_t before = shared.dynamic();
     shared.settle();
     if (!shared.has_dynamic() || shared.dynamic() == before) break;
@@ -265,28 +333,7 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
         "{} has shared variables, and a kernel that was lowered without it calls it through a pointer",
         name)};
   kernel->entry = kernel->routines.at(entry->name).get();
-  kernel->facts.static_shared = shared.end();
-  kernel->shared_align = shared.align();
-  std::set<const Routine*> above;
-  std::map<const Routine*, uint64_t> known;
-  kernel->facts.local = local_depth(*kernel->entry, &above, &kernel->recursive, &known);
-  if (shared.end() > kMostStaticShared)
-    return Error{formatted("{} has {} bytes of .shared variables, of at most {}", name, shared.end(),
-                           kMostStaticShared)};
-  if (kernel->facts.local > kMostLocal)
-    return Error{formatted("{} takes {} bytes of local memory per thread, of at most {}", name,
-                           kernel->facts.local, kMostLocal)};
-  kernel->facts.registers = static_cast<int>(
-      std::min<uint32_t>(255, std::max<uint32_t>(16, kernel->entry->frame_bytes / (4 * kLanes))));
-  kernel->facts.target = module->target;
-  if (!entry->max_threads.empty()) kernel->facts.max_threads = threads_of(entry->max_threads);
-  if (!entry->required_threads.empty()) {
-    for (size_t i = 0; i < 3; ++i)
-      kernel->facts.required_threads[i] = i < entry->required_threads.size() ? entry->required_threads[i] : 1;
-    kernel->facts.max_threads = threads_of(entry->required_threads);
-  }
-  for (const ptx::Variable& one : module->variables)
-    if (one.space == ptx::Space::kConst) kernel->facts.constant += one.size();
+  if (Status status = measure(reached); !status) return status.error();
   return std::shared_ptr<const Kernel>(kernel);
 }
 
