@@ -34,6 +34,146 @@ uint32_t fold(Fold how, uint32_t a, uint32_t b) {
   }
   return 0;
 }
+
+// What the lanes give and get.
+struct Exchange {
+  uint32_t all;  // the lanes
+  uint64_t values[kLanes] = {};
+  uint32_t extra[2][kLanes] = {};  // a shuffle's lane operand, and its limits
+  uint32_t said = 0;               // lanes whose predicate holds
+  uint32_t result[kLanes] = {}, predicates = 0;
+};
+
+// The operands of a group, whose frame is selected.
+void gather(WarpRun& warp, const Group& group, const CollectiveUse& use, Exchange& x) {
+  const Instruction& in = *group.at;
+  const uint32_t mask = group.mask;
+  auto take = [&](auto* into, auto* from) {
+    for (int l = 0; l < kLanes; ++l)
+      if (mask >> l & 1) into[l] = from[l];
+  };
+  switch (use.kind) {
+    case Collective::kVoteAll:
+    case Collective::kVoteAny:
+    case Collective::kVoteUniform:
+    case Collective::kBallot: {
+      uint32_t p = warp.predicate(in.operands[2]);
+      if (in.flags >> 2 & 1) p = ~p;
+      x.said |= p & mask;
+      break;
+    }
+    case Collective::kElect:
+      break;
+    case Collective::kShuffle:
+      take(x.extra[0], warp.lanes<uint32_t>(in.operands[3]));
+      take(x.extra[1], warp.lanes<uint32_t>(in.operands[4]));
+      [[fallthrough]];
+    default:
+      if (use.wide)
+        take(x.values, warp.lanes<uint64_t>(in.operands[2]));
+      else
+        take(x.values, warp.lanes<uint32_t>(in.operands[2]));
+  }
+}
+
+void shuffle(uint8_t mode, Exchange& x) {
+  uint32_t predicates = 0;
+  for (int l = 0; l < kLanes; ++l) {
+    int b = static_cast<int>(x.extra[0][l] & 31), clamp = static_cast<int>(x.extra[1][l] & 31),
+        segment = static_cast<int>(x.extra[1][l] >> 8 & 31);
+    int most = (l & segment) | (clamp & ~segment), least = l & segment, from = l;
+    bool inside = false;
+    switch (mode) {
+      case 0:
+        from = l - b, inside = from >= most;
+        break;
+      case 1:
+        from = l + b, inside = from <= most;
+        break;
+      case 2:
+        from = l ^ b, inside = from <= most;
+        break;
+      default:
+        from = least | (b & ~segment), inside = from <= most;
+    }
+    if (!inside) from = l;
+    x.result[l] = x.all >> from & 1 ? static_cast<uint32_t>(x.values[from]) : kNobodysValue;
+    if (inside) predicates |= 1u << l;
+  }
+  x.predicates = predicates;
+}
+
+void combine(const CollectiveUse& use, Exchange& x) {
+  const uint32_t leader = std::countr_zero(x.all);
+  switch (use.kind) {
+    case Collective::kShuffle:
+      shuffle(use.mode, x);
+      break;
+    case Collective::kVoteAll:
+      x.predicates = x.said == x.all ? kAllLanes : 0;
+      break;
+    case Collective::kVoteAny:
+      x.predicates = x.said ? kAllLanes : 0;
+      break;
+    case Collective::kVoteUniform:
+      x.predicates = x.said == x.all || !x.said ? kAllLanes : 0;
+      break;
+    case Collective::kBallot:
+      for (uint32_t& r : x.result) r = x.said;
+      break;
+    case Collective::kMatchAny:
+      for (int l = 0; l < kLanes; ++l)
+        for (int other = 0; other < kLanes; ++other)
+          if ((x.all >> other & 1) && x.values[l] == x.values[other]) x.result[l] |= 1u << other;
+      break;
+    case Collective::kMatchAll: {
+      bool match = true;
+      for (int l = 0; l < kLanes; ++l) match &= !(x.all >> l & 1) || x.values[l] == x.values[leader];
+      for (uint32_t& r : x.result) r = match ? x.all : 0;
+      x.predicates = match ? kAllLanes : 0;
+      break;
+    }
+    case Collective::kReduce: {
+      uint32_t sum = static_cast<uint32_t>(x.values[leader]);
+      for (uint32_t l = leader + 1; l < kLanes; ++l)
+        if (x.all >> l & 1) sum = fold(static_cast<Fold>(use.mode), sum, static_cast<uint32_t>(x.values[l]));
+      for (uint32_t& r : x.result) r = sum;
+      break;
+    }
+    case Collective::kElect:
+      for (uint32_t& r : x.result) r = leader;
+      x.predicates = 1u << leader;
+      break;
+    case Collective::kMoveMatrix:
+      // Row r, column c of an 8 by 8 matrix of 16-bit elements is in lane r * 4 + c / 2; the result is its
+      // transpose.
+      for (int l = 0; l < kLanes; ++l) {
+        auto element = [&](int row, int column) {
+          return static_cast<uint32_t>(x.values[row * 4 + column / 2] >> (column % 2 * 16)) & 0xffff;
+        };
+        int row = l / 4, column = l % 4 * 2;
+        x.result[l] = element(column, row) | element(column + 1, row) << 16;
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+// Its results go to a group, whose frame is selected.
+void hand_out(WarpRun& warp, const Group& group, const Exchange& x) {
+  const Instruction& in = *group.at;
+  const uint32_t mask = group.mask;
+  if (in.operands[0] != kNowhere) {
+    uint32_t* to = warp.lanes<uint32_t>(in.operands[0]);
+    for (int l = 0; l < kLanes; ++l)
+      if (mask >> l & 1) to[l] = x.result[l];
+  }
+  if (in.operands[1] != kNowhere) {
+    uint32_t& p = warp.predicate(in.operands[1]);
+    p = (p & ~mask) | (x.predicates & mask);
+  }
+}
 }  // namespace
 
 uint32_t WarpRun::named(const CollectiveUse& use, uint32_t active) {
@@ -116,128 +256,15 @@ void WarpRun::perform(Group** with, uint32_t n) {
     return;
   }
 
-  uint64_t values[kLanes] = {};
-  uint32_t result[kLanes] = {}, extra[2][kLanes] = {}, predicates = 0, said = 0;
-  // The operands of all groups, each from its own frame.
+  Exchange x{all};
   for (uint32_t i = 0; i < n; ++i) {
     select(with[i]->frame);
-    const Instruction& in = *with[i]->at;
-    const uint32_t mask = with[i]->mask;
-    auto take = [&](auto* into, auto* from) {
-      for (int l = 0; l < kLanes; ++l)
-        if (mask >> l & 1) into[l] = from[l];
-    };
-    switch (use.kind) {
-      case Collective::kVoteAll:
-      case Collective::kVoteAny:
-      case Collective::kVoteUniform:
-      case Collective::kBallot: {
-        uint32_t p = predicate(in.operands[2]);
-        if (in.flags >> 2 & 1) p = ~p;
-        said |= p & mask;
-        break;
-      }
-      case Collective::kElect:
-        break;
-      case Collective::kShuffle:
-        take(extra[0], lanes<uint32_t>(in.operands[3]));
-        take(extra[1], lanes<uint32_t>(in.operands[4]));
-        [[fallthrough]];
-      default:
-        if (use.wide)
-          take(values, lanes<uint64_t>(in.operands[2]));
-        else
-          take(values, lanes<uint32_t>(in.operands[2]));
-    }
+    gather(*this, *with[i], use, x);
   }
-  const uint32_t leader = std::countr_zero(all);
-  switch (use.kind) {
-    case Collective::kShuffle:
-      for (int l = 0; l < kLanes; ++l) {
-        int b = static_cast<int>(extra[0][l] & 31), clamp = static_cast<int>(extra[1][l] & 31),
-            segment = static_cast<int>(extra[1][l] >> 8 & 31);
-        int most = (l & segment) | (clamp & ~segment), least = l & segment, from = l;
-        bool inside = false;
-        switch (use.mode) {
-          case 0:
-            from = l - b, inside = from >= most;
-            break;
-          case 1:
-            from = l + b, inside = from <= most;
-            break;
-          case 2:
-            from = l ^ b, inside = from <= most;
-            break;
-          default:
-            from = least | (b & ~segment), inside = from <= most;
-        }
-        if (!inside) from = l;
-        result[l] = all >> from & 1 ? static_cast<uint32_t>(values[from]) : kNobodysValue;
-        if (inside) predicates |= 1u << l;
-      }
-      break;
-    case Collective::kVoteAll:
-      predicates = said == all ? kAllLanes : 0;
-      break;
-    case Collective::kVoteAny:
-      predicates = said ? kAllLanes : 0;
-      break;
-    case Collective::kVoteUniform:
-      predicates = said == all || !said ? kAllLanes : 0;
-      break;
-    case Collective::kBallot:
-      for (uint32_t& r : result) r = said;
-      break;
-    case Collective::kMatchAny:
-      for (int l = 0; l < kLanes; ++l)
-        for (int other = 0; other < kLanes; ++other)
-          if ((all >> other & 1) && values[l] == values[other]) result[l] |= 1u << other;
-      break;
-    case Collective::kMatchAll: {
-      bool match = true;
-      for (int l = 0; l < kLanes; ++l) match &= !(all >> l & 1) || values[l] == values[leader];
-      for (uint32_t& r : result) r = match ? all : 0;
-      predicates = match ? kAllLanes : 0;
-      break;
-    }
-    case Collective::kReduce: {
-      uint32_t sum = static_cast<uint32_t>(values[leader]);
-      for (uint32_t l = leader + 1; l < kLanes; ++l)
-        if (all >> l & 1) sum = fold(static_cast<Fold>(use.mode), sum, static_cast<uint32_t>(values[l]));
-      for (uint32_t& r : result) r = sum;
-      break;
-    }
-    case Collective::kElect:
-      for (uint32_t& r : result) r = leader;
-      predicates = 1u << leader;
-      break;
-    case Collective::kMoveMatrix:
-      // Row r, column c of an 8 by 8 matrix of 16-bit elements is in lane r * 4 + c / 2; the result is its
-      // transpose.
-      for (int l = 0; l < kLanes; ++l) {
-        auto element = [&](int row, int column) {
-          return static_cast<uint32_t>(values[row * 4 + column / 2] >> (column % 2 * 16)) & 0xffff;
-        };
-        int row = l / 4, column = l % 4 * 2;
-        result[l] = element(column, row) | element(column + 1, row) << 16;
-      }
-      break;
-    default:
-      break;
-  }
+  combine(use, x);
   for (uint32_t i = 0; i < n; ++i) {
     select(with[i]->frame);
-    const Instruction& in = *with[i]->at;
-    const uint32_t mask = with[i]->mask;
-    if (in.operands[0] != kNowhere) {
-      uint32_t* to = lanes<uint32_t>(in.operands[0]);
-      for (int l = 0; l < kLanes; ++l)
-        if (mask >> l & 1) to[l] = result[l];
-    }
-    if (in.operands[1] != kNowhere) {
-      uint32_t& p = predicate(in.operands[1]);
-      p = (p & ~mask) | (predicates & mask);
-    }
+    hand_out(*this, *with[i], x);
   }
 }
 
