@@ -90,114 +90,132 @@ CROPDL_INLINE void move_whole(void* to, const void* from, uint32_t size) {
   warp.fault(lane, CUDA_ERROR_ILLEGAL_ADDRESS, address, "no memory may be accessed at");
 }
 
-template <Area kArea, class T, class R, bool kStore>
-void access(WarpRun& warp, const Instruction& in, uint32_t active) {
+// Shared memory, at any offsets. `a`: the lanes' addresses.
+template <class T, class R, bool kStore>
+CROPDL_INLINE void access_shared(WarpRun& warp, const Instruction& in, uint32_t active, const uint64_t* a) {
   const uint32_t n = in.extra & kCountMask;
   const uint32_t size = uint32_t(sizeof(T)) * n;
-  alignas(64) uint64_t a[kLanes];
-  addresses(warp, in, a);
-
-  if constexpr (kArea == Area::kShared) {
-    uint64_t bad = 0;
-    const uint64_t limit = warp.shared_bytes;
+  uint64_t bad = 0;
+  const uint64_t limit = warp.shared_bytes;
+  if (active == kAllLanes) {
+    for (int l = 0; l < kLanes; ++l)
+      bad |= (a[l] & (size - 1)) | uint64_t(a[l] > limit) | uint64_t(a[l] + size > limit);
+  } else {
+    for (int l = 0; l < kLanes; ++l)
+      bad |= (active >> l & 1) ? (a[l] & (size - 1)) | uint64_t(a[l] > limit) | uint64_t(a[l] + size > limit)
+                               : 0;
+  }
+  if (__builtin_expect(bad != 0, 0)) {
+    for (uint32_t l = 0; l < kLanes; ++l)
+      if ((active >> l & 1) && ((a[l] & (size - 1)) || a[l] + size > limit || a[l] > limit))
+        return faults(warp, Area::kShared, a[l], l, size, kStore);
+  }
+  for (uint32_t k = 0; k < n; ++k) {
+    R* r = at<R>(warp, in.operands[k]);
+    std::byte* m = warp.shared + k * sizeof(T);
     if (active == kAllLanes) {
-      for (int l = 0; l < kLanes; ++l)
-        bad |= (a[l] & (size - 1)) | uint64_t(a[l] > limit) | uint64_t(a[l] + size > limit);
+      if constexpr (kStore)
+        for (int l = 0; l < kLanes; ++l) *reinterpret_cast<T*>(m + a[l]) = static_cast<T>(r[l]);
+      else
+        for (int l = 0; l < kLanes; ++l) r[l] = static_cast<R>(*reinterpret_cast<const T*>(m + a[l]));
     } else {
-      for (int l = 0; l < kLanes; ++l)
-        bad |= (active >> l & 1)
-                   ? (a[l] & (size - 1)) | uint64_t(a[l] > limit) | uint64_t(a[l] + size > limit)
-                   : 0;
-    }
-    if (__builtin_expect(bad != 0, 0)) {
-      for (uint32_t l = 0; l < kLanes; ++l)
-        if ((active >> l & 1) && ((a[l] & (size - 1)) || a[l] + size > limit || a[l] > limit))
-          return faults(warp, kArea, a[l], l, size, kStore);
-    }
-    for (uint32_t k = 0; k < n; ++k) {
-      R* r = at<R>(warp, in.operands[k]);
-      std::byte* m = warp.shared + k * sizeof(T);
-      if (active == kAllLanes) {
+      for (int l = 0; l < kLanes; ++l) {
+        if (!(active >> l & 1)) continue;
         if constexpr (kStore)
-          for (int l = 0; l < kLanes; ++l) *reinterpret_cast<T*>(m + a[l]) = static_cast<T>(r[l]);
+          *reinterpret_cast<T*>(m + a[l]) = static_cast<T>(r[l]);
         else
-          for (int l = 0; l < kLanes; ++l) r[l] = static_cast<R>(*reinterpret_cast<const T*>(m + a[l]));
+          r[l] = static_cast<R>(*reinterpret_cast<const T*>(m + a[l]));
+      }
+    }
+  }
+}
+
+// One contiguous range, as neighbouring lanes read it, or one place for all. False: it is neither, and
+// nothing was accessed.
+template <Area kArea, class T, class R, bool kStore>
+CROPDL_INLINE bool access_at_once(WarpRun& warp, const Instruction& in, uint32_t active, const uint64_t* a) {
+  const uint32_t n = in.extra & kCountMask;
+  const uint32_t size = uint32_t(sizeof(T)) * n;
+  const MemoryView& view = *warp.memory;
+  if (active == kAllLanes && n == 1 && sizeof(T) <= 8 && !(a[0] & (sizeof(T) - 1)) &&
+      in_a_row(a, sizeof(T)) && plain(view, a[0], sizeof(T) * kLanes, kStore)) {
+    R* __restrict r = at<R>(warp, in.operands[0]);
+    T* __restrict m = reinterpret_cast<T*>(a[0]);
+    if constexpr (kStore)
+      for (int l = 0; l < kLanes; ++l) m[l] = static_cast<T>(r[l]);
+    else
+      for (int l = 0; l < kLanes; ++l) r[l] = static_cast<R>(m[l]);
+    return true;
+  }
+  if (!kStore && active == kAllLanes && all_equal(a) && (kArea == Area::kGlobal || !(a[0] >> kWindowShift)) &&
+      !(a[0] & (size - 1)) && view.allows(a[0], size, false)) {
+    alignas(16) T whole[16 / sizeof(T)];
+    move_whole(whole, reinterpret_cast<const void*>(a[0]), size);
+    for (uint32_t k = 0; k < n; ++k) {
+      R value = static_cast<R>(whole[k]);
+      R* r = at<R>(warp, in.operands[k]);
+      for (int l = 0; l < kLanes; ++l) r[l] = value;
+    }
+    return true;
+  }
+  return false;
+}
+
+// One lane after the other. Nothing is written before all addresses are known to be valid.
+template <Area kArea, class T, class R, bool kStore>
+CROPDL_INLINE void access_by_lane(WarpRun& warp, const Instruction& in, uint32_t active, uint64_t* a) {
+  const uint32_t n = in.extra & kCountMask;
+  const uint32_t size = uint32_t(sizeof(T)) * n;
+  const MemoryView& view = *warp.memory;
+  for (uint32_t l = 0; l < kLanes; ++l) {
+    if (!(active >> l & 1)) continue;
+    uint64_t address = a[l];
+    if (kArea == Area::kGlobal || (kArea == Area::kGeneric && !(address >> kWindowShift))) {
+      if ((address & (size - 1)) || !view.allows(address, size, kStore))
+        return faults(warp, kArea, address, l, size, kStore);
+    } else {
+      std::byte* where = resolve(warp, l, kArea, address, size, kStore);
+      if (!where) return;
+      a[l] = reinterpret_cast<uint64_t>(where);
+    }
+  }
+  if (n > 1 || sizeof(T) == 16) {
+    for (int l = 0; l < kLanes; ++l) {
+      if (!(active >> l & 1)) continue;
+      alignas(16) T whole[16 / sizeof(T)];
+      void* m = reinterpret_cast<void*>(a[l]);
+      const bool aligned = !(a[l] & (size - 1));  // not required of local memory
+      if constexpr (kStore) {
+        for (uint32_t k = 0; k < n; ++k) whole[k] = static_cast<T>(at<R>(warp, in.operands[k])[l]);
+        aligned ? move_whole(m, whole, size) : void(std::memcpy(m, whole, size));
       } else {
-        for (int l = 0; l < kLanes; ++l) {
-          if (!(active >> l & 1)) continue;
-          if constexpr (kStore)
-            *reinterpret_cast<T*>(m + a[l]) = static_cast<T>(r[l]);
-          else
-            r[l] = static_cast<R>(*reinterpret_cast<const T*>(m + a[l]));
-        }
+        aligned ? move_whole(whole, m, size) : void(std::memcpy(whole, m, size));
+        for (uint32_t k = 0; k < n; ++k) at<R>(warp, in.operands[k])[l] = static_cast<R>(whole[k]);
       }
     }
     return;
+  }
+  R* r = at<R>(warp, in.operands[0]);
+  for (int l = 0; l < kLanes; ++l) {
+    if (!(active >> l & 1)) continue;
+    T* m = reinterpret_cast<T*>(a[l]);
+    if constexpr (kStore)
+      *m = static_cast<T>(r[l]);
+    else
+      r[l] = static_cast<R>(*m);
+  }
+}
+
+template <Area kArea, class T, class R, bool kStore>
+void access(WarpRun& warp, const Instruction& in, uint32_t active) {
+  alignas(64) uint64_t a[kLanes];
+  addresses(warp, in, a);
+  if constexpr (kArea == Area::kShared) {
+    access_shared<T, R, kStore>(warp, in, active, a);
   } else {
-    const MemoryView& view = *warp.memory;
-    // One contiguous range, as neighbouring lanes read it.
-    if constexpr (kArea == Area::kGlobal || kArea == Area::kGeneric) {
-      if (active == kAllLanes && n == 1 && sizeof(T) <= 8 && !(a[0] & (sizeof(T) - 1)) &&
-          in_a_row(a, sizeof(T)) && plain(view, a[0], sizeof(T) * kLanes, kStore)) {
-        R* __restrict r = at<R>(warp, in.operands[0]);
-        T* __restrict m = reinterpret_cast<T*>(a[0]);
-        if constexpr (kStore)
-          for (int l = 0; l < kLanes; ++l) m[l] = static_cast<T>(r[l]);
-        else
-          for (int l = 0; l < kLanes; ++l) r[l] = static_cast<R>(m[l]);
-        return;
-      }
-      if (!kStore && active == kAllLanes && all_equal(a) &&
-          (kArea == Area::kGlobal || !(a[0] >> kWindowShift)) && !(a[0] & (size - 1)) &&
-          view.allows(a[0], size, false)) {
-        alignas(16) T whole[16 / sizeof(T)];
-        move_whole(whole, reinterpret_cast<const void*>(a[0]), size);
-        for (uint32_t k = 0; k < n; ++k) {
-          R value = static_cast<R>(whole[k]);
-          R* r = at<R>(warp, in.operands[k]);
-          for (int l = 0; l < kLanes; ++l) r[l] = value;
-        }
-        return;
-      }
-    }
-    // One lane after the other. Nothing is written before all addresses are known to be valid.
-    for (uint32_t l = 0; l < kLanes; ++l) {
-      if (!(active >> l & 1)) continue;
-      uint64_t address = a[l];
-      if (kArea == Area::kGlobal || (kArea == Area::kGeneric && !(address >> kWindowShift))) {
-        if ((address & (size - 1)) || !view.allows(address, size, kStore))
-          return faults(warp, kArea, address, l, size, kStore);
-      } else {
-        std::byte* where = resolve(warp, l, kArea, address, size, kStore);
-        if (!where) return;
-        a[l] = reinterpret_cast<uint64_t>(where);
-      }
-    }
-    if (n > 1 || sizeof(T) == 16) {
-      for (int l = 0; l < kLanes; ++l) {
-        if (!(active >> l & 1)) continue;
-        alignas(16) T whole[16 / sizeof(T)];
-        void* m = reinterpret_cast<void*>(a[l]);
-        const bool aligned = !(a[l] & (size - 1));  // not required of local memory
-        if constexpr (kStore) {
-          for (uint32_t k = 0; k < n; ++k) whole[k] = static_cast<T>(at<R>(warp, in.operands[k])[l]);
-          aligned ? move_whole(m, whole, size) : void(std::memcpy(m, whole, size));
-        } else {
-          aligned ? move_whole(whole, m, size) : void(std::memcpy(whole, m, size));
-          for (uint32_t k = 0; k < n; ++k) at<R>(warp, in.operands[k])[l] = static_cast<R>(whole[k]);
-        }
-      }
-      return;
-    }
-    R* r = at<R>(warp, in.operands[0]);
-    for (int l = 0; l < kLanes; ++l) {
-      if (!(active >> l & 1)) continue;
-      T* m = reinterpret_cast<T*>(a[l]);
-      if constexpr (kStore)
-        *m = static_cast<T>(r[l]);
-      else
-        r[l] = static_cast<R>(*m);
-    }
+    if constexpr (kArea == Area::kGlobal || kArea == Area::kGeneric)
+      if (access_at_once<kArea, T, R, kStore>(warp, in, active, a)) return;
+    access_by_lane<kArea, T, R, kStore>(warp, in, active, a);
   }
 }
 
