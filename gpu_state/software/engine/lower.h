@@ -45,35 +45,37 @@ class Lowering {
   Done control();       // lower_control.cpp
   Done warp();          // shfl, vote…, bar
   Done matrix();        // ldmatrix, stmatrix, wmma: lower_matrix.cpp
-  // Parts of them.
-  Done copy_groups();    // cp.async.commit_group, wait_group, wait_all, mbarrier.arrive
-  Done copy();           // cp.async
-  Done pending_count();  // mbarrier.pending_count
+  // Their parts.
+  Done copy_groups();  // cp.async.commit_group, wait_group, wait_all, mbarrier.arrive
+  Done copy();         // cp.async
   struct PhaseUse;
+  Done pending_count();  // mbarrier.pending_count
+  Done phase();          // the rest of mbarrier
   bool is_phase() const;
   PhaseUse phase_use() const;
-  Done phase();            // the rest of mbarrier
   Done convert_address();  // cvta
   Done test_space();       // isspacep
   Done map_to_block();     // mapa, getctarank
   Done fence();
-  Done block_barrier();
   struct CollectiveForm;
-  std::optional<CollectiveForm> collective_form() const;
+  Done block_barrier();
   Done collective();
+  std::optional<CollectiveForm> collective_form() const;
+  // Parts that fill in what memory() and matrix() then emit; success: go on.
   struct MemoryUse;
   bool take_memory_words(MemoryUse& use) const;
   Done atomic_type(const MemoryUse& use) const;
   bool memory_operands(MemoryUse& use);
-  Done parameter(const MemoryUse& use);
+  Done parameter(const MemoryUse& use);  // lowers all of it
   static Instruction::Execute memory_function(const MemoryUse& use, Area area);
   struct MatrixForm;
   struct MatrixWords;
   Done matrix_rows(MatrixForm& form);  // ldmatrix, stmatrix
   std::optional<MatrixWords> matrix_words(MatrixForm& form) const;
   Done matrix_product(MatrixForm& form, const MatrixWords& words);
-  Done matrix_fragment(MatrixForm& form, const MatrixWords& words);
+  Done matrix_fragment(MatrixForm& form, const MatrixWords& words);  // wmma.load, wmma.store
   bool take(MatrixForm& form, const ptx::Operand& operand, uint32_t count, uint32_t bytes, bool write);
+
   Status instruction(const ptx::Instruction& one);
   int least_target() const;  // for the current instruction; 0: any. lower_targets.cpp
   int least_target_of(const ptx::Operand& operand) const;
