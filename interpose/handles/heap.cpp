@@ -82,6 +82,8 @@ void heap_format() {
   h->mapped = seam::kHeapBegin + kHeapStep;
 }
 
+bool heap_exists() { return header()->magic != 0; }
+
 const char* heap_check() {
   Header* h = header();
   if (h->magic != kMagic) return "the persistent heap is not there or damaged";

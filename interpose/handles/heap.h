@@ -18,6 +18,9 @@ inline constexpr unsigned kLibraries = 16;
 enum Root : unsigned { kRootState, kRootTables, kRoots };
 
 void heap_format();  // makes an empty heap in zero-filled memory
+// After a restore, heap_check() may be called only if this is true. Images of builds whose lower half has no
+// library hold no heap.
+bool heap_exists();
 // Call first after a restore. Returns nullptr, or why this heap cannot be used.
 const char* heap_check();
 

@@ -29,6 +29,8 @@ Status Libraries::format() const {
 
 Status Libraries::restart() const {
   if (all_.empty()) return {};
+  // Without one the program used none of these libraries.
+  if (!handles::heap_exists()) return format();
   if (const char* why = handles::heap_check()) return Error{std::string("cannot restart: ") + why};
   for (Library* l : all_)
     if (auto s = l->restart(); !s) return s;

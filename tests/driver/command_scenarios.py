@@ -946,6 +946,21 @@ def named_version():
         check_continued(before, Log(job.log), job.started, *bounds[job.log])
 
 
+@scenario("store.version_of_a_build_without_libraries_restarts")
+def without_libraries():
+    """A build without a CUDA toolkit has no library for programs without MPI, and makes no persistent heap for them."""
+    with Place("heap") as place:
+        job = place.run("plain/memory", MIDDLE)
+        job.wait_for_step(3)
+        version, _, bounds = take_checkpoint(place, job)
+        job.kill_running()
+        before = Log(job.log)
+        subprocess.run([os.path.join(BUILD, "tests", "driver", "forge_memory"), place.version_path(version), "0", "heap"], check=True)
+        job = place.restart()
+        job.finish()
+        check_continued(before, Log(job.log), job.started, *bounds[job.log])
+
+
 @scenario("bad_input.no_such_directory")
 def no_directory():
     with Place("nodir") as place:

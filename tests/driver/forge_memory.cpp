@@ -6,8 +6,10 @@
 // bytes KIND FROM TO     replaces the first occurrence of the bytes FROM (hexadecimal) in them by TO
 // recipes LIBRARY        prints how many objects and states the library's handle tables have
 // recipe LIBRARY N       frees the N-th, from 0, as the program would; exit status 3: others need it, it
-// stays object LIBRARY N       the same for objects only, and the image's count is corrected Loads the image
-// at its own addresses, which are free in this process. Used by tests only.
+//                        stays
+// object LIBRARY N       the same for objects only, and the image's count is corrected
+// heap                   removes the persistent heap, as builds whose lower half has no library save none
+// Loads the image at its own addresses, which are free in this process. Used by tests only.
 #include <sys/mman.h>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +22,7 @@
 #include "interpose/handles/heap.h"
 #include "interpose/handles/table.h"
 #include "interpose/one_abi/state.h"
+#include "interpose/seam/layout.h"
 #include "restart/image.h"
 #include "restart/manifest.h"
 #include "restart/page_sources.h"
@@ -134,13 +137,19 @@ bool change(const ImageReader& image, const std::string& what, char** words, int
     if (what == "object") lost = all.size() - tables->all_in_order().size();
     return true;
   }
+  if (what == "heap") {
+    for (const Region& r : image.regions())
+      if (r.begin >= seam::kHeapBegin && r.begin < seam::kHeapEnd)
+        madvise(reinterpret_cast<void*>(r.begin), r.end - r.begin, MADV_DONTNEED);
+    return true;
+  }
   fail("unknown: " + what);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5) fail("usage: forge_memory DIRECTORY RANK WHAT…");
+  if (argc < 4) fail("usage: forge_memory DIRECTORY RANK WHAT…");
   const std::string directory = argv[1], path = directory + "/manifest.json";
   auto manifest = parse_manifest(contents(path), path);
   check(manifest);
