@@ -221,8 +221,23 @@ void unlist_record(CommRecord* c);
 bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
 
 // --- deferred_comm_free.cpp
-// MPI_Comm_free, without blocking. The caller forgets the handle. Returns a code of the MPI.
-int free_comm(Vid comm);
+// MPI_Comm_free, without blocking, in two steps. Each returns a code of the MPI.
+class CommFree {
+ public:
+  CommFree(Vid comm, uint32_t function);  // `function`, for people
+  ~CommFree();
+  CommFree(const CommFree&) = delete;
+  CommFree& operator=(const CommFree&) = delete;
+  // Takes the memory that run() needs, or says why not. Nothing has begun, and the call may be repeated.
+  int prepare();
+  int run();  // the caller forgets the handle
+
+ private:
+  const Vid vid_;
+  const uint32_t function_;
+  CommRecord* record_;  // nullptr: nothing but the MPI knows the communicator
+  bool has_room_ = false;
+};
 // In a drain: drops the messages left on freed communicators.
 void test_freed_comms();
 // When an image is about to be written, after the drains of all ranks: frees the communicators that all

@@ -77,6 +77,26 @@ void expect_counts_of(size_t communicators) {
   EXPECT_EQ(s.counts.size(), communicators);
 }
 
+// Takes all that the persistent heap has left. Later, only blocks of sizes that were in use are free again.
+class HeapTaken {
+ public:
+  HeapTaken() {
+    for (size_t size = kSmallest; size <= kPage; size *= 2)
+      for (int i = 0; i < 64; ++i) taken_.push_back(cropdl::handles::heap_allocate(size - kHeader));
+    for (size_t size = size_t{1} << 35; size >= kSmallest; size /= 2)
+      while (void* block = cropdl::handles::heap_allocate(size - kHeader)) taken_.push_back(block);
+  }
+  ~HeapTaken() {
+    for (void* block : taken_) cropdl::handles::heap_free(block);
+  }
+  HeapTaken(const HeapTaken&) = delete;
+  HeapTaken& operator=(const HeapTaken&) = delete;
+
+ private:
+  static constexpr size_t kHeader = 16, kSmallest = 32, kPage = 4096;
+  std::vector<void*> taken_;
+};
+
 class Communication : public ::testing::Test {
  protected:
   void SetUp() override { everyone(); }
@@ -1358,6 +1378,24 @@ TEST_F(Communication, ManyRequestsAtOnce) {
   }
   EXPECT_EQ(lower_MPI_Waitall(2 * kCount, requests.data(), nullptr), kSuccess);
   for (int i = 0; i < kCount; ++i) ASSERT_EQ(in[i], peer * kCount + i);
+}
+
+// Last, because the heap's large blocks stay taken.
+TEST_F(Communication, WithoutMemoryADisconnectFailsBeforeItsBarrierAndCanBeRepeated) {
+  Vid line = 0;
+  const int ranks = 2, periodic = 0;
+  ASSERT_EQ(lower_MPI_Cart_create(kWorld, 1, &ranks, &periodic, 0, &line), kSuccess);
+  const Vid was = line;
+  if (rank == 1) {
+    {
+      const HeapTaken taken;
+      EXPECT_EQ(lower_MPI_Comm_disconnect(&line), kErrNoMem);
+    }
+    EXPECT_EQ(line, was);
+  }
+  EXPECT_EQ(lower_MPI_Comm_disconnect(&line), kSuccess);
+  EXPECT_EQ(line, make_vid(Kind::kComm, 0));
+  cut();
 }
 
 }  // namespace
