@@ -1380,7 +1380,32 @@ TEST_F(Communication, ManyRequestsAtOnce) {
   for (int i = 0; i < kCount; ++i) ASSERT_EQ(in[i], peer * kCount + i);
 }
 
-// Last, because the heap's large blocks stay taken.
+// The last tests, because the heap's large blocks stay taken.
+TEST_F(Communication, WithoutMemoryForItsHandleNoMessageIsMatched) {
+  if (rank == 0) send(70, 1, 1);
+  everyone();
+  if (rank == 1) {
+    const Vid no_message = make_vid(Kind::kMessage, 0);
+    int flag = 0, value = -1;
+    Vid message = 1;
+    while (!flag) ASSERT_EQ(lower_MPI_Iprobe(0, 1, kWorld, &flag, nullptr), kSuccess);
+    {
+      const HeapTaken taken;
+      EXPECT_EQ(lower_MPI_Improbe(0, 1, kWorld, &flag, &message, nullptr), kErrIntern);
+      EXPECT_EQ(flag, 0);
+      EXPECT_EQ(message, no_message);
+      EXPECT_EQ(lower_MPI_Mprobe(0, 1, kWorld, &message, nullptr), kErrIntern);
+      EXPECT_EQ(message, no_message);
+    }
+    ASSERT_EQ(lower_MPI_Mprobe(0, 1, kWorld, &message, nullptr), kSuccess);
+    Vid copy = message;
+    EXPECT_EQ(lower_MPI_Mrecv(&value, 1, kInt, &message, nullptr), kSuccess);
+    EXPECT_EQ(value, 70);
+    EXPECT_EQ(lower_MPI_Mrecv(&value, 1, kInt, &copy, nullptr), kErrRequest);
+  }
+  cut();
+}
+
 TEST_F(Communication, WithoutMemoryADisconnectFailsBeforeItsBarrierAndCanBeRepeated) {
   Vid line = 0;
   const int ranks = 2, periodic = 0;
