@@ -165,7 +165,7 @@ inline constexpr Vid kNullMessage = seam::make_vid(Kind::kMessage, 0);
 
 using counting::stop_wanted;  // a blocking call then leaves the LH with kAgain
 
-// The program has begun nonblocking synchronous sends; pending ones refuse a checkpoint.
+// The program has begun nonblocking synchronous sends; no cut is made while one is pending.
 inline std::atomic<bool> synchronous_sends{false};
 
 // Sessions without MPI_Init: no checkpoint is taken, and waiting calls use the MPI's own blocking call,
@@ -333,8 +333,13 @@ void let_go_of_comm(RequestRecord* r);
 seam::Status empty_status();
 // Frees the real request of an inactive persistent one.
 void free_inactive(Vid v);
-// Why live requests refuse a checkpoint, or "".
+// Why live requests refuse a checkpoint, or "". A synchronous send may pass (MPI_Issend, a started
+// MPI_Ssend_init); it ends when the program or test_synchronous_sends() has seen its receive.
 std::string refusing_request();
+std::string pending_synchronous_send();
+// For a thread held in an agreement. No rank stops while a synchronous send is pending, so what ends one is a
+// receive of the program's, and no drain. (Several threads might be testing it already.)
+void test_synchronous_sends();
 // Why the state of requests after all threads have stopped refuses it, or "".
 std::string request_trouble();
 // --- parked_receives.cpp

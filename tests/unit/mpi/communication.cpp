@@ -765,6 +765,39 @@ TEST_F(Communication, APersistentSynchronousSendThatIsPendingIsNamedInTheRefusal
   EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
 }
 
+TEST_F(Communication, AnAgreementWaitsForASynchronousSendAndSeesItsReceive) {
+  int value = 80 + rank;
+  Vid requests[2] = {};
+  ASSERT_EQ(lower_MPI_Ssend_init(&value, 1, kInt, peer, 6, kWorld, &requests[1]), kSuccess);
+  ASSERT_EQ(lower_MPI_Issend(&value, 1, kInt, peer, 5, kWorld, &requests[0]), kSuccess);
+  ASSERT_EQ(lower_MPI_Start(&requests[1]), kSuccess);
+  cropdl::coord::RankStatus s;
+  libraries.fill_status(s);
+  EXPECT_NE(s.refusal.find(": a request is not complete"), std::string::npos) << s.refusal;
+  libraries.hold();
+  runtime->drive(true);
+  s = {};
+  libraries.fill_status(s);
+  EXPECT_EQ(s.refusal, "");
+  EXPECT_EQ(s.inside.size(), 1u);  // so no cut is made
+  everyone();
+  EXPECT_EQ(receive(peer, 6), 80 + peer);
+  EXPECT_EQ(receive(peer, 5), 80 + peer);
+  for (int i = 0; i < 400 && !s.inside.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    runtime->drive(true);
+    s = {};
+    libraries.fill_status(s);
+  }
+  EXPECT_TRUE(s.inside.empty());
+  EXPECT_EQ(s.refusal, "");
+  everyone();
+  cropdl::counting::release();
+  cut();
+  EXPECT_EQ(lower_MPI_Waitall(2, requests, nullptr), kSuccess);
+  EXPECT_EQ(lower_MPI_Request_free(&requests[1]), kSuccess);
+}
+
 TEST_F(Communication, APersistentRequestOnACommunicatorThatWasFreedIsRefused) {
   Vid other = 0, request = 0;
   int value = 0;
