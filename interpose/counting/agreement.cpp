@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/caught.h"
+#include "base/time.h"
 #include "interpose/counting/counting.h"
 #include "interpose/counting/thread_order.h"
 #include "interpose/handles/spin_lock.h"
@@ -34,6 +35,7 @@ handles::SpinLock hold_lock;
 using Targets = std::unordered_map<uint64_t, uint64_t>;
 Targets targets;
 std::atomic<const Source*> held_for;  // the source of the last hold
+std::atomic<int64_t> hold_began;      // 0: no hold
 
 // Subgroup calls, among processes that share no record (the leaders of two groups, the makers of a
 // communicator), have identities of their own. No member leaves one before all have begun it, so it is listed
@@ -179,6 +181,7 @@ bool begin_parts(std::span<const Part> parts, seam::LibraryNumber library) {
 
 void hold(const Source& source) {
   held_for = &source;
+  hold_began = monotonic_us();
   {
     handles::SpinGuard guard(hold_lock);
     targets.clear();
@@ -206,10 +209,13 @@ void set_targets(std::span<const coord::CollectiveCount> wanted) {
 void release() {
   handles::SpinGuard guard(hold_lock);
   hold_flag.wanted = false;
+  hold_began = 0;
   targets.clear();
   let_in.clear();
   told = false;
 }
+
+int64_t held_since() { return hold_began; }
 
 namespace {
 

@@ -2,6 +2,7 @@
 // agent's thread unless said otherwise.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -33,6 +34,8 @@ class Source {
 void hold(const Source& source);
 void set_targets(std::span<const coord::CollectiveCount> targets);
 void release();
+// When the present hold began, or began anew (monotonic_us); 0: there is none.
+int64_t held_since();
 
 // Replaces in `status` the counts, and the calls that threads are inside of or held before.
 void fill(const Source& source, coord::RankStatus& status);

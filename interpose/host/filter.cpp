@@ -1,7 +1,6 @@
 #include "interpose/host/filter.h"
 
 #include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
 #include <linux/seccomp.h>
@@ -10,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <initializer_list>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "interpose/host/filter_program.h"
 #include "interpose/seam/layout.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/trapped.h"
@@ -37,8 +36,10 @@ constexpr uint32_t kWindowHigh = seam::kWindowBegin >> 32, kWindowEndHigh = seam
 static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh &&
               seam::kHeapBegin >> 32 == kWindowHigh + 1);
 
-enum Label {
-  kNext,
+using Program = FilterProgram;
+
+enum Label : Program::Label {
+  kNext = Program::kNext,
   kAllow,
   kTrap,
   kAbsent,
@@ -57,54 +58,6 @@ enum Label {
   kRandom
 };
 
-struct Instruction {
-  sock_filter code;
-  Label yes = kNext, no = kNext;
-};
-
-// A jump goes forward to the next place with its label, at most 255 instructions away. A target that is
-// needed from farther away is repeated.
-class Program {
- public:
-  void load(uint32_t offset) { add(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)); }
-  void mask(uint32_t bits) { add(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits)); }
-  void result(uint32_t value) { add(BPF_STMT(BPF_RET | BPF_K, value)); }
-  void jump(uint16_t test, uint32_t value, Label yes, Label no = kNext) {
-    instructions_.push_back({BPF_JUMP(static_cast<uint16_t>(BPF_JMP | test | BPF_K), value, 0, 0), yes, no});
-  }
-  void label(Label l) { labels_.push_back({l, instructions_.size()}); }
-  size_t size() const { return instructions_.size(); }
-  // Empty if a jump is too long.
-  std::vector<sock_filter> finish() const {
-    std::vector<sock_filter> out;
-    for (size_t i = 0; i < instructions_.size(); ++i) {
-      Instruction in = instructions_[i];
-      if (!resolve(in.yes, i, &in.code.jt) || !resolve(in.no, i, &in.code.jf)) return {};
-      out.push_back(in.code);
-    }
-    return out;
-  }
-
- private:
-  struct Place {
-    Label label;
-    size_t at;
-  };
-  void add(sock_filter code) { instructions_.push_back({code}); }
-  bool resolve(Label label, size_t from, uint8_t* distance) const {
-    if (label == kNext) return true;
-    for (const Place& p : labels_) {
-      if (p.label != label || p.at <= from) continue;
-      if (p.at - from - 1 > 255) return false;
-      *distance = static_cast<uint8_t>(p.at - from - 1);
-      return true;
-    }
-    return false;
-  }
-  std::vector<Instruction> instructions_;
-  std::vector<Place> labels_;  // ascending
-};
-
 // Emits the targets for the jumps before: trap, or fail with ENOSYS, if the instruction pointer lies in the
 // window; allow otherwise.
 void put_ends(Program& p) {
@@ -120,17 +73,8 @@ void put_ends(Program& p) {
   p.result(SECCOMP_RET_ALLOW);
 }
 
-// Tests for many numbers, with jump targets in reach of each test.
 void test_numbers(Program& p, std::span<const int> numbers, Label found) {
-  constexpr size_t kInReach = 200;
-  for (size_t i = 0; i < numbers.size(); i += kInReach) {
-    for (const int nr : numbers.subspan(i, std::min(kInReach, numbers.size() - i)))
-      p.jump(BPF_JEQ, static_cast<uint32_t>(nr), found);
-    Program ends;
-    put_ends(ends);
-    p.jump(BPF_JA, static_cast<uint32_t>(ends.size()), kNext);
-    put_ends(p);
-  }
+  for (const int nr : numbers) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), found);
 }
 
 // What is trapped besides the calls that always are. The core of an older image handles fewer calls.
@@ -171,6 +115,7 @@ void test_call(Program& p, const Followed& follows) {
   if (follows.restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
   test_numbers(p, upper::kAbsent, kAbsent);
   p.result(SECCOMP_RET_ALLOW);
+  put_ends(p);
 }
 
 // The tests below begin at a call's label, with the low word of one of its arguments.
@@ -273,9 +218,9 @@ Status install_filter(bool restarted, bool watch_input) {
   test_other_calls(p, follows);
   put_ends(p);
 
-  std::vector<sock_filter> code = p.finish();
-  if (code.empty()) return Error{"the seccomp filter is too long for its jumps"};
-  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  Result<std::vector<sock_filter>> code = p.finish();
+  if (!code) return code.error();
+  const sock_fprog program{static_cast<unsigned short>(code->size()), code->data()};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
     return Error{formatted(

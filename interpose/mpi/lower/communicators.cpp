@@ -314,7 +314,9 @@ int lower_MPI_Comm_create_group(Vid comm, Vid group, int tag, Vid* newcomm) {
 
 // Neither counted nor held: a member may free much later than the others (deferred_comm_free.cpp).
 int lower_MPI_Comm_free(Vid* comm) {
-  const int code = free_comm(*comm);
+  CommFree free(*comm, seam::kFn_MPI_Comm_free);
+  int code = free.prepare();
+  if (code == MPI_SUCCESS) code = free.run();
   if (code != MPI_SUCCESS) return error_out(code);
   forget_object(*comm);
   *comm = kNullComm;
@@ -322,6 +324,9 @@ int lower_MPI_Comm_free(Vid* comm) {
 }
 
 int lower_MPI_Comm_disconnect(Vid* comm) {
+  // Before the call is counted, and before the other members leave the barrier: they would not repeat it.
+  CommFree free(*comm, seam::kFn_MPI_Comm_disconnect);
+  if (const int code = free.prepare(); code != MPI_SUCCESS) return error_out(code);
   if (!begin_collective(*comm, seam::kFn_MPI_Comm_disconnect)) return seam::kAgain;
   MPI_Comm real = mpi::comm(*comm);
   const CommRecord* c = comm_record(*comm);
@@ -331,7 +336,7 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
 #if defined(OPEN_MPI)
   if (c && c->count.identity) code = MPI_Barrier(real);
 #endif
-  if (code == MPI_SUCCESS) code = c && c->gid ? free_comm(*comm) : MPI_Comm_disconnect(&real);
+  if (code == MPI_SUCCESS) code = c && c->gid ? free.run() : MPI_Comm_disconnect(&real);
   end_collective();
   if (code != MPI_SUCCESS) return error_out(code);
   forget_object(*comm);

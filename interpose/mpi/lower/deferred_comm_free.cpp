@@ -16,6 +16,7 @@
 #include <numeric>
 
 #include "base/caught.h"
+#include "base/format.h"
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/left_messages.h"
 #include "interpose/mpi/lower/messages.h"
@@ -54,7 +55,7 @@ handles::SpinLock freed_lock;
 std::vector<Leaving> leaving;
 size_t next_to_test;
 std::vector<Unlisted> unlisted;
-size_t freeing;  // calls of MPI_Comm_free that have room in both lists
+size_t freeing;  // CommFrees that have room in both lists
 uint64_t turns;  // calls of test_leaving
 
 // Communicators tested per freed one: more than two, the tests that each needs, so that the list shrinks
@@ -113,32 +114,12 @@ void grow_to(size_t n, std::vector<T>* list) {
 }
 
 // Makes room in both lists for `more` communicators: once one is freed, nothing may fail. Under freed_lock.
-bool make_room(size_t more) {
-  const Status made = caught([more] {
+Status make_room(size_t more) {
+  return caught([more] {
     grow_to(leaving.size() + more, &leaving);
     grow_to(unlisted.size() + leaving.size() + more, &unlisted);
   });
-  return static_cast<bool>(made);
 }
-
-class Room {
- public:
-  Room() {
-    const handles::SpinGuard guard(freed_lock);
-    made_ = make_room(freeing + 1);
-    if (made_) ++freeing;
-  }
-  ~Room() {
-    const handles::SpinGuard guard(freed_lock);
-    if (made_) --freeing;
-  }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  explicit operator bool() const { return made_; }
-
- private:
-  bool made_;
-};
 
 // Takes a record that the agreement's list no longer has.
 void give_back_later(CommRecord* c) {
@@ -216,9 +197,10 @@ void test_leaving(size_t n, When when) {
   }
 }
 
+// An earlier call, which failed or was repeated, may have kept it.
 bool keep_topology(Vid vid, CommRecord* c) {
   const std::span<const int> topology = topology_of(vid);
-  if (topology.empty()) return true;
+  if (topology.empty() || c->topology) return true;
   void* copy = handles::heap_allocate(topology.size_bytes());
   if (!copy) return false;
   std::memcpy(copy, topology.data(), topology.size_bytes());
@@ -243,22 +225,42 @@ class Turn {
 
 }  // namespace
 
-int free_comm(Vid vid) {
-  MPI_Comm real = comm(vid);
-  CommRecord* c = comm_record(vid);
-  if (!c || !c->gid || is_predefined(vid)) return MPI_Comm_free(&real);
-  const Room room;
-  if (!room) {
-    say_of_rank("MPI_Comm_free: no memory left; raise the limit (ulimit -v, or the job's)");
+CommFree::CommFree(Vid comm, uint32_t function)
+    : vid_(comm), function_(function), record_(is_predefined(comm) ? nullptr : comm_record(comm)) {
+  if (record_ && !record_->gid) record_ = nullptr;
+}
+
+CommFree::~CommFree() {
+  if (!has_room_) return;
+  const handles::SpinGuard guard(freed_lock);
+  --freeing;
+}
+
+int CommFree::prepare() {
+  if (!record_) return MPI_SUCCESS;
+  Status made;
+  {
+    const handles::SpinGuard guard(freed_lock);
+    made = make_room(freeing + 1);
+    has_room_ = static_cast<bool>(made);
+    if (has_room_) ++freeing;
+  }
+  if (!has_room_) {
+    say_of_rank(formatted("{}: {}", function_name(function_), made.error().message));
     return MPI_ERR_NO_MEM;
   }
+  if (!record_->count.identity || keep_topology(vid_, record_)) return MPI_SUCCESS;
+  say_heap_is_full(function_);
+  return MPI_ERR_NO_MEM;
+}
+
+int CommFree::run() {
+  MPI_Comm real = comm(vid_);
+  CommRecord* const c = record_;
+  if (!c) return MPI_Comm_free(&real);
   Leaving left{c, real, MPI_REQUEST_NULL, false};
   bool over = false;
   if (c->count.identity) {
-    if (!keep_topology(vid, c)) {
-      say_heap_is_full(seam::kFn_MPI_Comm_free);
-      return MPI_ERR_NO_MEM;
-    }
     if (may_drive())
       if (const int code = begin_leaving(left); code != MPI_SUCCESS) return code;
   } else {
@@ -268,8 +270,8 @@ int free_comm(Vid vid) {
       if (const int code = MPI_Comm_free(&left.comm); code != MPI_SUCCESS) return code;
   }
   // Persistent requests may still be started and receive the drained messages.
-  if (!tables->slot(vid)->users) drop_drained(take_all_drained(vid));
-  comm_records[vid & kIndexMask] = nullptr;
+  if (!tables->slot(vid_)->users) drop_drained(take_all_drained(vid_));
+  comm_records[vid_ & kIndexMask] = nullptr;
   c->freed = 1;
   {
     const handles::SpinGuard guard(freed_lock);

@@ -7,6 +7,8 @@
 
 #include "base/caught.h"
 #include "base/format.h"
+#include "base/time.h"
+#include "interpose/counting/agreement.h"
 #include "interpose/mpi/lower/early_drain.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/state.h"
@@ -107,7 +109,17 @@ class Runtime final : public libraries::Library {
   void fill_status(coord::RankStatus& status) override {
     if (!state) return;
     for (int r = 0; r < counters(); ++r) status.progress += count(state->sent, r) + count(state->received, r);
-    if (status.refusal.empty()) status.refusal = refusal();
+    if (status.refusal.empty()) status.refusal = lasting_refusal();
+    if (!status.refusal.empty()) return;
+    const int64_t now = monotonic_us(), held_since = counting::held_since();
+    std::string pending = pending_synchronous_send();
+    if (pending.empty()) {
+      none_pending_ = now;
+    } else if (held_since != 0 && now - std::max(held_since, none_pending_) < kPatience) {
+      status.inside.push_back(counting::several_of(number()));  // no cut is made yet
+    } else {
+      status.refusal = std::move(pending);
+    }
   }
 
   std::vector<coord::PeerCount> sent() override {
@@ -118,15 +130,8 @@ class Runtime final : public libraries::Library {
   }
 
   std::string refusal() override {
-    if (!state) return {};
-    if (state->unsaved_function) {
-      return std::string(function_name(state->unsaved_function - 1)) + ": " + state->unsaved_why;
-    }
-    if (tables->without_recipe()) {
-      handles::SpinGuard guard(structure_lock);
-      if (handles::Handle h = tables->first_without_recipe()) return named(tables->slot(h)->maker, h);
-    }
-    return refusing_request();
+    std::string why = lasting_refusal();
+    return !why.empty() || !state ? why : pending_synchronous_send();
   }
 
   bool drains_early() override { return multiple; }
@@ -135,7 +140,9 @@ class Runtime final : public libraries::Library {
 
   void progress() override { progress_once(); }
   void drive(bool inside) override {
-    if (inside || may_call_beside_others()) progress_once();
+    if (!inside && !may_call_beside_others()) return;
+    test_synchronous_sends();
+    progress_once();
   }
 
   void begin_drain(std::span<const coord::PeerCount> from) override {
@@ -178,6 +185,24 @@ class Runtime final : public libraries::Library {
   void announce_end() override { leave_hydra(); }
 
  private:
+  // How long (us) an agreement waits while synchronous sends are pending: longer than most programs compute
+  // between a send and its wait, short beside the bound of an attempt.
+  static constexpr int64_t kPatience = 500'000;
+  int64_t none_pending_ = 0;  // when the agent last saw none
+
+  // Reasons that do not pass by themselves.
+  static std::string lasting_refusal() {
+    if (!state) return {};
+    if (state->unsaved_function) {
+      return std::string(function_name(state->unsaved_function - 1)) + ": " + state->unsaved_why;
+    }
+    if (tables->without_recipe()) {
+      handles::SpinGuard guard(structure_lock);
+      if (handles::Handle h = tables->first_without_recipe()) return named(tables->slot(h)->maker, h);
+    }
+    return refusing_request();
+  }
+
   static unsigned own_bit() {
 #if defined(OPEN_MPI)
     return seam::kIn_openmpi;

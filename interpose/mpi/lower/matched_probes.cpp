@@ -2,6 +2,10 @@
 // communicator (owner[1]), whose index may be reused before the receive: so the communicator's record of that
 // time (owner[2]) counts the message. LH, LH FS base, threads of the program.
 #include "interpose/mpi/lower/point_to_point.h"
+
+#include <utility>
+#include <vector>
+
 #include "lower_functions.h"
 
 using namespace cropdl::mpi;
@@ -10,46 +14,74 @@ using cropdl::seam::Vid;
 
 namespace {
 
-Vid new_message(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status,
-                uint32_t maker) {
-  // The recipe is only the status: a cut drains the message and needs its size.
-  const Vid v = new_object(seam::Kind::kMessage, to_word(real), maker, {}, &status, sizeof status);
-  if (!seam::vid_index(v)) return v;
-  cropdl::handles::Slot* s = tables->slot(v);
-  s->owner[0] = reinterpret_cast<uint64_t>(drained);
-  s->owner[1] = comm;
-  s->owner[2] = reinterpret_cast<uint64_t>(comm_record(comm));
-  return v;
+// A handle taken before its message is matched, because the program would lose a message without a handle.
+class MessagePlace {
+ public:
+  explicit MessagePlace(uint32_t maker) {
+    // The recipe is only the status: a cut drains the message and needs its size.
+    const seam::Status none = empty_status();
+    vid_ = new_object(seam::Kind::kMessage, to_word(MPI_MESSAGE_NULL), maker, {}, &none, sizeof none);
+  }
+  ~MessagePlace() {
+    if (*this) forget_object(vid_);
+  }
+  MessagePlace(const MessagePlace&) = delete;
+  MessagePlace& operator=(const MessagePlace&) = delete;
+  explicit operator bool() const { return seam::vid_index(vid_) != 0; }
+
+  Vid take(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status) {
+    const cropdl::handles::SpinGuard guard(structure_lock, multiple);
+    std::vector<cropdl::handles::Handle> none;
+    tables->rewrite_recipe(vid_, {}, &status, sizeof status, none);
+    cropdl::handles::Slot* s = tables->slot(vid_);
+    s->owner[0] = reinterpret_cast<uint64_t>(drained);
+    s->owner[1] = comm;
+    s->owner[2] = reinterpret_cast<uint64_t>(comm_record(comm));
+    rebind_handle(vid_, to_word(real));
+    return std::exchange(vid_, kNullMessage);
+  }
+
+ private:
+  Vid vid_;
+};
+
+// Matches a message that has arrived. Another thread may take it first.
+int match(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status, uint32_t maker) {
+  MessagePlace place(maker);
+  if (!place) return seam::kErrIntern;
+  if (DrainedMessage* m = state->drained ? take_drained(comm, source, tag) : nullptr) {
+    *flag = 1;
+    if (status) *status = status_of(m);
+    *message = place.take(MPI_MESSAGE_NULL, m, comm, status_of(m));
+    return seam::kSuccess;
+  }
+  MPI_Message real = MPI_MESSAGE_NULL;
+  MPI_Status s = no_message();
+  int matched = 0;
+  const int code = MPI_Improbe(rank_in(source), tag_in(tag), cropdl::mpi::comm(comm), &matched, &real, &s);
+  if (code != MPI_SUCCESS || !matched) return error_out(code);
+  seam::Status neutral;
+  status_out(s, &neutral);
+  *flag = 1;
+  if (status) *status = neutral;
+  *message = place.take(real, nullptr, comm, neutral);
+  return seam::kSuccess;
 }
 
+// Sets *flag only if it gives a message.
 int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status,
                   uint32_t maker) {
+  *flag = 0;
   if (source == seam::kProcNull) {
     *flag = 1;
     *message = seam::kVid_MPI_MESSAGE_NO_PROC;
     if (status) *status = {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0};
     return seam::kSuccess;
   }
-  if (state->drained) {
-    if (DrainedMessage* m = take_drained(comm, source, tag)) {
-      *flag = 1;
-      *message = new_message(MPI_MESSAGE_NULL, m, comm, status_of(m), maker);
-      if (status) *status = status_of(m);
-      return seam::kSuccess;
-    }
-  }
-  MPI_Message real = MPI_MESSAGE_NULL;
-  MPI_Status s = no_message();
-  const int code = MPI_Improbe(rank_in(source), tag_in(tag), cropdl::mpi::comm(comm), flag, &real, &s);
-  if (code != MPI_SUCCESS || !*flag) {
-    *flag = code != MPI_SUCCESS;
-    return error_out(code);
-  }
-  seam::Status neutral;
-  status_out(s, &neutral);
-  *message = new_message(real, nullptr, comm, neutral, maker);
-  if (status) *status = neutral;
-  return seam::kSuccess;
+  int arrived = 0;
+  const int result = lower_MPI_Iprobe(source, tag, comm, &arrived, nullptr);
+  if (result != seam::kSuccess || !arrived) return result;
+  return match(source, tag, comm, flag, message, status, maker);
 }
 
 int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* request, uint32_t maker) {
@@ -64,8 +96,9 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
     finish_request_with(request_record(*request), {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0});
     return seam::kSuccess;
   }
-  cropdl::handles::Slot* s = tables->slot(*message);
-  if (seam::vid_kind(*message) != seam::Kind::kMessage || !s) return seam::kErrRequest;
+  // A copy of a handle whose message has been received may name nothing.
+  if (seam::vid_kind(*message) != seam::Kind::kMessage || !tables->live(*message)) return seam::kErrRequest;
+  const cropdl::handles::Slot* s = tables->slot(*message);
   const Vid comm = static_cast<Vid>(s->owner[1]);
   auto* drained = reinterpret_cast<DrainedMessage*>(s->owner[0]);
   MPI_Request real = MPI_REQUEST_NULL;

@@ -196,7 +196,7 @@ void forget_object(Vid vid) {
   }
   const bool is_comm = seam::vid_kind(vid) == Kind::kComm;
   if (is_comm) comm_records[vid & kIndexMask] = nullptr;
-  // Non-empty if a persistent request was freed after free_comm() checked.
+  // Non-empty if a persistent request was freed after CommFree::run() checked.
   std::vector<DrainedMessage*> left;
   {
     std::vector<handles::Handle> gone;

@@ -184,7 +184,7 @@ int lower_MPI_Irsend(const void* buffer, int count, Vid type, int dest, int tag,
 }
 
 // An MPI_Issend completes when its receive has begun, and the program may rely on that (nothing is under way
-// after a barrier). A pending one refuses the checkpoint. It is held like a collective, so that none begins
+// after a barrier). While one is pending, no cut is made. It is held like a collective, so that none begins
 // after that check.
 int lower_MPI_Issend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
   if (!begin_alone(seam::kFn_MPI_Issend)) return seam::kAgain;

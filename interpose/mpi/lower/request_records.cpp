@@ -188,6 +188,8 @@ bool test_request(Vid v, RequestRecord* r, bool waits) {
 
 namespace {
 
+constexpr const char* kNotComplete = ": a request is not complete";
+
 // Records the communicator of a failed request for the shim, which calls the error handler.
 void note_failure(const RequestRecord* r) {
   seam::ThreadRecord* t = seam::current_thread();
@@ -218,18 +220,33 @@ int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status) {
 }
 
 std::string refusing_request() {
-  if (!state->unsaved_requests && !synchronous_sends.load(std::memory_order_relaxed)) return {};
+  if (!state->unsaved_requests) return {};
   for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
     const RequestRecord* r = request_record(i);
-    const uint8_t present = __atomic_load_n(&r->state, __ATOMIC_ACQUIRE);
-    if (present == kRequestFree) continue;
-    if (!without_recipe(r) && !(is_synchronous(r) && present == kRequestActive)) continue;
+    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestFree || !without_recipe(r)) continue;
     const std::string name = function_name(r->maker);
     if (r->more[1]) return name + ": a reduction by an operation of the program's own is not complete";
-    return name +
-           (r->kind == kPersistentOther ? ": a persistent request exists" : ": a request is not complete");
+    return name + (r->kind == kPersistentOther ? ": a persistent request exists" : kNotComplete);
   }
   return {};
+}
+
+std::string pending_synchronous_send() {
+  if (!synchronous_sends.load(std::memory_order_relaxed)) return {};
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    const RequestRecord* r = request_record(i);
+    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestActive && is_synchronous(r))
+      return std::string(function_name(r->maker)) + kNotComplete;
+  }
+  return {};
+}
+
+void test_synchronous_sends() {
+  if (multiple || !synchronous_sends.load(std::memory_order_relaxed) || !may_drive()) return;
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    RequestRecord* r = request_record(i);
+    if (r->state == kRequestActive && is_synchronous(r)) test_request(seam::make_vid(Kind::kRequest, i), r);
+  }
 }
 
 std::string request_trouble() {

@@ -165,7 +165,7 @@ inline constexpr Vid kNullMessage = seam::make_vid(Kind::kMessage, 0);
 
 using counting::stop_wanted;  // a blocking call then leaves the LH with kAgain
 
-// The program has begun nonblocking synchronous sends; pending ones refuse a checkpoint.
+// The program has begun nonblocking synchronous sends; no cut is made while one is pending.
 inline std::atomic<bool> synchronous_sends{false};
 
 // Sessions without MPI_Init: no checkpoint is taken, and waiting calls use the MPI's own blocking call,
@@ -221,8 +221,23 @@ void unlist_record(CommRecord* c);
 bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
 
 // --- deferred_comm_free.cpp
-// MPI_Comm_free, without blocking. The caller forgets the handle. Returns a code of the MPI.
-int free_comm(Vid comm);
+// MPI_Comm_free, without blocking, in two steps. Each returns a code of the MPI.
+class CommFree {
+ public:
+  CommFree(Vid comm, uint32_t function);  // `function`, for people
+  ~CommFree();
+  CommFree(const CommFree&) = delete;
+  CommFree& operator=(const CommFree&) = delete;
+  // Takes the memory that run() needs, or says why not. Nothing has begun, and the call may be repeated.
+  int prepare();
+  int run();  // the caller forgets the handle
+
+ private:
+  const Vid vid_;
+  const uint32_t function_;
+  CommRecord* record_;  // nullptr: nothing but the MPI knows the communicator
+  bool has_room_ = false;
+};
 // In a drain: drops the messages left on freed communicators.
 void test_freed_comms();
 // When an image is about to be written, after the drains of all ranks: frees the communicators that all
@@ -318,8 +333,13 @@ void let_go_of_comm(RequestRecord* r);
 seam::Status empty_status();
 // Frees the real request of an inactive persistent one.
 void free_inactive(Vid v);
-// Why live requests refuse a checkpoint, or "".
+// Why live requests refuse a checkpoint, or "". A synchronous send may pass (MPI_Issend, a started
+// MPI_Ssend_init); it ends when the program or test_synchronous_sends() has seen its receive.
 std::string refusing_request();
+std::string pending_synchronous_send();
+// For a thread held in an agreement. No rank stops while a synchronous send is pending, so what ends one is a
+// receive of the program's, and no drain. (Several threads might be testing it already.)
+void test_synchronous_sends();
 // Why the state of requests after all threads have stopped refuses it, or "".
 std::string request_trouble();
 // --- parked_receives.cpp

@@ -77,6 +77,26 @@ void expect_counts_of(size_t communicators) {
   EXPECT_EQ(s.counts.size(), communicators);
 }
 
+// Takes all that the persistent heap has left. Later, only blocks of sizes that were in use are free again.
+class HeapTaken {
+ public:
+  HeapTaken() {
+    for (size_t size = kSmallest; size <= kPage; size *= 2)
+      for (int i = 0; i < 64; ++i) taken_.push_back(cropdl::handles::heap_allocate(size - kHeader));
+    for (size_t size = size_t{1} << 35; size >= kSmallest; size /= 2)
+      while (void* block = cropdl::handles::heap_allocate(size - kHeader)) taken_.push_back(block);
+  }
+  ~HeapTaken() {
+    for (void* block : taken_) cropdl::handles::heap_free(block);
+  }
+  HeapTaken(const HeapTaken&) = delete;
+  HeapTaken& operator=(const HeapTaken&) = delete;
+
+ private:
+  static constexpr size_t kHeader = 16, kSmallest = 32, kPage = 4096;
+  std::vector<void*> taken_;
+};
+
 class Communication : public ::testing::Test {
  protected:
   void SetUp() override { everyone(); }
@@ -745,6 +765,39 @@ TEST_F(Communication, APersistentSynchronousSendThatIsPendingIsNamedInTheRefusal
   EXPECT_EQ(lower_MPI_Request_free(&request), kSuccess);
 }
 
+TEST_F(Communication, AnAgreementWaitsForASynchronousSendAndSeesItsReceive) {
+  int value = 80 + rank;
+  Vid requests[2] = {};
+  ASSERT_EQ(lower_MPI_Ssend_init(&value, 1, kInt, peer, 6, kWorld, &requests[1]), kSuccess);
+  ASSERT_EQ(lower_MPI_Issend(&value, 1, kInt, peer, 5, kWorld, &requests[0]), kSuccess);
+  ASSERT_EQ(lower_MPI_Start(&requests[1]), kSuccess);
+  cropdl::coord::RankStatus s;
+  libraries.fill_status(s);
+  EXPECT_NE(s.refusal.find(": a request is not complete"), std::string::npos) << s.refusal;
+  libraries.hold();
+  runtime->drive(true);
+  s = {};
+  libraries.fill_status(s);
+  EXPECT_EQ(s.refusal, "");
+  EXPECT_EQ(s.inside.size(), 1u);  // so no cut is made
+  everyone();
+  EXPECT_EQ(receive(peer, 6), 80 + peer);
+  EXPECT_EQ(receive(peer, 5), 80 + peer);
+  for (int i = 0; i < 400 && !s.inside.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    runtime->drive(true);
+    s = {};
+    libraries.fill_status(s);
+  }
+  EXPECT_TRUE(s.inside.empty());
+  EXPECT_EQ(s.refusal, "");
+  everyone();
+  cropdl::counting::release();
+  cut();
+  EXPECT_EQ(lower_MPI_Waitall(2, requests, nullptr), kSuccess);
+  EXPECT_EQ(lower_MPI_Request_free(&requests[1]), kSuccess);
+}
+
 TEST_F(Communication, APersistentRequestOnACommunicatorThatWasFreedIsRefused) {
   Vid other = 0, request = 0;
   int value = 0;
@@ -1358,6 +1411,51 @@ TEST_F(Communication, ManyRequestsAtOnce) {
   }
   EXPECT_EQ(lower_MPI_Waitall(2 * kCount, requests.data(), nullptr), kSuccess);
   for (int i = 0; i < kCount; ++i) ASSERT_EQ(in[i], peer * kCount + i);
+}
+
+// The last tests, because the heap's large blocks stay taken.
+TEST_F(Communication, WithoutMemoryForItsHandleNoMessageIsMatched) {
+  if (rank == 0) {
+    for (int value : {69, 70}) send(value, 1, 1);
+  } else {
+    const Vid no_message = make_vid(Kind::kMessage, 0);
+    int flag = 0, value = -1;
+    Vid message = 1;
+    ASSERT_EQ(lower_MPI_Mprobe(0, 1, kWorld, &message, nullptr), kSuccess);  // makes the table of handles
+    EXPECT_EQ(lower_MPI_Mrecv(&value, 1, kInt, &message, nullptr), kSuccess);
+    while (!flag) ASSERT_EQ(lower_MPI_Iprobe(0, 1, kWorld, &flag, nullptr), kSuccess);
+    {
+      const HeapTaken taken;
+      EXPECT_EQ(lower_MPI_Improbe(0, 1, kWorld, &flag, &message, nullptr), kErrIntern);
+      EXPECT_EQ(flag, 0);
+      EXPECT_EQ(message, no_message);
+      EXPECT_EQ(lower_MPI_Mprobe(0, 1, kWorld, &message, nullptr), kErrIntern);
+      EXPECT_EQ(message, no_message);
+    }
+    ASSERT_EQ(lower_MPI_Mprobe(0, 1, kWorld, &message, nullptr), kSuccess);
+    Vid copy = message;
+    EXPECT_EQ(lower_MPI_Mrecv(&value, 1, kInt, &message, nullptr), kSuccess);
+    EXPECT_EQ(value, 70);
+    EXPECT_EQ(lower_MPI_Mrecv(&value, 1, kInt, &copy, nullptr), kErrRequest);
+  }
+  cut();
+}
+
+TEST_F(Communication, WithoutMemoryADisconnectFailsBeforeItsBarrierAndCanBeRepeated) {
+  Vid line = 0;
+  const int ranks = 2, periodic = 0;
+  ASSERT_EQ(lower_MPI_Cart_create(kWorld, 1, &ranks, &periodic, 0, &line), kSuccess);
+  const Vid was = line;
+  if (rank == 1) {
+    {
+      const HeapTaken taken;
+      EXPECT_EQ(lower_MPI_Comm_disconnect(&line), kErrNoMem);
+    }
+    EXPECT_EQ(line, was);
+  }
+  EXPECT_EQ(lower_MPI_Comm_disconnect(&line), kSuccess);
+  EXPECT_EQ(line, make_vid(Kind::kComm, 0));
+  cut();
 }
 
 }  // namespace
