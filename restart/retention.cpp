@@ -23,16 +23,34 @@ void keep_newest_of_each(const std::vector<DatedVersion>& versions, int64_t late
   for (const auto& [ago, number] : newest) kept.insert(number);
 }
 
+// Returns the past of the newest version, newest first. Adds to `kept` the versions that a restart has passed
+// over, unless `count` newer ones replace them.
+std::vector<DatedVersion> without_passed_over(std::vector<DatedVersion> versions, uint64_t count,
+                                              std::set<uint64_t>& kept) {
+  std::ranges::sort(versions, std::greater(), &DatedVersion::number);
+  std::vector<DatedVersion> past;
+  uint64_t latest = UINT64_MAX;
+  for (const DatedVersion& version : versions) {
+    if (version.number > latest) {
+      if (past.size() < count) kept.insert(version.number);
+      continue;
+    }
+    past.push_back(version);
+    if (version.restarted_from != 0) latest = version.restarted_from;
+  }
+  return past;
+}
+
 }  // namespace
 
 std::set<uint64_t> versions_to_keep(const std::vector<DatedVersion>& versions, const Retention& retention) {
-  std::vector<DatedVersion> newest_first = versions;
-  std::ranges::sort(newest_first, std::greater(), &DatedVersion::number);
   std::set<uint64_t> kept;
   const uint64_t count = std::max<uint64_t>(retention.keep, 1);
+  const std::vector<DatedVersion> newest_first = without_passed_over(versions, count, kept);
   std::optional<int64_t> newest;
+  uint64_t counted = 0;
   for (const DatedVersion& version : newest_first) {
-    if (kept.size() < count) kept.insert(version.number);
+    if (counted++ < count) kept.insert(version.number);
     if (!newest) newest = version.created;
   }
   if (retention.hourly == 0 && retention.daily == 0) return kept;

@@ -103,6 +103,9 @@ bool is_gone(const Version& version);
 // it refers to may be opened.
 bool is_mine(const Version& version);
 
+// What retention.h needs of it.
+DatedVersion dated(const Version& version);
+
 // What a version needs from outside of the store.
 struct Outside {
   bool left_out = false;  // another user's version: no outside file was examined
@@ -161,9 +164,9 @@ class Store {
   // resume first.
   Result<uint64_t> publish(Manifest manifest);
 
-  // Removes this job's complete versions, except those that StoreOptions::keep names. Call after publish(),
-  // once the ranks run: freeing gigabytes takes time. May run in a thread concurrent with all other
-  // functions. An error says which version stays, and why.
+  // Removes this job's complete versions, except those that StoreOptions::keep names (retention.h). Call
+  // after publish(), once the ranks run: freeing gigabytes takes time. May run in a thread concurrent with
+  // all other functions. An error says which version stays, and why.
   Status remove_old_versions(const std::string& job);
   // Only renames them: quick, and they are no versions any more. The store's next job removes them.
   Status set_old_versions_aside(const std::string& job);

@@ -10,10 +10,15 @@
 
 namespace cropdl::restart {
 
+DatedVersion dated(const Version& version) {
+  const Manifest& m = version.manifest;
+  return {version.number, seconds_of(m.created), m.restarted ? m.parent : 0};
+}
+
 std::vector<uint64_t> Store::old_versions(const std::string& job) const {
   std::vector<DatedVersion> all;
   for (const Version& version : reader_.versions())
-    if (version.manifest.job == job) all.push_back({version.number, seconds_of(version.manifest.created)});
+    if (version.manifest.job == job) all.push_back(dated(version));
   const std::set<uint64_t> kept = versions_to_keep(all, options_.keep);
   std::vector<uint64_t> doomed;
   for (const DatedVersion& one : all)

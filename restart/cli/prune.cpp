@@ -73,16 +73,16 @@ struct Plan {
 Plan plan_for(const StoreReader& store, const Retention& retention) {
   Plan plan;
   std::vector<Version> complete;
-  std::vector<DatedVersion> dated;
+  std::vector<DatedVersion> all;
   for (Version& version : store.all_versions()) {
     if (!version.damage.empty()) {
       plan.damaged.push_back(std::move(version));
       continue;
     }
-    dated.push_back({version.number, restart::seconds_of(version.manifest.created)});
+    all.push_back(restart::dated(version));
     complete.push_back(std::move(version));
   }
-  const std::set<uint64_t> kept = restart::versions_to_keep(dated, retention);
+  const std::set<uint64_t> kept = restart::versions_to_keep(all, retention);
   for (const Version& version : complete) {
     if (kept.count(version.number) != 0)
       plan.kept.push_back(version.number);

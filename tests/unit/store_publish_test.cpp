@@ -256,6 +256,18 @@ TEST_F(StorePublish, OnlyTheNewestVersionsOfTheSameJobAreKept) {
   EXPECT_EQ(temporaries(path("s")), 0u);
 }
 
+TEST_F(StorePublish, TheVersionThatWasRestartedStaysAndNotThoseThatWerePassedOver) {
+  Store store = open_store(path("s"));
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(publish_version(store));
+  ASSERT_TRUE(store.remove_old_versions(test_job().job));
+  ASSERT_TRUE(publish_version(store, test_job(), 5));  // 6 to 8 have their sizes and could not be loaded
+  ASSERT_TRUE(store.remove_old_versions(test_job().job));
+  EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{9, 8, 7, 6, 5}));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(publish_version(store));
+  ASSERT_TRUE(store.remove_old_versions(test_job().job));
+  EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{12, 11, 10, 9}));
+}
+
 TEST_F(StorePublish, DamagedVersionsAreNotAmongThoseThatAreKept) {
   StoreOptions options;
   options.keep.keep = 2;
