@@ -52,16 +52,25 @@ int64_t Hub::last_version_at() const {
 
 void Hub::begin_to_watch_the_limit(int64_t now) {
   if (config_.time_limit == 0) return;
-  limit_ = now + in_us(std::max(config_.time_limit, 0.0));
+  short_limit_ = now + in_us(std::max(config_.time_limit, 0.0));
+  watch_the_limit_if_long_enough(now);
+  if (limit_ == 0)
+    say(formatted(
+        "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s; "
+        "none is taken for it, unless another version proves quicker",
+        in_seconds(short_limit_ - now), predicted_cost()));
+}
+
+// The expected cost is a guess, so a limit that is too short for it is examined again after a version.
+void Hub::watch_the_limit_if_long_enough(int64_t now) {
+  if (short_limit_ == 0) return;
+  limit_ = short_limit_;
   if (now < last_version_at()) {
+    short_limit_ = 0;
     next_end_ = now;
-    return;
+  } else {
+    limit_ = 0;
   }
-  say(formatted(
-      "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s; "
-      "none is taken for it",
-      in_seconds(limit_ - now), predicted_cost()));
-  limit_ = 0;
 }
 
 void Hub::look_after_last_version(int64_t now) {
@@ -105,7 +114,7 @@ void Hub::ask_for_last_version(LastFor why, int64_t now) {
 
 void Hub::got_sigterm(uint32_t rank, int64_t now) {
   terminated_[rank] = true;
-  limit_ = next_end_ = 0;
+  limit_ = short_limit_ = next_end_ = 0;
   if (!someone_lost_.empty()) {  // the launcher ends the other ranks
     if (!std::exchange(told_of_loss_, true))
       config_.report(
@@ -210,6 +219,7 @@ void Hub::finished(Outcome outcome, int64_t now) {
     if (!ends) publisher_.tidy(sink_);
   }
   if (policy_ && !ends) learn(outcome, now);
+  if (outcome.published && !ends) watch_the_limit_if_long_enough(now);
   last_line_ = outcome.line;
   metrics_.held_seconds += outcome.held_seconds;
   if (outcome.published) {
