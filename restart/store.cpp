@@ -80,7 +80,7 @@ Result<StoreIdentity> read_identity(const std::string& directory, const std::str
   }
 }
 
-bool is_ours(const std::string& name) { return name == kLockFile || name.starts_with(kTemporaryPrefix); }
+bool is_ours(const std::string& name) { return name == kLockFile || is_temporary(name); }
 
 }  // namespace
 

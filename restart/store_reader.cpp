@@ -31,6 +31,29 @@ uint64_t version_number(const std::string& name) {
   return version_name(number) == name ? number : 0;
 }
 
+// Returns whether `text` is numbers, each of them after a hyphen: one to `most` of them.
+static bool is_numbered(std::string text, int most) {
+  int count = 0;
+  for (; text.starts_with('-'); ++count) {
+    const size_t end = std::min(text.find_first_not_of("0123456789", 1), text.size());
+    if (end == 1) return false;
+    text.erase(0, end);
+  }
+  return text.empty() && count >= 1 && count <= most;
+}
+
+bool is_temporary(const std::string& name) {
+  if (!name.starts_with(kTemporaryPrefix)) return false;
+  std::string of = name.substr(std::size(kTemporaryPrefix) - 1);
+  const bool removed = of.ends_with(kRemovedSuffix);
+  if (removed) of.resize(of.size() - (std::size(kRemovedSuffix) - 1));
+  if (of == kIdentityFile) return true;
+  if (of.starts_with(kSpeedTest)) return is_numbered(of.substr(std::size(kSpeedTest) - 2), 1);
+  const size_t end = std::min(of.find('-'), of.size());
+  if (version_number(of.substr(0, end)) == 0) return false;
+  return end == of.size() ? removed : is_numbered(of.substr(end), 2);
+}
+
 Result<std::vector<std::string>> directory_names(const std::string& directory) {
   const Result<Folder> folder = Folder::open(directory, Folder::Whose::kAnybodys);
   auto names = folder ? folder->names() : Result<std::vector<std::string>>(folder.error());

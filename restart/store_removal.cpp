@@ -61,7 +61,7 @@ std::vector<std::string> Store::leftovers() const {
   std::vector<std::string> left;
   if (const Result<std::vector<std::string>> names = directory_names(directory()))
     for (const std::string& name : *names)
-      if (name.starts_with(kTemporaryPrefix)) left.push_back(directory() + "/" + name);
+      if (is_temporary(name)) left.push_back(directory() + "/" + name);
   return left;
 }
 

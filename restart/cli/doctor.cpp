@@ -24,6 +24,7 @@
 #include "restart/files/descriptors.h"
 #include "restart/process/machine.h"
 #include "restart/store.h"
+#include "restart/store_layout.h"
 
 namespace cropdl::cli {
 namespace {
@@ -156,7 +157,8 @@ double write_speed(const std::string& directory, uint64_t bytes, std::string* wh
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
-  const std::string path = formatted("{}/tmp-cropdl-doctor-{}", directory, ::getpid());
+  const std::string path =
+      formatted("{}/{}{}{}", directory, restart::kTemporaryPrefix, restart::kSpeedTest, ::getpid());
   const Descriptor file = create_private_file(path, O_WRONLY);
   if (!file) return *why = errno_text(errno), 0;
   ::unlink(path.c_str());

@@ -103,6 +103,26 @@ TEST_F(StorePublish, AWriterKilledAtAnyPhaseLosesNothingThatWasPublished) {
   }
 }
 
+TEST_F(StorePublish, TheUsersOwnFilesAreNoLeftovers) {
+  const std::vector<std::string> users = {"tmp-results",        "tmp-v1",
+                                          "tmp-v000001",        "tmp-v000001-",
+                                          "tmp-v000001-1-2-3",  "tmp-v000001-x-removed",
+                                          "tmp-store.json.bak", "tmp-cropdl-doctor-x"};
+  const std::vector<std::string> ours = {"tmp-v000001-12", "tmp-v000001-12-3-removed", "tmp-v1000000-removed",
+                                         "tmp-store.json", "tmp-cropdl-doctor-7"};
+  { Store store = open_store(path("s")); }
+  for (const auto& names : {users, ours})
+    for (const std::string& name : names) ASSERT_EQ(::mkdir((path("s/") + name).c_str(), 0700), 0);
+  Store store = open_store(path("s"));
+  EXPECT_TRUE(store.set_leftovers_aside().empty());
+  for (const std::string& name : users) EXPECT_TRUE(std::filesystem::exists(path("s/") + name)) << name;
+  for (const std::string& name : ours) EXPECT_FALSE(std::filesystem::exists(path("s/") + name)) << name;
+  write(path("tmp-results"), "a directory with the user's files is no store");
+  ASSERT_EQ(::mkdir(path("d").c_str(), 0700), 0);
+  ASSERT_EQ(::rename(path("tmp-results").c_str(), path("d/tmp-results").c_str()), 0);
+  EXPECT_FALSE(Store::open_or_create(path("d"), test_job()));
+}
+
 TEST_F(StorePublish, DirectoriesAndFilesAreTheOwnersAlone) {
   ::umask(0);
   ASSERT_EQ(::mkdir(path("s").c_str(), 0755), 0);  // an existing empty directory
