@@ -190,7 +190,8 @@ class Store {
   Store(StoreReader reader, StoreOptions options)
       : reader_(std::move(reader)), options_(std::move(options)) {}
   Status take_lock(bool* in_use);
-  Status check_or_write_identity(const StoreIdentity& identity);
+  Status check_job(const StoreIdentity& identity) const;
+  Status write_missing_identity(const StoreIdentity& identity);
   std::vector<std::string> leftovers() const;  // paths of what killed writers left
   void phase(const char* name) const;
 

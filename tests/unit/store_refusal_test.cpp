@@ -211,6 +211,23 @@ TEST_F(StoreRefusal, AFullDiskWhileCreatingIsNamed) {
   EXPECT_NE(line.find("cannot be written: File too large"), std::string::npos) << line;
 }
 
+TEST_F(StoreRefusal, AFullDiskKeepsNoStoreFromBeingRestartedOrPruned) {
+  {
+    Result<Store> store = Store::open_or_create(path("s"), test_job());
+    ASSERT_TRUE(store);
+    ASSERT_TRUE(publish_version(*store));
+  }
+  ASSERT_EQ(::mkdir(path("s/tmp-v000002-7").c_str(), 0700), 0);
+  FullDisk full(0);
+  { EXPECT_TRUE(Store::open_existing(path("s"))); }
+  Result<Store> store = Store::open_or_create(path("s"), test_job());
+  ASSERT_TRUE(store) << store.error().message;
+  EXPECT_FALSE(std::filesystem::exists(path("s/tmp-v000002-7")));
+  EXPECT_EQ(in_child([this] { return StoreReader::open(path("s"))->live_job()->pid == ::getppid() ? 0 : 1; }),
+            0)
+      << "the lock names its holder even without a text";
+}
+
 TEST_F(StoreRefusal, AStoreWritableByOthersIsNotRestarted) {
   {
     Result<Store> store = Store::open_or_create(path("s"), test_job());
