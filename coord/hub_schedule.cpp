@@ -44,6 +44,8 @@ double Hub::predicted_cost() const {
   return last_cost_ > 0 ? last_cost_ : expected_cost();
 }
 
+static_assert(CutLimits().attempt_bound + CutLimits().retry_pause == kLongestWait * 1e6);
+
 int64_t Hub::last_version_at() const {
   return static_cast<int64_t>(coord::last_version_at(in_seconds(began_), in_seconds(limit_), predicted_cost(),
                                                      in_seconds(static_cast<int64_t>(iterations_.us))) *
