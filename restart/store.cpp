@@ -235,7 +235,9 @@ Status Store::check_job(const StoreIdentity& identity) const {
     return {};
   }
   // The file is lost or was never written: all existing versions must belong to this job.
-  for (const Version& version : reader_.all_versions()) {
+  const Result<std::vector<Version>> all = reader_.all_versions();
+  if (!all) return all.error();
+  for (const Version& version : *all) {
     const Manifest& manifest = version.manifest;
     if (!manifest.program.empty() && !same_job(identity, manifest.program, manifest.args, manifest.ranks))
       return of_another_job(directory(), manifest.program, manifest.args, manifest.ranks);
@@ -264,7 +266,8 @@ Status Store::write_missing_identity(const StoreIdentity& identity) {
 
 void Store::disown() {
   discard();
-  if (wrote_identity_ && reader_.all_versions().empty())
+  if (!wrote_identity_) return;
+  if (const Result<std::vector<Version>> all = reader_.all_versions(); all && all->empty())
     ::unlink((directory() + "/" + kIdentityFile).c_str());
 }
 

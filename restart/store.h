@@ -62,9 +62,9 @@ class StoreReader {
   Descriptor& descriptor() { return folder_->descriptor(); }  // only after open()
 
   // Newest first. Checks manifests, and images' existence and size, not their contents. Omits versions
-  // removed meanwhile.
-  std::vector<Version> all_versions() const;
-  std::vector<Version> versions() const;  // complete versions only
+  // removed meanwhile. An error: the directory cannot be read, so nobody knows what it holds.
+  Result<std::vector<Version>> all_versions() const;
+  Result<std::vector<Version>> versions() const;  // complete versions only
 
   // Version `number`, or the newest complete one for 0; an error if there is none.
   Result<Version> version(uint64_t number) const;
@@ -181,7 +181,7 @@ class Store {
   // that they are no versions any more, and adds their directories to `aside` for remove_all_of(), which
   // takes time (gigabytes) and needs no lock. Its error is that of the first that stays; the others are
   // renamed.
-  std::vector<uint64_t> old_versions(const std::string& job) const;
+  Result<std::vector<uint64_t>> old_versions(const std::string& job) const;
   Status set_aside(const std::vector<uint64_t>& numbers, std::vector<std::string>* aside);
   // The same for leftovers of killed writers.
   std::vector<std::string> set_leftovers_aside();

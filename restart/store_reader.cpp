@@ -152,15 +152,15 @@ bool is_mine(const Version& version) {
          version.store->check_mine(version_name(version.number), kVersionDepth);
 }
 
-std::vector<Version> StoreReader::all_versions() const {
+Result<std::vector<Version>> StoreReader::all_versions() const {
   constexpr int kMostLooks = 100;  // all listed versions may be removed before they are read
   std::vector<Version> versions;
   for (int looks = 0; looks < kMostLooks; ++looks) {
     versions.clear();
     const Result<std::shared_ptr<Folder>> store = folder();
-    if (!store) return versions;
+    if (!store) return store.error();
     const Result<std::vector<std::string>> names = (*store)->names();
-    if (!names) return versions;
+    if (!names) return Error{"store " + names.error().message};
     for (const std::string& name : *names)
       if (version_number(name) != 0) versions.push_back(read_version(*store, name, whose_));
     if (std::erase_if(versions, [](const Version& v) { return !v.damage.empty() && is_gone(v); }) == 0) break;
@@ -169,15 +169,17 @@ std::vector<Version> StoreReader::all_versions() const {
   return versions;
 }
 
-std::vector<Version> StoreReader::versions() const {
-  std::vector<Version> versions = all_versions();
-  std::erase_if(versions, [](const Version& version) { return !version.damage.empty(); });
+Result<std::vector<Version>> StoreReader::versions() const {
+  Result<std::vector<Version>> versions = all_versions();
+  if (versions) std::erase_if(*versions, [](const Version& version) { return !version.damage.empty(); });
   return versions;
 }
 
 Result<Version> StoreReader::version(uint64_t number) const {
   std::string damaged;
-  for (Version& version : all_versions()) {
+  Result<std::vector<Version>> all = all_versions();
+  if (!all) return all.error();
+  for (Version& version : *all) {
     if (number != 0 && version.number != number) continue;
     if (version.damage.empty()) return std::move(version);
     if (number != 0 || version.not_mine)

@@ -15,9 +15,11 @@ DatedVersion dated(const Version& version) {
   return {version.number, seconds_of(m.created), m.restarted ? m.parent : 0};
 }
 
-std::vector<uint64_t> Store::old_versions(const std::string& job) const {
+Result<std::vector<uint64_t>> Store::old_versions(const std::string& job) const {
+  const Result<std::vector<Version>> versions = reader_.versions();
+  if (!versions) return versions.error();
   std::vector<DatedVersion> all;
-  for (const Version& version : reader_.versions())
+  for (const Version& version : *versions)
     if (version.manifest.job == job) all.push_back(dated(version));
   const std::set<uint64_t> kept = versions_to_keep(all, options_.keep);
   std::vector<uint64_t> doomed;
@@ -27,13 +29,17 @@ std::vector<uint64_t> Store::old_versions(const std::string& job) const {
 }
 
 Status Store::set_old_versions_aside(const std::string& job) {
+  const Result<std::vector<uint64_t>> old = old_versions(job);
+  if (!old) return old.error();
   std::vector<std::string> aside;
-  return set_aside(old_versions(job), &aside);
+  return set_aside(*old, &aside);
 }
 
 Status Store::remove_old_versions(const std::string& job) {
+  const Result<std::vector<uint64_t>> old = old_versions(job);
+  if (!old) return old.error();
   std::vector<std::string> aside;
-  const Status good = set_aside(old_versions(job), &aside);
+  const Status good = set_aside(*old, &aside);
   const Status removed = remove_all_of(aside);
   return good ? removed : good;
 }

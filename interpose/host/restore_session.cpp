@@ -106,7 +106,9 @@ files::FilesPolicy RestoreSession::files_policy(const Process& p) {
 }
 
 void RestoreSession::read_versions() {
-  candidates_ = read_candidates(p_, reader_.all_versions());
+  const auto versions = reader_.all_versions();
+  if (!versions) die_together(p_, versions.error().message);
+  candidates_ = read_candidates(p_, *versions);
   if (candidates_.empty())
     die_together(
         p_, p_.boot.directory + (p_.boot.version == 0 ? ": holds no version to restart from"
@@ -164,7 +166,9 @@ double RestoreSession::former_cost() const {
 void RestoreSession::read_versions_again() {
   agree_or_die(p_, {});
   newest_ = nullptr;
-  candidates_ = read_candidates(p_, reader_.all_versions());
+  const auto versions = reader_.all_versions();
+  agree_or_die(p_, versions ? Status() : Status(versions.error()));
+  candidates_ = read_candidates(p_, *versions);
   Status fits;
   if (highest_descriptor(candidates_) > highest_)
     fits = Error{p_.boot.directory +

@@ -136,15 +136,16 @@ std::string not_usable(const std::string& directory, const std::string& program,
   if (!job) return job.error().message;
   if (job->pid != 0)
     return formatted("{}: is used by a running job (pid {} on {})", directory, job->pid, job->host);
-  const std::vector<restart::Version> versions = store->versions();
+  const Result<std::vector<restart::Version>> versions = store->versions();
+  if (!versions) return versions.error().message;
   const std::vector<std::string> arguments(command.begin() + 1, command.end());
-  for (const restart::Version& version : versions) {
+  for (const restart::Version& version : *versions) {
     const restart::Manifest& m = version.manifest;
     const bool others = m.program != program || (command.size() > 1 && m.args != arguments);
     if (!program.empty() && others)
       return restart::of_another_job(directory, m.program, m.args, m.ranks).message;
   }
-  found.push_back({kOk, "store", formatted("{} has {} complete versions", directory, versions.size())});
+  found.push_back({kOk, "store", formatted("{} has {} complete versions", directory, versions->size())});
   return "";
 }
 

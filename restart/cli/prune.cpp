@@ -70,11 +70,13 @@ struct Plan {
 };
 
 // Keeps damaged versions: a newer CropDL may be able to read more of them.
-Plan plan_for(const StoreReader& store, const Retention& retention) {
+Result<Plan> plan_for(const StoreReader& store, const Retention& retention) {
+  Result<std::vector<Version>> there = store.all_versions();
+  if (!there) return there.error();
   Plan plan;
   std::vector<Version> complete;
   std::vector<DatedVersion> all;
-  for (Version& version : store.all_versions()) {
+  for (Version& version : *there) {
     if (!version.damage.empty()) {
       plan.damaged.push_back(std::move(version));
       continue;
@@ -122,7 +124,9 @@ Result<Plan> remove(const std::string& directory, const Retention& retention) {
                    ": prune it when that has ended (a running job removes its old "
                    "versions itself)"};
     if (!store) return store.error();
-    plan = plan_for(store->reader(), retention);
+    Result<Plan> planned = plan_for(store->reader(), retention);
+    if (!planned) return planned.error();
+    plan = std::move(*planned);
     if (Status good = check_newest(plan); !good) return good.error();
     aside = store->set_leftovers_aside();
     for (const std::string& name : aside) plan.leftovers += bytes_on_disk(name);

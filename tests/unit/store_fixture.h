@@ -157,6 +157,12 @@ inline Manifest test_manifest(const StoreIdentity& job = test_job()) {
   return manifest;
 }
 
+inline std::vector<Version> all_versions(const StoreReader& reader) {
+  Result<std::vector<Version>> all = reader.all_versions();
+  EXPECT_TRUE(all) << all.error().message;
+  return all ? std::move(*all) : std::vector<Version>();
+}
+
 // Writes and publishes one version; the first of a run restarted from that version, unless 0.
 inline Result<uint64_t> publish_version(Store& store, const StoreIdentity& job = test_job(),
                                         uint64_t restarted_from = 0) {
