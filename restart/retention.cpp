@@ -11,16 +11,19 @@ namespace {
 
 constexpr int64_t kHour = 3600, kDay = 24 * kHour;
 
-// Adds to `kept` the newest version, by number, of each of the last `count` periods.
+// Adds to `kept` the newest version, by number, of each of the last `count` periods that have any.
 void keep_newest_of_each(const std::vector<DatedVersion>& versions, int64_t latest, int64_t period,
                          uint64_t count, std::set<uint64_t>& kept) {
-  std::map<uint64_t, uint64_t> newest;  // periods ago -> version
+  std::map<int64_t, uint64_t, std::greater<>> newest;  // period, the last first -> version
   for (const DatedVersion& version : versions) {
     if (!version.created || *version.created > latest) continue;
-    const auto ago = static_cast<uint64_t>(latest / period - *version.created / period);
-    if (ago < count) newest[ago] = std::max(newest[ago], version.number);
+    uint64_t& number = newest[*version.created / period];
+    number = std::max(number, version.number);
   }
-  for (const auto& [ago, number] : newest) kept.insert(number);
+  for (const auto& [when, number] : newest) {
+    if (count-- == 0) return;
+    kept.insert(number);
+  }
 }
 
 // Returns the past of the newest version, newest first. Adds to `kept` the versions that a restart has passed

@@ -167,9 +167,8 @@ void RestoreSession::read_versions_again() {
   agree_or_die(p_, {});
   newest_ = nullptr;
   const auto versions = reader_.all_versions();
-  agree_or_die(p_, versions ? Status() : Status(versions.error()));
-  candidates_ = read_candidates(p_, *versions);
-  Status fits;
+  Status fits = versions ? Status() : Status(versions.error());
+  candidates_ = read_candidates(p_, versions ? *versions : std::vector<restart::Version>());
   if (highest_descriptor(candidates_) > highest_)
     fits = Error{p_.boot.directory +
                  ": the killed job took another version while it ended, with more files open; start the "

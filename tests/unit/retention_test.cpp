@@ -57,14 +57,22 @@ TEST(Retention, WhatIsPassedOverPassesOverNothing) {
   EXPECT_EQ(versions_to_keep(versions, {2, 0, 0}), (Numbers{7, 8}));
 }
 
-TEST(Retention, KeepsTheNewestOfEachHourCountedBackFromTheLatest) {
+TEST(Retention, KeepsTheNewestOfEachHourThatHasVersions) {
   const int64_t begin = 100 * kDay;
   const auto versions = at(
       {begin, begin + kHour - 1, begin + kHour, begin + kHour + 9, begin + 3 * kHour, begin + 3 * kHour + 1});
   EXPECT_EQ(versions_to_keep(versions, {0, 1, 0}), Numbers{6});
-  EXPECT_EQ(versions_to_keep(versions, {0, 2, 0}), Numbers{6});  // no version was made in the last hour
-  EXPECT_EQ(versions_to_keep(versions, {0, 3, 0}), (Numbers{4, 6}));
+  EXPECT_EQ(versions_to_keep(versions, {0, 2, 0}), (Numbers{4, 6}));
+  EXPECT_EQ(versions_to_keep(versions, {0, 3, 0}), (Numbers{2, 4, 6}));
   EXPECT_EQ(versions_to_keep(versions, {0, 4, 0}), (Numbers{2, 4, 6}));
+}
+
+TEST(Retention, AClockThatJumpsForwardRemovesNothing) {
+  const int64_t begin = 100 * kDay;
+  auto versions = at({begin, begin + kDay, begin + kDay + kHour, begin + 400 * kDay});
+  EXPECT_EQ(versions_to_keep(versions, {1, 24, 7}), (Numbers{1, 2, 3, 4}));
+  versions.push_back({5, begin + 2 * kDay});  // the clock is right again
+  EXPECT_EQ(versions_to_keep(versions, {1, 24, 7}), (Numbers{1, 2, 3, 4, 5}));
 }
 
 TEST(Retention, IsReadFromWords) {
