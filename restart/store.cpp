@@ -114,11 +114,12 @@ Status check_directory(const std::string& directory, bool* is_store) {
   return {};
 }
 
-Status check_identity(const std::string& directory) {
+Result<std::optional<StoreIdentity>> identity_of(const std::string& directory) {
   const std::string path = directory + "/" + kIdentityFile;
-  if (::access(path.c_str(), F_OK) != 0) return {};
-  const Result<StoreIdentity> there = read_identity(directory, path);
-  return there ? Status() : Status(there.error());
+  if (::access(path.c_str(), F_OK) != 0) return std::optional<StoreIdentity>();
+  Result<StoreIdentity> there = read_identity(directory, path);
+  if (!there) return there.error();
+  return std::optional<StoreIdentity>(std::move(*there));
 }
 
 bool locked_by_this_process(const std::string& directory) {
@@ -280,6 +281,9 @@ Result<Store::Draft> Store::begin_version() {
   uint64_t newest = 0;
   for (const std::string& name : *names) newest = std::max(newest, version_number(name));
   Draft draft{newest + 1, ""};
+  if (version_number(version_name(draft.number)) != draft.number)
+    return Error{"store {}: version {} has the largest number that there is; choose another directory",
+                 directory(), newest};
   draft.directory =
       formatted("{}/{}{}-{}", directory(), kTemporaryPrefix, version_name(draft.number), ::getpid());
   // A draft of that name may remain that could not be removed completely: a rank was still writing there.

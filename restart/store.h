@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -89,8 +90,8 @@ class StoreReader {
 // Checks that the existing directory is the caller's store or can become one. Read-only.
 Status check_directory(const std::string& directory, bool* is_store);
 
-// Checks that store.json is readable, if it exists; a store may lack it.
-Status check_identity(const std::string& directory);
+// What store.json says, without the job's id; an error if it cannot be read. Empty: the store lacks it.
+Result<std::optional<StoreIdentity>> identity_of(const std::string& directory);
 
 // The error for a store that belongs to another job, the one described by the arguments.
 Error of_another_job(const std::string& directory, const std::string& program,

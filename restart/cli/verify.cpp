@@ -43,7 +43,7 @@ int verify(const Common& common, uint64_t number) {
   json all = json::array();
   std::string first_damage;
   bool found = false;
-  if (const Status known = restart::check_identity(common.directory); !known) {
+  if (const auto known = restart::identity_of(common.directory); !known) {
     first_damage = known.error().message;
     if (!common.json) (void)fail(false, known.error());
   }

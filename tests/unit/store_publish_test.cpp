@@ -150,6 +150,17 @@ TEST_F(StorePublish, ADiscardedDraftLeavesNothing) {
   EXPECT_FALSE(store.publish(test_manifest()));
 }
 
+TEST_F(StorePublish, ANumberThatNobodyWouldRecogniseIsNotGiven) {
+  Store store = open_store(path("s"));
+  ASSERT_EQ(::mkdir(path("s/v999999999999999999").c_str(), 0700), 0);
+  const Result<Store::Draft> draft = store.begin_version();
+  ASSERT_FALSE(draft);
+  EXPECT_EQ(draft.error().message,
+            "store " + path("s") +
+                ": version 999999999999999999 has the largest number that there is; choose "
+                "another directory");
+}
+
 TEST_F(StorePublish, AMissingOrShortImageIsNotPublished) {
   Store store = open_store(path("s"));
   ASSERT_TRUE(publish_version(store));
