@@ -27,12 +27,12 @@ double typical_cost(std::span<const double> last) {
 IntervalPolicy::IntervalPolicy(Settings settings, double start, double expected_cost)
     : settings_(settings),
       start_(start),
-      expected_cost_(std::min(expected_cost, kLongestFirstWait * settings.max_overhead)),
+      expected_cost_(expected_cost),
       last_begin_(start),
       last_end_(start) {}
 
 void IntervalPolicy::expect(double cost) {
-  if (!measured()) expected_cost_ = std::min(cost, kLongestFirstWait * settings_.max_overhead);
+  if (!measured()) expected_cost_ = cost;
 }
 
 void IntervalPolicy::taken(double when, double cost) {

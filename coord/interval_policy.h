@@ -25,10 +25,6 @@ inline constexpr double kShortestInterval = 10;
 // saved.
 inline constexpr double kLongestBackoff = 3600;
 
-// Seconds. The longest wait that the bound asks for before a run's first version: until one is measured, the
-// cost is a guess, and one slow version of an earlier run must not keep this run without any.
-inline constexpr double kLongestFirstWait = 3600;
-
 // What the next version costs after the last ones, of which up to three count: their median, which ignores
 // one outlier and follows a lasting change after two versions. Of two the larger, since the bound is a
 // promise. 0: there are none.
@@ -42,8 +38,7 @@ class IntervalPolicy {
     double shortest = kShortestInterval;
   };
 
-  // `expected_cost`: the first version's, until a cost has been measured. At most what kLongestFirstWait
-  // allows counts.
+  // `expected_cost`: the first version's, until a cost has been measured.
   IntervalPolicy(Settings settings, double start, double expected_cost);
 
   // Changes the expected cost. Does nothing once a cost has been measured.

@@ -33,17 +33,6 @@ TEST(IntervalPolicy, TheFirstVersionComesWhenItsExpectedCostIsWithinTheBound) {
   EXPECT_DOUBLE_EQ(policy.predicted_cost(), 0.5) << "what was measured counts from now on";
 }
 
-TEST(IntervalPolicy, TheFirstVersionWaitsAnHourAtMostForWhatIsOnlyExpected) {
-  IntervalPolicy policy({}, 1000, 1200);  // an earlier run's version, while the file server hung
-  EXPECT_DOUBLE_EQ(policy.due(), 4600);
-  policy.expect(40'000);
-  EXPECT_DOUBLE_EQ(policy.due(), 4600);
-  policy.failed(4700, 100);
-  EXPECT_DOUBLE_EQ(policy.due(), 14'600) << "what was spent counts in full";
-  policy.taken(14'601, 1);
-  EXPECT_DOUBLE_EQ(policy.due(), 14'700) << "what was measured counts from now on";
-}
-
 TEST(IntervalPolicy, OneOutlierOfTheVersionsBeforeARestartChangesNothing) {
   EXPECT_EQ(typical_cost(std::vector{1200.0, 1.0, 2.0, 900.0}), 2);
   EXPECT_EQ(typical_cost(std::vector{1.0, 2.0}), 2);
