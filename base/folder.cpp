@@ -86,11 +86,16 @@ Result<std::vector<std::string>> Folder::names() const {
     return Error{"{}: cannot be read: {}", path_, errno_text(why)};
   }
   std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(stream)) {
+  for (;;) {
+    errno = 0;  // readdir() returns null at the end and at an error
+    const dirent* entry = ::readdir(stream);
+    if (entry == nullptr) break;
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }
+  const int failure = errno;
   ::closedir(stream);
+  if (failure != 0) return Error{"{}: cannot be read: {}", path_, errno_text(failure)};
   return names;
 }
 

@@ -92,6 +92,7 @@ class Hub {
   double predicted_cost() const;
   int64_t last_version_at() const;
   void begin_to_watch_the_limit(int64_t now);
+  void watch_the_limit_if_long_enough(int64_t now);
   void look_after_last_version(int64_t now);
   void at_limit(int64_t now);
   enum class LastFor { kNothing, kTimeLimit, kSigterm, kCommand };
@@ -142,8 +143,9 @@ class Hub {
   int64_t next_interval_ = 0;             // 0: none, or a version is being taken
   double last_cost_ = 0;                  // seconds, of this run's last version; 0: none
   // The job's last version.
-  int64_t limit_ = 0;                     // time limit of the job; 0: unknown, or to be ignored
-  int64_t next_end_ = 0;                  // when to check the limit again; 0: never
+  int64_t limit_ = 0;        // time limit of the job; 0: unknown, or to be ignored
+  int64_t short_limit_ = 0;  // one too short for the expected version, until a version is measured
+  int64_t next_end_ = 0;     // when to check the limit again; 0: never
   LastFor last_for_ = LastFor::kNothing;  // why the version in progress is the last
   bool began_for_it_ = false;             // the request was started for that reason
   std::vector<bool> terminated_;          // by rank: the program got SIGTERM

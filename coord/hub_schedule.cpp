@@ -15,8 +15,11 @@ constexpr int64_t kTooEarlyPause = 500'000;  // us
 // Without a known version, the cost is estimated from the memory of all ranks, which write to one file
 // system: a plain disk or a shared one takes about 500 MB/s. A faster one is measured soon. A slower one
 // exceeds the bound with the first version, and the next waits until that is made up for.
-constexpr double kAssumedSpeed = 500e6;   // bytes/s
-constexpr int64_t kAskAgain = 1'000'000;  // us; after a refused last version
+constexpr double kAssumedSpeed = 500e6;  // bytes/s
+// Before a restart versions may have been slow for a reason that is gone (a file server hung, the job was
+// suspended). Such a cost must not keep this run from versions: as much counts as a slow disk explains.
+constexpr double kSlowestSpeed = 25e6, kLeastSlow = 10;  // bytes/s, s
+constexpr int64_t kAskAgain = 1'000'000;                 // us; after a refused last version
 
 void Hub::at_interval(int64_t now) {
   if (!policy_) {
@@ -35,14 +38,17 @@ void Hub::at_interval(int64_t now) {
 
 // The first version's cost.
 double Hub::expected_cost() const {
-  if (config_.former_cost > 0) return config_.former_cost;
-  return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / kAssumedSpeed;
+  const double bytes = static_cast<double>(memory_()) * config_.ranks;
+  if (config_.former_cost > 0) return std::min(config_.former_cost, kLeastSlow + bytes / kSlowestSpeed);
+  return kAssumedFixed + bytes / kAssumedSpeed;
 }
 
 double Hub::predicted_cost() const {
   if (policy_ && policy_->measured()) return policy_->predicted_cost();
   return last_cost_ > 0 ? last_cost_ : expected_cost();
 }
+
+static_assert(CutLimits().attempt_bound + CutLimits().retry_pause == kLongestWait * 1e6);
 
 int64_t Hub::last_version_at() const {
   return static_cast<int64_t>(coord::last_version_at(in_seconds(began_), in_seconds(limit_), predicted_cost(),
@@ -52,16 +58,25 @@ int64_t Hub::last_version_at() const {
 
 void Hub::begin_to_watch_the_limit(int64_t now) {
   if (config_.time_limit == 0) return;
-  limit_ = now + in_us(std::max(config_.time_limit, 0.0));
+  short_limit_ = now + in_us(std::max(config_.time_limit, 0.0));
+  watch_the_limit_if_long_enough(now);
+  if (limit_ == 0)
+    say(formatted(
+        "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s; "
+        "none is taken for it, unless another version proves quicker",
+        in_seconds(short_limit_ - now), predicted_cost()));
+}
+
+// The expected cost is a guess, so a limit that is too short for it is examined again after a version.
+void Hub::watch_the_limit_if_long_enough(int64_t now) {
+  if (short_limit_ == 0) return;
+  limit_ = short_limit_;
   if (now < last_version_at()) {
+    short_limit_ = 0;
     next_end_ = now;
-    return;
+  } else {
+    limit_ = 0;
   }
-  say(formatted(
-      "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s; "
-      "none is taken for it",
-      in_seconds(limit_ - now), predicted_cost()));
-  limit_ = 0;
 }
 
 void Hub::look_after_last_version(int64_t now) {
@@ -105,7 +120,7 @@ void Hub::ask_for_last_version(LastFor why, int64_t now) {
 
 void Hub::got_sigterm(uint32_t rank, int64_t now) {
   terminated_[rank] = true;
-  limit_ = next_end_ = 0;
+  limit_ = short_limit_ = next_end_ = 0;
   if (!someone_lost_.empty()) {  // the launcher ends the other ranks
     if (!std::exchange(told_of_loss_, true))
       config_.report(
@@ -210,6 +225,7 @@ void Hub::finished(Outcome outcome, int64_t now) {
     if (!ends) publisher_.tidy(sink_);
   }
   if (policy_ && !ends) learn(outcome, now);
+  if (outcome.published && !ends) watch_the_limit_if_long_enough(now);
   last_line_ = outcome.line;
   metrics_.held_seconds += outcome.held_seconds;
   if (outcome.published) {

@@ -15,6 +15,15 @@ double optimum_interval(double cost, double mtbf) {
   return std::sqrt(2 * cost * mtbf) * (1 + std::sqrt(share) / 3 + share / 9) - cost;
 }
 
+double typical_cost(std::span<const double> last) {
+  std::array<double, 3> costs{};
+  const size_t count = std::min(last.size(), costs.size());
+  if (count == 0) return 0;
+  std::copy_n(last.begin(), count, costs.begin());
+  std::sort(costs.begin(), costs.begin() + static_cast<std::ptrdiff_t>(count));
+  return costs[std::min<size_t>(count - 1, 1)];
+}
+
 IntervalPolicy::IntervalPolicy(Settings settings, double start, double expected_cost)
     : settings_(settings),
       start_(start),
@@ -40,20 +49,9 @@ void IntervalPolicy::failed(double when, double cost) {
   ++failures_;
 }
 
-// The median of the last three: ignores one outlier, follows a lasting change after two versions. Of two the
-// larger, since the bound is a promise.
 double IntervalPolicy::predicted_cost() const {
-  const auto [a, b, c] = costs_;
-  switch (measured_) {
-    case 0:
-      return expected_cost_;
-    case 1:
-      return a;
-    case 2:
-      return std::max(a, b);
-    default:
-      return std::max(std::min(a, b), std::min(std::max(a, b), c));
-  }
+  if (!measured()) return expected_cost_;
+  return typical_cost({costs_.data(), std::min(static_cast<size_t>(measured_), costs_.size())});
 }
 
 IntervalPolicy::Interval IntervalPolicy::regular() const {

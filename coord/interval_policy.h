@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 
 #include "coord/schedule.h"
@@ -23,6 +24,11 @@ inline constexpr double kShortestInterval = 10;
 // Seconds. A refusal may be brief, so ask again; once an hour is enough for a program that can never be
 // saved.
 inline constexpr double kLongestBackoff = 3600;
+
+// What the next version costs after the last ones, of which up to three count: their median, which ignores
+// one outlier and follows a lasting change after two versions. Of two the larger, since the bound is a
+// promise. 0: there are none.
+double typical_cost(std::span<const double> last);
 
 class IntervalPolicy {
  public:

@@ -13,11 +13,15 @@ inline constexpr int kTryAgainLater = 75;
 // hundredth of the run, because long runs on many nodes have more of these; 1 s to 60 s.
 inline double last_version_margin(double run) { return std::clamp(run * 0.01, 1.0, 60.0); }
 
+// The last version itself waits for no end of an iteration, but a version in progress may, which becomes the
+// last one then: until its attempt and the pause after it are over (CutLimits). However long an iteration is.
+inline constexpr double kLongestWait = 11;
+
 // When to request it: a version of twice the predicted `cost` is published a margin before `limit`, even if
 // it first waits for a version in progress to run to the end of an iteration. `iteration`: its length, 0:
 // unknown.
 inline double last_version_at(double start, double limit, double cost, double iteration) {
-  return limit - (2 * cost + iteration + last_version_margin(limit - start));
+  return limit - (2 * cost + std::min(iteration, kLongestWait) + last_version_margin(limit - start));
 }
 
 }  // namespace cropdl::coord

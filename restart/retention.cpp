@@ -11,28 +11,49 @@ namespace {
 
 constexpr int64_t kHour = 3600, kDay = 24 * kHour;
 
-// Adds to `kept` the newest version, by number, of each of the last `count` periods.
+// Adds to `kept` the newest version, by number, of each of the last `count` periods that have any.
 void keep_newest_of_each(const std::vector<DatedVersion>& versions, int64_t latest, int64_t period,
                          uint64_t count, std::set<uint64_t>& kept) {
-  std::map<uint64_t, uint64_t> newest;  // periods ago -> version
+  std::map<int64_t, uint64_t, std::greater<>> newest;  // period, the last first -> version
   for (const DatedVersion& version : versions) {
     if (!version.created || *version.created > latest) continue;
-    const auto ago = static_cast<uint64_t>(latest / period - *version.created / period);
-    if (ago < count) newest[ago] = std::max(newest[ago], version.number);
+    uint64_t& number = newest[*version.created / period];
+    number = std::max(number, version.number);
   }
-  for (const auto& [ago, number] : newest) kept.insert(number);
+  for (const auto& [when, number] : newest) {
+    if (count-- == 0) return;
+    kept.insert(number);
+  }
+}
+
+// Returns the past of the newest version, newest first. Adds to `kept` the versions that a restart has passed
+// over, unless `count` newer ones replace them.
+std::vector<DatedVersion> without_passed_over(std::vector<DatedVersion> versions, uint64_t count,
+                                              std::set<uint64_t>& kept) {
+  std::ranges::sort(versions, std::greater(), &DatedVersion::number);
+  std::vector<DatedVersion> past;
+  uint64_t latest = UINT64_MAX;
+  for (const DatedVersion& version : versions) {
+    if (version.number > latest) {
+      if (past.size() < count) kept.insert(version.number);
+      continue;
+    }
+    past.push_back(version);
+    if (version.restarted_from != 0) latest = version.restarted_from;
+  }
+  return past;
 }
 
 }  // namespace
 
 std::set<uint64_t> versions_to_keep(const std::vector<DatedVersion>& versions, const Retention& retention) {
-  std::vector<DatedVersion> newest_first = versions;
-  std::ranges::sort(newest_first, std::greater(), &DatedVersion::number);
   std::set<uint64_t> kept;
   const uint64_t count = std::max<uint64_t>(retention.keep, 1);
+  const std::vector<DatedVersion> newest_first = without_passed_over(versions, count, kept);
   std::optional<int64_t> newest;
+  uint64_t counted = 0;
   for (const DatedVersion& version : newest_first) {
-    if (kept.size() < count) kept.insert(version.number);
+    if (counted++ < count) kept.insert(version.number);
     if (!newest) newest = version.created;
   }
   if (retention.hourly == 0 && retention.daily == 0) return kept;

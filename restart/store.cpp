@@ -80,7 +80,7 @@ Result<StoreIdentity> read_identity(const std::string& directory, const std::str
   }
 }
 
-bool is_ours(const std::string& name) { return name == kLockFile || name.starts_with(kTemporaryPrefix); }
+bool is_ours(const std::string& name) { return name == kLockFile || is_temporary(name); }
 
 }  // namespace
 
@@ -114,11 +114,12 @@ Status check_directory(const std::string& directory, bool* is_store) {
   return {};
 }
 
-Status check_identity(const std::string& directory) {
+Result<std::optional<StoreIdentity>> identity_of(const std::string& directory) {
   const std::string path = directory + "/" + kIdentityFile;
-  if (::access(path.c_str(), F_OK) != 0) return {};
-  const Result<StoreIdentity> there = read_identity(directory, path);
-  return there ? Status() : Status(there.error());
+  if (::access(path.c_str(), F_OK) != 0) return std::optional<StoreIdentity>();
+  Result<StoreIdentity> there = read_identity(directory, path);
+  if (!there) return there.error();
+  return std::optional<StoreIdentity>(std::move(*there));
 }
 
 bool locked_by_this_process(const std::string& directory) {
@@ -162,18 +163,20 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   if (Status good = check_directory(directory, &is_store); !good) return good.error();
 
   Store store(StoreReader(directory), std::move(options));
-  // Check before the lock, so that another job's store stays untouched, and again under it; a missing
-  // identity is written then.
+  // Check before the lock, so that another job's store stays untouched, and again under it.
   if (::access((directory + "/" + kIdentityFile).c_str(), F_OK) == 0)
-    if (Status good = store.check_or_write_identity(identity); !good) return good.error();
+    if (Status good = store.check_job(identity); !good) return good.error();
   if (Status locked = store.take_lock(in_use); !locked) return locked.error();
-  if (Status good = store.check_or_write_identity(identity); !good) return good.error();
+  if (Status good = store.check_job(identity); !good) return good.error();
   // The directory may have existed, empty; images hold all of a program's memory.
   ::chmod(directory.c_str(), 0700);
   // On a file system without modes no restart would accept the store: refuse now rather than after a week.
   if (Result<Folder> mine = Folder::open(directory, Folder::Whose::kMine); !mine)
     return Error{"store " + mine.error().message};
-  static_cast<void>(remove_all_of(store.leftovers()));  // harmless; the next start tries again
+  // Before anything is written: a draft that filled the disk must not keep its job from being restarted. An
+  // error is harmless; the next start tries again.
+  static_cast<void>(remove_all_of(store.leftovers()));
+  if (Status written = store.write_missing_identity(identity); !written) return written.error();
   return store;
 }
 
@@ -212,8 +215,8 @@ Status Store::take_lock(bool* in_use) {
   }
   std::string owner = formatted("{} {}\n", ::getpid(), host_name());
   iovec piece{owner.data(), owner.size()};
-  int error = ::ftruncate(file.fd(), 0) != 0 ? errno : write_all(file.fd(), {&piece, 1}, 0);
-  if (error != 0) return Error{"{}: cannot be written: {}", path, errno_text(error)};
+  // For people only (live_job() knows the process without it), so a full disk is no reason to refuse.
+  if (::ftruncate(file.fd(), 0) == 0) static_cast<void>(write_all(file.fd(), {&piece, 1}, 0));
   Result<LockedStore> key = key_of(directory());
   if (!key) return key.error();
   std::lock_guard guard(locked_stores_mutex);
@@ -223,8 +226,8 @@ Status Store::take_lock(bool* in_use) {
   return {};
 }
 
-Status Store::check_or_write_identity(const StoreIdentity& identity) {
-  std::string path = directory() + "/" + kIdentityFile;
+Status Store::check_job(const StoreIdentity& identity) const {
+  const std::string path = directory() + "/" + kIdentityFile;
   if (::access(path.c_str(), F_OK) == 0) {
     const Result<StoreIdentity> there = read_identity(directory(), path);
     if (!there) return there.error();
@@ -233,11 +236,19 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
     return {};
   }
   // The file is lost or was never written: all existing versions must belong to this job.
-  for (const Version& version : reader_.all_versions()) {
+  const Result<std::vector<Version>> all = reader_.all_versions();
+  if (!all) return all.error();
+  for (const Version& version : *all) {
     const Manifest& manifest = version.manifest;
     if (!manifest.program.empty() && !same_job(identity, manifest.program, manifest.args, manifest.ranks))
       return of_another_job(directory(), manifest.program, manifest.args, manifest.ranks);
   }
+  return {};
+}
+
+Status Store::write_missing_identity(const StoreIdentity& identity) {
+  const std::string path = directory() + "/" + kIdentityFile;
+  if (::access(path.c_str(), F_OK) == 0) return {};
   nlohmann::json object{{"store", "cropdl"},
                         {"format", kStoreFormat},
                         {"job", json_bytes(identity.job)},
@@ -256,7 +267,8 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
 
 void Store::disown() {
   discard();
-  if (wrote_identity_ && reader_.all_versions().empty())
+  if (!wrote_identity_) return;
+  if (const Result<std::vector<Version>> all = reader_.all_versions(); all && all->empty())
     ::unlink((directory() + "/" + kIdentityFile).c_str());
 }
 
@@ -269,6 +281,9 @@ Result<Store::Draft> Store::begin_version() {
   uint64_t newest = 0;
   for (const std::string& name : *names) newest = std::max(newest, version_number(name));
   Draft draft{newest + 1, ""};
+  if (version_number(version_name(draft.number)) != draft.number)
+    return Error{"store {}: version {} has the largest number that there is; choose another directory",
+                 directory(), newest};
   draft.directory =
       formatted("{}/{}{}-{}", directory(), kTemporaryPrefix, version_name(draft.number), ::getpid());
   // A draft of that name may remain that could not be removed completely: a rank was still writing there.

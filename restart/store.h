@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,9 +63,9 @@ class StoreReader {
   Descriptor& descriptor() { return folder_->descriptor(); }  // only after open()
 
   // Newest first. Checks manifests, and images' existence and size, not their contents. Omits versions
-  // removed meanwhile.
-  std::vector<Version> all_versions() const;
-  std::vector<Version> versions() const;  // complete versions only
+  // removed meanwhile. An error: the directory cannot be read, so nobody knows what it holds.
+  Result<std::vector<Version>> all_versions() const;
+  Result<std::vector<Version>> versions() const;  // complete versions only
 
   // Version `number`, or the newest complete one for 0; an error if there is none.
   Result<Version> version(uint64_t number) const;
@@ -89,8 +90,8 @@ class StoreReader {
 // Checks that the existing directory is the caller's store or can become one. Read-only.
 Status check_directory(const std::string& directory, bool* is_store);
 
-// Checks that store.json is readable, if it exists; a store may lack it.
-Status check_identity(const std::string& directory);
+// What store.json says, without the job's id; an error if it cannot be read. Empty: the store lacks it.
+Result<std::optional<StoreIdentity>> identity_of(const std::string& directory);
 
 // The error for a store that belongs to another job, the one described by the arguments.
 Error of_another_job(const std::string& directory, const std::string& program,
@@ -102,6 +103,9 @@ bool is_gone(const Version& version);
 // Returns whether the version is the caller's own and no other user can write to it; then outside files that
 // it refers to may be opened.
 bool is_mine(const Version& version);
+
+// What retention.h needs of it.
+DatedVersion dated(const Version& version);
 
 // What a version needs from outside of the store.
 struct Outside {
@@ -161,9 +165,9 @@ class Store {
   // resume first.
   Result<uint64_t> publish(Manifest manifest);
 
-  // Removes this job's complete versions, except those that StoreOptions::keep names. Call after publish(),
-  // once the ranks run: freeing gigabytes takes time. May run in a thread concurrent with all other
-  // functions. An error says which version stays, and why.
+  // Removes this job's complete versions, except those that StoreOptions::keep names (retention.h). Call
+  // after publish(), once the ranks run: freeing gigabytes takes time. May run in a thread concurrent with
+  // all other functions. An error says which version stays, and why.
   Status remove_old_versions(const std::string& job);
   // Only renames them: quick, and they are no versions any more. The store's next job removes them.
   Status set_old_versions_aside(const std::string& job);
@@ -178,7 +182,7 @@ class Store {
   // that they are no versions any more, and adds their directories to `aside` for remove_all_of(), which
   // takes time (gigabytes) and needs no lock. Its error is that of the first that stays; the others are
   // renamed.
-  std::vector<uint64_t> old_versions(const std::string& job) const;
+  Result<std::vector<uint64_t>> old_versions(const std::string& job) const;
   Status set_aside(const std::vector<uint64_t>& numbers, std::vector<std::string>* aside);
   // The same for leftovers of killed writers.
   std::vector<std::string> set_leftovers_aside();
@@ -187,7 +191,8 @@ class Store {
   Store(StoreReader reader, StoreOptions options)
       : reader_(std::move(reader)), options_(std::move(options)) {}
   Status take_lock(bool* in_use);
-  Status check_or_write_identity(const StoreIdentity& identity);
+  Status check_job(const StoreIdentity& identity) const;
+  Status write_missing_identity(const StoreIdentity& identity);
   std::vector<std::string> leftovers() const;  // paths of what killed writers left
   void phase(const char* name) const;
 

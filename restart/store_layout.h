@@ -15,11 +15,17 @@ inline constexpr char kIdentityFile[] = "store.json";
 inline constexpr char kLockFile[] = "lock";
 inline constexpr char kJobFile[] = "job";  // the control plane's (coord/job_file.h)
 inline constexpr char kTemporaryPrefix[] = "tmp-";
+inline constexpr char kSpeedTest[] = "cropdl-doctor-";  // and a process id; unlinked as soon as it is open
 inline constexpr char kRemovedSuffix[] = "-removed";
 inline constexpr uint64_t kSmallFileLimit = 256 << 20;  // a manifest takes about 200 bytes per rank
 
 // Number of "vNNNNNN"; 0: not such a name.
 uint64_t version_number(const std::string& name);
+
+// Returns whether CropDL makes temporary files or directories of that name: "tmp-store.json",
+// "tmp-v000003-PID", "tmp-v000003-PID-AGAIN" and "tmp-cropdl-doctor-PID", each also with "-removed", and
+// "tmp-v000003-removed". Anything else is the user's own and is left alone.
+bool is_temporary(const std::string& name);
 
 // All entries but "." and "..".
 Result<std::vector<std::string>> directory_names(const std::string& directory);

@@ -31,6 +31,29 @@ uint64_t version_number(const std::string& name) {
   return version_name(number) == name ? number : 0;
 }
 
+// Returns whether `text` is numbers, each of them after a hyphen: one to `most` of them.
+static bool is_numbered(std::string text, int most) {
+  int count = 0;
+  for (; text.starts_with('-'); ++count) {
+    const size_t end = std::min(text.find_first_not_of("0123456789", 1), text.size());
+    if (end == 1) return false;
+    text.erase(0, end);
+  }
+  return text.empty() && count >= 1 && count <= most;
+}
+
+bool is_temporary(const std::string& name) {
+  if (!name.starts_with(kTemporaryPrefix)) return false;
+  std::string of = name.substr(std::size(kTemporaryPrefix) - 1);
+  const bool removed = of.ends_with(kRemovedSuffix);
+  if (removed) of.resize(of.size() - (std::size(kRemovedSuffix) - 1));
+  if (of == kIdentityFile) return true;
+  if (of.starts_with(kSpeedTest)) return is_numbered(of.substr(std::size(kSpeedTest) - 2), 1);
+  const size_t end = std::min(of.find('-'), of.size());
+  if (version_number(of.substr(0, end)) == 0) return false;
+  return end == of.size() ? removed : is_numbered(of.substr(end), 2);
+}
+
 Result<std::vector<std::string>> directory_names(const std::string& directory) {
   const Result<Folder> folder = Folder::open(directory, Folder::Whose::kAnybodys);
   auto names = folder ? folder->names() : Result<std::vector<std::string>>(folder.error());
@@ -129,15 +152,15 @@ bool is_mine(const Version& version) {
          version.store->check_mine(version_name(version.number), kVersionDepth);
 }
 
-std::vector<Version> StoreReader::all_versions() const {
+Result<std::vector<Version>> StoreReader::all_versions() const {
   constexpr int kMostLooks = 100;  // all listed versions may be removed before they are read
   std::vector<Version> versions;
   for (int looks = 0; looks < kMostLooks; ++looks) {
     versions.clear();
     const Result<std::shared_ptr<Folder>> store = folder();
-    if (!store) return versions;
+    if (!store) return store.error();
     const Result<std::vector<std::string>> names = (*store)->names();
-    if (!names) return versions;
+    if (!names) return Error{"store " + names.error().message};
     for (const std::string& name : *names)
       if (version_number(name) != 0) versions.push_back(read_version(*store, name, whose_));
     if (std::erase_if(versions, [](const Version& v) { return !v.damage.empty() && is_gone(v); }) == 0) break;
@@ -146,15 +169,17 @@ std::vector<Version> StoreReader::all_versions() const {
   return versions;
 }
 
-std::vector<Version> StoreReader::versions() const {
-  std::vector<Version> versions = all_versions();
-  std::erase_if(versions, [](const Version& version) { return !version.damage.empty(); });
+Result<std::vector<Version>> StoreReader::versions() const {
+  Result<std::vector<Version>> versions = all_versions();
+  if (versions) std::erase_if(*versions, [](const Version& version) { return !version.damage.empty(); });
   return versions;
 }
 
 Result<Version> StoreReader::version(uint64_t number) const {
   std::string damaged;
-  for (Version& version : all_versions()) {
+  Result<std::vector<Version>> all = all_versions();
+  if (!all) return all.error();
+  for (Version& version : *all) {
     if (number != 0 && version.number != number) continue;
     if (version.damage.empty()) return std::move(version);
     if (number != 0 || version.not_mine)

@@ -10,10 +10,17 @@
 
 namespace cropdl::restart {
 
-std::vector<uint64_t> Store::old_versions(const std::string& job) const {
+DatedVersion dated(const Version& version) {
+  const Manifest& m = version.manifest;
+  return {version.number, seconds_of(m.created), m.restarted ? m.parent : 0};
+}
+
+Result<std::vector<uint64_t>> Store::old_versions(const std::string& job) const {
+  const Result<std::vector<Version>> versions = reader_.versions();
+  if (!versions) return versions.error();
   std::vector<DatedVersion> all;
-  for (const Version& version : reader_.versions())
-    if (version.manifest.job == job) all.push_back({version.number, seconds_of(version.manifest.created)});
+  for (const Version& version : *versions)
+    if (version.manifest.job == job) all.push_back(dated(version));
   const std::set<uint64_t> kept = versions_to_keep(all, options_.keep);
   std::vector<uint64_t> doomed;
   for (const DatedVersion& one : all)
@@ -22,13 +29,17 @@ std::vector<uint64_t> Store::old_versions(const std::string& job) const {
 }
 
 Status Store::set_old_versions_aside(const std::string& job) {
+  const Result<std::vector<uint64_t>> old = old_versions(job);
+  if (!old) return old.error();
   std::vector<std::string> aside;
-  return set_aside(old_versions(job), &aside);
+  return set_aside(*old, &aside);
 }
 
 Status Store::remove_old_versions(const std::string& job) {
+  const Result<std::vector<uint64_t>> old = old_versions(job);
+  if (!old) return old.error();
   std::vector<std::string> aside;
-  const Status good = set_aside(old_versions(job), &aside);
+  const Status good = set_aside(*old, &aside);
   const Status removed = remove_all_of(aside);
   return good ? removed : good;
 }
@@ -56,7 +67,7 @@ std::vector<std::string> Store::leftovers() const {
   std::vector<std::string> left;
   if (const Result<std::vector<std::string>> names = directory_names(directory()))
     for (const std::string& name : *names)
-      if (name.starts_with(kTemporaryPrefix)) left.push_back(directory() + "/" + name);
+      if (is_temporary(name)) left.push_back(directory() + "/" + name);
   return left;
 }
 

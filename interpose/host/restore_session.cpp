@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/format.h"
+#include "coord/interval_policy.h"
 #include "interpose/host/address_reservation.h"
 #include "interpose/host/process.h"
 #include "interpose/host/restart_candidates.h"
@@ -32,6 +33,7 @@ class RestoreSession {
   void read_versions();
   void reserve_addresses_and_descriptors();
   void open_versions_for_writing();
+  double former_cost() const;
   void read_versions_again();
   void load_newest_version();
   files::FilesPutBack files_put_back(const Candidate& candidate);
@@ -71,7 +73,7 @@ void RestoreSession::run() {
   open_versions_for_writing();
   fill_control_page(p_);
   if (auto s = start_tls_block_pool(); !s) die(s.error().message);
-  if (auto s = start_agent(p_, known_.stall_seconds); !s) die(s.error().message);
+  if (auto s = start_agent(p_, former_cost()); !s) die(s.error().message);
   p_.agent->note_phase("restarting");
   read_versions_again();
   load_newest_version();
@@ -104,7 +106,9 @@ files::FilesPolicy RestoreSession::files_policy(const Process& p) {
 }
 
 void RestoreSession::read_versions() {
-  candidates_ = read_candidates(p_, reader_.all_versions());
+  const auto versions = reader_.all_versions();
+  if (!versions) die_together(p_, versions.error().message);
+  candidates_ = read_candidates(p_, *versions);
   if (candidates_.empty())
     die_together(
         p_, p_.boot.directory + (p_.boot.version == 0 ? ": holds no version to restart from"
@@ -148,13 +152,23 @@ void RestoreSession::open_versions_for_writing() {
   if (auto s = open_versions(p_, identity); !s) die(s.error().message);
 }
 
+// Of the last whole versions: a single slow one must not decide on this run's schedule.
+double RestoreSession::former_cost() const {
+  std::vector<double> last;
+  for (const Candidate& c : candidates_)
+    if (c.version.damage.empty() && c.version.manifest.stall_seconds > 0)
+      last.push_back(c.version.manifest.stall_seconds);
+  return coord::typical_cost(last);
+}
+
 // The killed job may have ended only now, and have published a version meanwhile. Rank 0 agrees with the
 // store's lock in its hands: nobody else writes there any more, and all ranks read the same.
 void RestoreSession::read_versions_again() {
   agree_or_die(p_, {});
   newest_ = nullptr;
-  candidates_ = read_candidates(p_, reader_.all_versions());
-  Status fits;
+  const auto versions = reader_.all_versions();
+  Status fits = versions ? Status() : Status(versions.error());
+  candidates_ = read_candidates(p_, versions ? *versions : std::vector<restart::Version>());
   if (highest_descriptor(candidates_) > highest_)
     fits = Error{p_.boot.directory +
                  ": the killed job took another version while it ended, with more files open; start the "

@@ -163,8 +163,10 @@ class CommandLine {
       command->add_option(name, value, what)->option_text(letter)->check(not_a_count);
     };
     add_count("--keep", retention_.keep, "N", "Keep the newest N versions");
-    add_count("--hourly", retention_.hourly, "H", "Keep the newest version of each of the last H hours");
-    add_count("--daily", retention_.daily, "D", "Keep the newest version of each of the last D days");
+    add_count("--hourly", retention_.hourly, "H",
+              "Keep the newest version of each of the last H hours with versions");
+    add_count("--daily", retention_.daily, "D",
+              "Keep the newest version of each of the last D days with versions");
     command->add_flag("--dry-run", dry_run_, "Remove nothing; say what would be removed");
   }
 

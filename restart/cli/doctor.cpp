@@ -24,6 +24,7 @@
 #include "restart/files/descriptors.h"
 #include "restart/process/machine.h"
 #include "restart/store.h"
+#include "restart/store_layout.h"
 
 namespace cropdl::cli {
 namespace {
@@ -128,22 +129,27 @@ std::string not_usable(const std::string& directory, const std::string& program,
   bool is_store;
   if (const Status good = restart::check_directory(directory, &is_store); !good) return good.error().message;
   if (!is_store) return "";
-  if (const Status known = restart::check_identity(directory); !known) return known.error().message;
+  const auto identity = restart::identity_of(directory);
+  if (!identity) return identity.error().message;
   const Result<restart::StoreReader> store = restart::StoreReader::open(directory);
   if (!store) return store.error().message;
   const auto job = store->live_job();
   if (!job) return job.error().message;
   if (job->pid != 0)
     return formatted("{}: is used by a running job (pid {} on {})", directory, job->pid, job->host);
-  const std::vector<restart::Version> versions = store->versions();
+  const Result<std::vector<restart::Version>> versions = store->versions();
+  if (!versions) return versions.error().message;
   const std::vector<std::string> arguments(command.begin() + 1, command.end());
-  for (const restart::Version& version : versions) {
-    const restart::Manifest& m = version.manifest;
-    const bool others = m.program != program || (command.size() > 1 && m.args != arguments);
-    if (!program.empty() && others)
-      return restart::of_another_job(directory, m.program, m.args, m.ranks).message;
-  }
-  found.push_back({kOk, "store", formatted("{} has {} complete versions", directory, versions.size())});
+  const auto is_others = [&](const auto& job) {
+    return !program.empty() && (job.program != program || (command.size() > 1 && job.args != arguments));
+  };
+  const auto others = [&](const auto& job) {
+    return restart::of_another_job(directory, job.program, job.args, job.ranks).message;
+  };
+  if (*identity && is_others(**identity)) return others(**identity);
+  for (const restart::Version& version : *versions)
+    if (is_others(version.manifest)) return others(version.manifest);
+  found.push_back({kOk, "store", formatted("{} has {} complete versions", directory, versions->size())});
   return "";
 }
 
@@ -156,7 +162,8 @@ double write_speed(const std::string& directory, uint64_t bytes, std::string* wh
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
-  const std::string path = formatted("{}/tmp-cropdl-doctor-{}", directory, ::getpid());
+  const std::string path =
+      formatted("{}/{}{}{}", directory, restart::kTemporaryPrefix, restart::kSpeedTest, ::getpid());
   const Descriptor file = create_private_file(path, O_WRONLY);
   if (!file) return *why = errno_text(errno), 0;
   ::unlink(path.c_str());

@@ -12,7 +12,9 @@ using restart::Version;
 int list(const Common& common) {
   Result<StoreReader> store = StoreReader::open(common.directory);
   if (!store) return fail(common.json, store.error());
-  const std::vector<Version> versions = store->all_versions();
+  const Result<std::vector<Version>> seen = store->all_versions();
+  if (!seen) return fail(common.json, seen.error());
+  const std::vector<Version>& versions = *seen;
   if (common.json) {
     nlohmann::json all = nlohmann::json::array();
     for (const Version& version : versions) all.push_back(version_json(version));

@@ -70,19 +70,21 @@ struct Plan {
 };
 
 // Keeps damaged versions: a newer CropDL may be able to read more of them.
-Plan plan_for(const StoreReader& store, const Retention& retention) {
+Result<Plan> plan_for(const StoreReader& store, const Retention& retention) {
+  Result<std::vector<Version>> there = store.all_versions();
+  if (!there) return there.error();
   Plan plan;
   std::vector<Version> complete;
-  std::vector<DatedVersion> dated;
-  for (Version& version : store.all_versions()) {
+  std::vector<DatedVersion> all;
+  for (Version& version : *there) {
     if (!version.damage.empty()) {
       plan.damaged.push_back(std::move(version));
       continue;
     }
-    dated.push_back({version.number, restart::seconds_of(version.manifest.created)});
+    all.push_back(restart::dated(version));
     complete.push_back(std::move(version));
   }
-  const std::set<uint64_t> kept = restart::versions_to_keep(dated, retention);
+  const std::set<uint64_t> kept = restart::versions_to_keep(all, retention);
   for (const Version& version : complete) {
     if (kept.count(version.number) != 0)
       plan.kept.push_back(version.number);
@@ -122,7 +124,9 @@ Result<Plan> remove(const std::string& directory, const Retention& retention) {
                    ": prune it when that has ended (a running job removes its old "
                    "versions itself)"};
     if (!store) return store.error();
-    plan = plan_for(store->reader(), retention);
+    Result<Plan> planned = plan_for(store->reader(), retention);
+    if (!planned) return planned.error();
+    plan = std::move(*planned);
     if (Status good = check_newest(plan); !good) return good.error();
     aside = store->set_leftovers_aside();
     for (const std::string& name : aside) plan.leftovers += bytes_on_disk(name);

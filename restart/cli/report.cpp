@@ -53,7 +53,9 @@ int report(const Common& common, const std::string& output) {
   if (const std::string path = resolved_path(common.directory); !path.empty()) facts.store = path;
   if (!job) say(formatted("cropdl: {}", job.error().message));
   if (job && job->pid != 0) facts.running = formatted("process {} on {}", job->pid, job->host);
-  const std::vector<Version> versions = store->all_versions();
+  const Result<std::vector<Version>> all = store->all_versions();
+  if (!all) return fail(common.json, all.error());
+  const std::vector<Version>& versions = *all;
   const Report summary = report_of(versions);
   const std::string page = page_of(versions, summary, facts);
   if (to_stdout) {

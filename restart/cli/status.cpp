@@ -39,7 +39,9 @@ Result<StoreState> look(const std::string& directory) {
   StoreState seen;
   seen.job = *job;
   if (job->pid != 0) seen.answer = coord::job_status(directory);
-  for (Version& version : store->all_versions()) {
+  Result<std::vector<Version>> versions = store->all_versions();
+  if (!versions) return versions.error();
+  for (Version& version : *versions) {
     if (!version.damage.empty())
       ++seen.damaged;
     else if (++seen.complete == 1)

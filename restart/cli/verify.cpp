@@ -43,11 +43,13 @@ int verify(const Common& common, uint64_t number) {
   json all = json::array();
   std::string first_damage;
   bool found = false;
-  if (const Status known = restart::check_identity(common.directory); !known) {
+  if (const auto known = restart::identity_of(common.directory); !known) {
     first_damage = known.error().message;
     if (!common.json) (void)fail(false, known.error());
   }
-  for (const Version& version : store->all_versions()) {
+  const Result<std::vector<Version>> versions = store->all_versions();
+  if (!versions) return fail(common.json, versions.error());
+  for (const Version& version : *versions) {
     if (number != 0 && version.number != number) continue;
     Outside outside;
     Status whole = restart::verify_version(version, &outside);

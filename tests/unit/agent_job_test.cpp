@@ -805,18 +805,30 @@ TEST_F(AgentJob, BeforeATimeLimitTheJobEndsByALastVersion) {
                          dir_.path + " continues it"});
 }
 
-TEST_F(AgentJob, ATooShortTimeLimitIsReportedAtOnceAndIgnored) {
+TEST_F(AgentJob, ATooShortTimeLimitIsReportedAtOnceAndIgnoredUntilAVersionProvesQuick) {
   fakes_ = std::vector<FakeRank>(1);
   fakes_[0].memory = 100'000'000'000;
   AgentConfig c = config(0, 1);
-  c.time_limit = 60;
+  c.time_limit = 4;
   add(c, fakes_[0]);
   ASSERT_EQ(lines().size(), 1u);
   EXPECT_EQ(lines()[0],
-            "the time limit is 60 s from now, which is too short for a last version: one may take 2e+02 s; "
-            "none is taken for it");
+            "the time limit is 4 s from now, which is too short for a last version: one may take 2e+02 s; "
+            "none is taken for it, unless another version proves quicker");
   EXPECT_EQ(checkpoint_error(), "(published)");
   EXPECT_TRUE(soon([&] { return fakes_[0].resumes == 1; }));
+  EXPECT_TRUE(soon([&] { return fakes_[0].left_with == 75; }));
+}
+
+TEST_F(AgentJob, OfAVersionThatTookHoursBeforeARestartAsMuchCountsAsASlowDiskExplains) {
+  fakes_ = std::vector<FakeRank>(1);
+  fakes_[0].memory = 1'000'000'000;
+  AgentConfig c = config(0, 1);
+  c.time_limit = 60;
+  c.former_cost = 36'000;  // the job was suspended meanwhile
+  add(c, fakes_[0]);
+  ASSERT_EQ(lines().size(), 1u);
+  EXPECT_NE(lines()[0].find("one may take 50 s"), std::string::npos) << lines()[0];
 }
 
 TEST_F(AgentJob, ALastVersionThatIsRefusedIsAskedForAgainWhileThereIsTime) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <vector>
 
 #include "coord/interval_policy.h"
 #include "tests/unit/failure_simulator.h"
@@ -30,6 +31,13 @@ TEST(IntervalPolicy, TheFirstVersionComesWhenItsExpectedCostIsWithinTheBound) {
   policy.taken(1200.5, 0.5);
   policy.expect(7);
   EXPECT_DOUBLE_EQ(policy.predicted_cost(), 0.5) << "what was measured counts from now on";
+}
+
+TEST(IntervalPolicy, OneOutlierOfTheVersionsBeforeARestartChangesNothing) {
+  EXPECT_EQ(typical_cost(std::vector{1200.0, 1.0, 2.0, 900.0}), 2);
+  EXPECT_EQ(typical_cost(std::vector{1.0, 2.0}), 2);
+  EXPECT_EQ(typical_cost(std::vector{3.0}), 3);
+  EXPECT_EQ(typical_cost({}), 0);
 }
 
 TEST(IntervalPolicy, VersionsLieTheirCostOverTheBoundApart) {

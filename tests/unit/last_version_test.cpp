@@ -14,6 +14,10 @@ TEST(LastVersion, LeavesTwiceItsCostAndAMarginBeforeTheLimit) {
   EXPECT_DOUBLE_EQ(last_version_at(0, 1000, 20, 7), 1000 - 40 - 7 - 10);
 }
 
+TEST(LastVersion, LeavesNoWholeIterationIfThatIsLong) {
+  EXPECT_DOUBLE_EQ(last_version_at(0, 7200, 20, 2400), 7200 - 40 - 11 - 60);
+}
+
 TEST(LastVersion, TheMarginIsASecondOnShortRunsAndAMinuteOnLongOnes) {
   EXPECT_DOUBLE_EQ(last_version_margin(5), 1);
   EXPECT_DOUBLE_EQ(last_version_margin(-5), 1);  // a limit that has passed

@@ -32,14 +32,47 @@ TEST(Retention, TheNewestAlwaysStays) {
   EXPECT_EQ(versions_to_keep(at({90 * kDay, kDay, 2 * kDay, 3 * kDay}), {0, 0, 3}), (Numbers{1, 2, 3, 4}));
 }
 
-TEST(Retention, KeepsTheNewestOfEachHourCountedBackFromTheLatest) {
+// Versions 1 to 5, then 6 to `last`, continued from version 2.
+std::vector<DatedVersion> restarted_from_2(uint64_t last) {
+  std::vector<DatedVersion> versions;
+  for (uint64_t i = 1; i <= last; ++i)
+    versions.push_back({i, static_cast<int64_t>(i), uint64_t{i == 6 ? 2u : 0u}});
+  return versions;
+}
+
+TEST(Retention, VersionsThatARestartPassedOverDoNotDisplaceTheOneThatWorked) {
+  EXPECT_EQ(versions_to_keep(restarted_from_2(6), {3, 0, 0}), (Numbers{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(versions_to_keep(restarted_from_2(7), {3, 0, 0}), (Numbers{2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(versions_to_keep(restarted_from_2(8), {3, 0, 0}), (Numbers{6, 7, 8}))
+      << "they do not stay forever";
+  EXPECT_EQ(versions_to_keep(restarted_from_2(6), {1, 0, 0}), Numbers{6});
+  EXPECT_EQ(versions_to_keep(restarted_from_2(8), {1, 1, 0}), Numbers{8});
+}
+
+TEST(Retention, WhatIsPassedOverPassesOverNothing) {
+  std::vector<DatedVersion> versions = restarted_from_2(6);
+  versions.push_back({7, 7, 5});  // version 6 was damaged, too, and the user asked for version 5
+  EXPECT_EQ(versions_to_keep(versions, {2, 0, 0}), (Numbers{5, 6, 7}));
+  versions.push_back({8, 8, 0});
+  EXPECT_EQ(versions_to_keep(versions, {2, 0, 0}), (Numbers{7, 8}));
+}
+
+TEST(Retention, KeepsTheNewestOfEachHourThatHasVersions) {
   const int64_t begin = 100 * kDay;
   const auto versions = at(
       {begin, begin + kHour - 1, begin + kHour, begin + kHour + 9, begin + 3 * kHour, begin + 3 * kHour + 1});
   EXPECT_EQ(versions_to_keep(versions, {0, 1, 0}), Numbers{6});
-  EXPECT_EQ(versions_to_keep(versions, {0, 2, 0}), Numbers{6});  // no version was made in the last hour
-  EXPECT_EQ(versions_to_keep(versions, {0, 3, 0}), (Numbers{4, 6}));
+  EXPECT_EQ(versions_to_keep(versions, {0, 2, 0}), (Numbers{4, 6}));
+  EXPECT_EQ(versions_to_keep(versions, {0, 3, 0}), (Numbers{2, 4, 6}));
   EXPECT_EQ(versions_to_keep(versions, {0, 4, 0}), (Numbers{2, 4, 6}));
+}
+
+TEST(Retention, AClockThatJumpsForwardRemovesNothing) {
+  const int64_t begin = 100 * kDay;
+  auto versions = at({begin, begin + kDay, begin + kDay + kHour, begin + 400 * kDay});
+  EXPECT_EQ(versions_to_keep(versions, {1, 24, 7}), (Numbers{1, 2, 3, 4}));
+  versions.push_back({5, begin + 2 * kDay});  // the clock is right again
+  EXPECT_EQ(versions_to_keep(versions, {1, 24, 7}), (Numbers{1, 2, 3, 4, 5}));
 }
 
 TEST(Retention, IsReadFromWords) {

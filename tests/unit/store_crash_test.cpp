@@ -47,7 +47,7 @@ class StoreCrash : public StoreFixture {
     Result<Store> store = Store::open_or_create(directory, test_job());
     if (!store) return "does not open: " + store.error().message;
     bool newest = published == 0;
-    for (const Version& version : store->reader().all_versions()) {
+    for (const Version& version : all_versions(store->reader())) {
       if (Status whole = verify_version(version); !whole)
         return "version " + std::to_string(version.number) +
                " is visible and damaged: " + whole.error().message;

@@ -157,11 +157,20 @@ inline Manifest test_manifest(const StoreIdentity& job = test_job()) {
   return manifest;
 }
 
-// Writes and publishes one version.
-inline Result<uint64_t> publish_version(Store& store, const StoreIdentity& job = test_job()) {
+inline std::vector<Version> all_versions(const StoreReader& reader) {
+  Result<std::vector<Version>> all = reader.all_versions();
+  EXPECT_TRUE(all) << all.error().message;
+  return all ? std::move(*all) : std::vector<Version>();
+}
+
+// Writes and publishes one version; the first of a run restarted from that version, unless 0.
+inline Result<uint64_t> publish_version(Store& store, const StoreIdentity& job = test_job(),
+                                        uint64_t restarted_from = 0) {
   Result<Store::Draft> draft = store.begin_version();
   if (!draft) return draft.error();
   Manifest manifest = test_manifest(job);
+  manifest.parent = restarted_from;
+  manifest.restarted = restarted_from != 0;
   for (uint32_t rank = 0; rank < job.ranks; ++rank)
     manifest.images.push_back(write_image(draft->directory, rank, draft->number));
   return store.publish(manifest);

@@ -24,7 +24,8 @@ std::vector<uint64_t> numbers(const std::string& directory) {
   std::vector<uint64_t> list;
   Result<StoreReader> reader = StoreReader::open(directory);
   EXPECT_TRUE(reader) << reader.error().message;
-  for (const Version& version : reader->versions()) list.push_back(version.number);
+  for (const Version& version : all_versions(*reader))
+    if (version.damage.empty()) list.push_back(version.number);
   return list;
 }
 
@@ -98,9 +99,28 @@ TEST_F(StorePublish, AWriterKilledAtAnyPhaseLosesNothingThatWasPublished) {
     Result<uint64_t> next = publish_version(store);
     ASSERT_TRUE(next) << next.error().message;
     EXPECT_EQ(*next, visible ? 3u : 2u);
-    for (const Version& version : store.reader().all_versions())
-      EXPECT_TRUE(verify_version(version)) << fatal;
+    for (const Version& version : all_versions(store.reader())) EXPECT_TRUE(verify_version(version)) << fatal;
   }
+}
+
+TEST_F(StorePublish, TheUsersOwnFilesAreNoLeftovers) {
+  const std::vector<std::string> users = {"tmp-results",        "tmp-v1",
+                                          "tmp-v000001",        "tmp-v000001-",
+                                          "tmp-v000001-1-2-3",  "tmp-v000001-x-removed",
+                                          "tmp-store.json.bak", "tmp-cropdl-doctor-x"};
+  const std::vector<std::string> ours = {"tmp-v000001-12", "tmp-v000001-12-3-removed", "tmp-v1000000-removed",
+                                         "tmp-store.json", "tmp-cropdl-doctor-7"};
+  { Store store = open_store(path("s")); }
+  for (const auto& names : {users, ours})
+    for (const std::string& name : names) ASSERT_EQ(::mkdir((path("s/") + name).c_str(), 0700), 0);
+  Store store = open_store(path("s"));
+  EXPECT_TRUE(store.set_leftovers_aside().empty());
+  for (const std::string& name : users) EXPECT_TRUE(std::filesystem::exists(path("s/") + name)) << name;
+  for (const std::string& name : ours) EXPECT_FALSE(std::filesystem::exists(path("s/") + name)) << name;
+  write(path("tmp-results"), "a directory with the user's files is no store");
+  ASSERT_EQ(::mkdir(path("d").c_str(), 0700), 0);
+  ASSERT_EQ(::rename(path("tmp-results").c_str(), path("d/tmp-results").c_str()), 0);
+  EXPECT_FALSE(Store::open_or_create(path("d"), test_job()));
 }
 
 TEST_F(StorePublish, DirectoriesAndFilesAreTheOwnersAlone) {
@@ -128,6 +148,17 @@ TEST_F(StorePublish, ADiscardedDraftLeavesNothing) {
   store.discard();
   EXPECT_EQ(temporaries(path("s")), 0u);
   EXPECT_FALSE(store.publish(test_manifest()));
+}
+
+TEST_F(StorePublish, ANumberThatNobodyWouldRecogniseIsNotGiven) {
+  Store store = open_store(path("s"));
+  ASSERT_EQ(::mkdir(path("s/v999999999999999999").c_str(), 0700), 0);
+  const Result<Store::Draft> draft = store.begin_version();
+  ASSERT_FALSE(draft);
+  EXPECT_EQ(draft.error().message,
+            "store " + path("s") +
+                ": version 999999999999999999 has the largest number that there is; choose "
+                "another directory");
 }
 
 TEST_F(StorePublish, AMissingOrShortImageIsNotPublished) {
@@ -178,7 +209,7 @@ TEST_F(StorePublish, ADamagedNewestVersionIsNamedAndTheOneBeforeItChosen) {
   text[text.size() / 2] ^= 1;
   write(manifest, text);
   ASSERT_EQ(::truncate((path("s") + "/v000002/rank-0.img").c_str(), 5), 0);
-  std::vector<Version> all = store.reader().all_versions();
+  std::vector<Version> all = all_versions(store.reader());
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].damage.find(manifest + ": damaged: "), 0u) << all[0].damage;
   EXPECT_NE(all[1].damage.find("v000002/rank-0.img: truncated: has 5 bytes"), std::string::npos)
@@ -256,6 +287,18 @@ TEST_F(StorePublish, OnlyTheNewestVersionsOfTheSameJobAreKept) {
   EXPECT_EQ(temporaries(path("s")), 0u);
 }
 
+TEST_F(StorePublish, TheVersionThatWasRestartedStaysAndNotThoseThatWerePassedOver) {
+  Store store = open_store(path("s"));
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(publish_version(store));
+  ASSERT_TRUE(store.remove_old_versions(test_job().job));
+  ASSERT_TRUE(publish_version(store, test_job(), 5));  // 6 to 8 have their sizes and could not be loaded
+  ASSERT_TRUE(store.remove_old_versions(test_job().job));
+  EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{9, 8, 7, 6, 5}));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(publish_version(store));
+  ASSERT_TRUE(store.remove_old_versions(test_job().job));
+  EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{12, 11, 10, 9}));
+}
+
 TEST_F(StorePublish, DamagedVersionsAreNotAmongThoseThatAreKept) {
   StoreOptions options;
   options.keep.keep = 2;
@@ -268,7 +311,9 @@ TEST_F(StorePublish, DamagedVersionsAreNotAmongThoseThatAreKept) {
   ASSERT_TRUE(publish_version(store));
   ASSERT_TRUE(store.remove_old_versions(test_job().job));
   EXPECT_EQ(numbers(path("s")), (std::vector<uint64_t>{5, 2}));
-  for (const Version& version : store.reader().versions()) EXPECT_TRUE(verify_version(version));
+  for (const Version& version : all_versions(store.reader())) {
+    EXPECT_EQ(static_cast<bool>(verify_version(version)), version.number == 5 || version.number == 2);
+  }
 }
 
 TEST_F(StorePublish, AVersionThatCannotBeRemovedIsNamedAndKeepsNoOther) {
@@ -294,7 +339,7 @@ TEST_F(StorePublish, AVersionRemovedDuringALookIsNotDamaged) {
     const Result<StoreReader> reader = StoreReader::open(path("s"));
     ASSERT_TRUE(reader) << reader.error().message;
     while (!over) {
-      const std::vector<Version> versions = reader->all_versions();
+      const std::vector<Version> versions = all_versions(*reader);
       EXPECT_FALSE(versions.empty());
       for (auto v = versions.rbegin(); v != versions.rend(); ++v) {
         EXPECT_TRUE(v->damage.empty() || is_gone(*v)) << v->damage;

@@ -2,11 +2,25 @@
 // A store is used only by its own job, one at a time, and nothing else is touched.
 #include "tests/unit/store_fixture.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
 
+#include <cerrno>
+
 #include "restart/content.h"
+
+static bool directories_are_unreadable = false;
+
+// In place of the C library's, in this program.
+extern "C" dirent* readdir(DIR* stream) {
+  static const auto real = reinterpret_cast<dirent* (*)(DIR*)>(::dlsym(RTLD_NEXT, "readdir"));
+  if (!directories_are_unreadable) return real(stream);
+  errno = EIO;
+  return nullptr;
+}
 
 namespace cropdl::restart {
 namespace {
@@ -209,6 +223,45 @@ TEST_F(StoreRefusal, AFullDiskWhileCreatingIsNamed) {
   FullDisk full(0);
   std::string line = refusal(path("s"));
   EXPECT_NE(line.find("cannot be written: File too large"), std::string::npos) << line;
+}
+
+TEST_F(StoreRefusal, AFullDiskKeepsNoStoreFromBeingRestartedOrPruned) {
+  {
+    Result<Store> store = Store::open_or_create(path("s"), test_job());
+    ASSERT_TRUE(store);
+    ASSERT_TRUE(publish_version(*store));
+  }
+  ASSERT_EQ(::mkdir(path("s/tmp-v000002-7").c_str(), 0700), 0);
+  FullDisk full(0);
+  { EXPECT_TRUE(Store::open_existing(path("s"))); }
+  Result<Store> store = Store::open_or_create(path("s"), test_job());
+  ASSERT_TRUE(store) << store.error().message;
+  EXPECT_FALSE(std::filesystem::exists(path("s/tmp-v000002-7")));
+  EXPECT_EQ(in_child([this] { return StoreReader::open(path("s"))->live_job()->pid == ::getppid() ? 0 : 1; }),
+            0)
+      << "the lock names its holder even without a text";
+}
+
+TEST_F(StoreRefusal, ADirectoryThatCannotBeReadHoldsNotNothing) {
+  Result<Store> store = Store::open_or_create(path("s"), test_job());
+  ASSERT_TRUE(store);
+  ASSERT_TRUE(publish_version(*store));
+  const Result<StoreReader> reader = StoreReader::open(path("s"));
+  ASSERT_TRUE(reader);
+  directories_are_unreadable = true;
+  const Result<Store::Draft> draft = store->begin_version();
+  const Result<std::vector<Version>> all = reader->all_versions();
+  const Result<Version> newest = reader->version(0);
+  const Status removed = store->remove_old_versions(test_job().job);
+  const Status set_aside = store->set_old_versions_aside(test_job().job);
+  directories_are_unreadable = false;
+  ASSERT_FALSE(draft) << "a number was given below that of the newest version";
+  const std::string why = "store " + path("s") + ": cannot be read: Input/output error";
+  EXPECT_EQ(draft.error().message, why);
+  EXPECT_EQ(all.error().message, why);
+  EXPECT_EQ(newest.error().message, why);
+  EXPECT_EQ(removed.error().message, why);
+  EXPECT_EQ(set_aside.error().message, why);
 }
 
 TEST_F(StoreRefusal, AStoreWritableByOthersIsNotRestarted) {
