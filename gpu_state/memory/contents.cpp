@@ -50,7 +50,7 @@ class StagingOf {
     if (staging_ && device_ == device) return staging_.get();
     staging_.reset();
     CUcontext context = context_of_(device);
-    if (!context) return Error{formatted("CUDA: device {} has no context any more", device)};
+    if (!context) return Error{"CUDA: device {} has no context any more", device};
     auto made = std::make_unique<Staging>(driver_, context);
     if (Status begun = made->begin(); !begun) return begun.error();
     staging_ = std::move(made);
@@ -80,9 +80,9 @@ Status Contents::note_variables(std::vector<Variable> variables) {
   for (const Variable& one : variables_) {
     if (one.device >= kDevices)
       return Error{
-          formatted("CUDA: the variable {} is on device {}, and only those of devices 0 to {} can be saved "
-                    "(CUDA_VISIBLE_DEVICES)",
-                    one.name, one.device, kDevices - 1)};
+          "CUDA: the variable {} is on device {}, and only those of devices 0 to {} can be saved "
+          "(CUDA_VISIBLE_DEVICES)",
+          one.name, one.device, kDevices - 1};
     SavedVariable* saved = state.variables.make();
     auto* name = static_cast<char*>(handles::heap_allocate(one.name.size() + 1));
     if (!saved || !name) {
@@ -221,14 +221,13 @@ Status Contents::load(const restart::ImageReader& image,
         if (at && at != one->address && !may_move) moved = text(*one);
       });
       if (!moved.empty())
-        return Error{formatted(
+        return Error{
             "the variable {} of device {} lies elsewhere in this process, and kernels may have kept its "
             "address; if none does, restart with --moved-variables=accept",
-            moved, device)};
+            moved, device};
       if (!missing.empty())
-        return Error{
-            formatted("CUDA: the variable {} of device {} is not in the program's device code any more",
-                      missing, device)};
+        return Error{"CUDA: the variable {} of device {} is not in the program's device code any more",
+                     missing, device};
       std::sort(pieces.begin(), pieces.end(),
                 [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
       if (pieces.empty()) continue;
@@ -239,7 +238,7 @@ Status Contents::load(const restart::ImageReader& image,
     DeviceTarget target(**staging, std::move(pieces));
     Status loaded = target.begin({region.begin, region.end}, region.present);
     if (loaded) loaded = image.load_region(i, target);
-    if (!loaded) return Error{formatted("{}: {}", region.name, loaded.error().message)};
+    if (!loaded) return Error{"{}: {}", region.name, loaded.error().message};
   }
   return {};
 }

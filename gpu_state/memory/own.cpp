@@ -223,9 +223,8 @@ Status Own::map_again(const RealOf& real_of) {
   for (const auto& [physical, handle] : nameless)
     if (handle) driver_.cuMemRelease(handle);
   if (!error) return {};
-  return Error{
-      formatted("CUDA: memory that the program has mapped itself (cuMemMap) cannot be mapped again ({})",
-                driver_.name_of(error))};
+  return Error{"CUDA: memory that the program has mapped itself (cuMemMap) cannot be mapped again ({})",
+               driver_.name_of(error)};
 }
 
 Status Own::give_access_again() {
@@ -239,9 +238,8 @@ Status Own::give_access_again() {
     }
   });
   if (!error) return {};
-  return Error{
-      formatted("CUDA: memory that the program has mapped itself cannot be opened again as it was ({})",
-                driver_.name_of(error))};
+  return Error{"CUDA: memory that the program has mapped itself cannot be opened again as it was ({})",
+               driver_.name_of(error)};
 }
 
 CUresult Own::map_contents(const OwnPhysical& physical, const RealOf& real_of) {
@@ -277,8 +275,8 @@ Status Own::map_contents(const RealOf& real_of) {
   });
   if (!error) return {};
   unmap_contents();
-  return Error{formatted("CUDA: memory that the program has made itself (cuMemCreate) cannot be reached ({})",
-                         driver_.name_of(error))};
+  return Error{"CUDA: memory that the program has made itself (cuMemCreate) cannot be reached ({})",
+               driver_.name_of(error)};
 }
 
 void Own::unmap_contents() {

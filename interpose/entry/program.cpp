@@ -248,7 +248,7 @@ Error become(const std::string& path, std::vector<std::string> words) {
   for (auto& w : words) pointers.push_back(w.data());
   pointers.push_back(nullptr);
   execv(path.c_str(), pointers.data());
-  return {formatted("{}: cannot run it: {}", path, errno_text(errno))};
+  return {"{}: cannot run it: {}", path, errno_text(errno)};
 }
 
 // The launcher's MPI takes precedence over the MPI that the program is linked with: the shims translate.

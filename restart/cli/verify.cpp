@@ -59,7 +59,7 @@ int verify(const Common& common, uint64_t number) {
       if (!common.json) print(good_line(version, outside));
       continue;
     }
-    const Error damage{formatted("version {}: {}", version.number, whole.error().message)};
+    const Error damage{"version {}: {}", version.number, whole.error().message};
     if (first_damage.empty()) first_damage = damage.message;
     if (!common.json) (void)fail(false, damage);
   }

@@ -142,8 +142,7 @@ Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, in
       return {};
     why = errno;
   }
-  return Error{
-      formatted("{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(why))};
+  return Error{"{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(why)};
 }
 
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,

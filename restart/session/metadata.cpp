@@ -1,6 +1,5 @@
 #include "restart/session/metadata.h"
 
-#include "base/format.h"
 #include "base/json.h"
 #include "interpose/boundaries/tracker.h"
 #include "restart/process/machine.h"
@@ -165,9 +164,9 @@ Result<Metadata> parse_metadata(const std::string& text, const std::string& wher
     j.at("threads").get_to(m.threads);
     return m;
   } catch (const json::exception& e) {
-    return Error{formatted("{}: its metadata lacks a field ({})", where, e.what())};
+    return Error{"{}: its metadata lacks a field ({})", where, e.what()};
   } catch (const std::exception& e) {  // out of memory
-    return Error{formatted("{}: its metadata cannot be read ({})", where, e.what())};
+    return Error{"{}: its metadata cannot be read ({})", where, e.what()};
   }
 }
 
