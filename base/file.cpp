@@ -203,6 +203,11 @@ std::string resolved_path(const std::string& path) {
   return text;
 }
 
+std::string resolved_or_same(const std::string& path) {
+  const std::string resolved = resolved_path(path);
+  return resolved.empty() ? path : resolved;
+}
+
 Status write_durable_file(const std::string& path, const std::string& text) {
   Descriptor file = create_private_file(path, O_WRONLY);
   if (!file) return Error{"{}: cannot be created: {}", path, errno_text(errno)};

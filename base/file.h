@@ -89,6 +89,7 @@ std::string link_text(const std::string& path);
 
 // Returns the absolute path without links (realpath(3)); "" with errno set on failure.
 std::string resolved_path(const std::string& path);
+std::string resolved_or_same(const std::string& path);  // `path` itself on failure
 
 // Creates `path` (0600, must not exist), writes and fsyncs it. Removes the file on failure.
 Status write_durable_file(const std::string& path, const std::string& text);

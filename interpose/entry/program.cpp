@@ -224,10 +224,8 @@ std::string library_directory() {
   const std::string bin = own_directory();
   for (const char* candidate :
        {"/../lib", "/../lib/x86_64-linux-gnu/cropdl", "/../lib/cropdl", "/../lib64/cropdl"})
-    if (access((bin + candidate + "/cropdl-core.so").c_str(), R_OK) == 0) {
-      const std::string absolute = resolved_path(bin + candidate);
-      return absolute.empty() ? bin + candidate : absolute;
-    }
+    if (access((bin + candidate + "/cropdl-core.so").c_str(), R_OK) == 0)
+      return resolved_or_same(bin + candidate);
   return "";
 }
 

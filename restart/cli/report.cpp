@@ -49,8 +49,7 @@ int report(const Common& common, const std::string& output) {
     if (const Status outside = check_outside(output, common.directory); !outside)
       return fail(common.json, outside.error());
   const Result<StoreReader::LiveJob> job = store->live_job();
-  PageFacts facts{common.directory, utc_now(), ""};
-  if (const std::string path = resolved_path(common.directory); !path.empty()) facts.store = path;
+  PageFacts facts{resolved_or_same(common.directory), utc_now(), ""};
   if (!job) say(formatted("cropdl: {}", job.error().message));
   if (job && job->pid != 0) facts.running = formatted("process {} on {}", job->pid, job->host);
   const std::vector<Version> versions = store->all_versions();
