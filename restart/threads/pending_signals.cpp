@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -192,13 +191,6 @@ Status queue_again(const std::vector<PendingSignal>& signals) {
     if (!queue(t)) return Error{"a pending signal of the program cannot be queued again (see `ulimit -i`)"};
   }
   return {};
-}
-
-void to_json(nlohmann::json& j, const PendingSignal& s) { j = {{"process", s.process}, {"info", s.info}}; }
-
-void from_json(const nlohmann::json& j, PendingSignal& s) {
-  j.at("process").get_to(s.process);
-  j.at("info").get_to(s.info);
 }
 
 }  // namespace cropdl::program_threads

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "base/result.h"
 
 namespace cropdl::program_threads {
@@ -16,8 +14,11 @@ struct PendingSignal {
   bool process = false;  // sent to the process (kill), not to the thread (tgkill, raise)
   std::string info;      // siginfo_t, in hexadecimal
 };
-void to_json(nlohmann::json& j, const PendingSignal& s);
-void from_json(const nlohmann::json& j, PendingSignal& s);  // throws json::exception
+template <class Visit>
+void list_members(PendingSignal& s, Visit&& member) {  // base/json.h
+  member("process", s.process);
+  member("info", s.info);
+}
 
 // Returns the pending signals to save: all that the program blocks (`blocked`, as in rt_sigprocmask), and of
 // the others, which arrived during the stop, those that the kernel or the program itself sent. Signals that
