@@ -2,7 +2,6 @@
 
 #include <iterator>
 
-
 namespace cropdl::memory {
 
 namespace {
