@@ -67,11 +67,11 @@ int write_new(Descriptor file, const std::string& path, const std::string& text,
   return failure;
 }
 
+}  // namespace
+
 Error cannot_be_written(const std::string& path, int failure) {
   return Error{"{}: cannot be written: {}", path, errno_text(failure)};
 }
-
-}  // namespace
 
 bool is_own_descriptor(int fd) {
   return fd >= 0 && fd < kRegistered && (own_descriptors[fd / 64] >> (fd % 64) & 1) != 0;

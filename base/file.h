@@ -91,6 +91,8 @@ std::string link_text(const std::string& path);
 std::string resolved_path(const std::string& path);
 std::string resolved_or_same(const std::string& path);  // `path` itself on failure
 
+Error cannot_be_written(const std::string& path, int failure);  // an errno value
+
 // Creates `path` (0600, must not exist), writes and fsyncs it. Removes the file on failure.
 Status write_durable_file(const std::string& path, const std::string& text);
 

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "base/within_memory.h"
+#include "base/words.h"
 #include "restart/store_layout.h"
 
 namespace cropdl::restart {
@@ -47,10 +48,9 @@ std::string used_by(const std::string& directory, const StoreReader::LiveJob& jo
 }
 
 std::string job_text(const std::string& program, const std::vector<std::string>& args, uint32_t ranks) {
-  std::string text = program;
-  for (const std::string& arg : args) text += " " + arg;
+  std::string text = command_line(program, args);
   if (text.size() > 200) text.replace(200, std::string::npos, "…");
-  return formatted("`{}` on {}{}", text, ranks, ranks == 1 ? " rank" : " ranks");
+  return formatted("`{}` on {}", text, counted(ranks, "rank"));
 }
 
 bool same_job(const StoreIdentity& identity, const std::string& program, const std::vector<std::string>& args,
@@ -213,7 +213,7 @@ Status Store::take_lock(bool* in_use) {
   std::string owner = formatted("{} {}\n", ::getpid(), host_name());
   iovec piece{owner.data(), owner.size()};
   int error = ::ftruncate(file.fd(), 0) != 0 ? errno : write_all(file.fd(), {&piece, 1}, 0);
-  if (error != 0) return Error{"{}: cannot be written: {}", path, errno_text(error)};
+  if (error != 0) return cannot_be_written(path, error);
   Result<LockedStore> key = key_of(directory());
   if (!key) return key.error();
   std::lock_guard guard(locked_stores_mutex);
@@ -248,8 +248,7 @@ Status Store::check_or_write_identity(const StoreIdentity& identity) {
   std::string draft = formatted("{}/{}{}", directory(), kTemporaryPrefix, kIdentityFile);
   ::unlink(draft.c_str());
   if (Status written = write_durable_file(draft, sealed_text(object)); !written) return written;
-  if (::rename(draft.c_str(), path.c_str()) != 0)
-    return Error{"{}: cannot be written: {}", path, errno_text(errno)};
+  if (::rename(draft.c_str(), path.c_str()) != 0) return cannot_be_written(path, errno);
   wrote_identity_ = true;
   return sync_directory(directory());
 }

@@ -169,8 +169,7 @@ std::string call_text(const SavedCall& call, bool mine) {
 void print_iteration(const Inspected& one, bool mine) {
   const std::vector<SavedCall>& calls = one.process.iteration;
   if (calls.empty()) return;
-  print(formatted("iteration of rank {}: {} collective{}", one.rank, calls.size(),
-                  calls.size() == 1 ? "" : "s"));
+  print(formatted("iteration of rank {}: {}", one.rank, counted(calls.size(), "collective")));
   std::string last;
   uint64_t times = 0;
   const auto flush = [&] {
@@ -190,9 +189,8 @@ void print_iteration(const Inspected& one, bool mine) {
 }
 
 void print_process(const Inspected& one) {
-  std::string command = one.process.program;
-  for (const std::string& argument : one.process.arguments) command += " " + argument;
-  print(formatted("rank {}: {}, on {}, {}", one.rank, amount(one.listed.bytes), one.listed.host, command));
+  print(formatted("rank {}: {}, on {}, {}", one.rank, amount(one.listed.bytes), one.listed.host,
+                  command_line(one.process.program, one.process.arguments)));
   print("directory: " + one.process.directory);
   std::string threads;
   for (const std::string& name : one.process.threads) threads += (threads.empty() ? "" : ", ") + name;
@@ -204,16 +202,16 @@ void print_process(const Inspected& one) {
 void print_all(const Version& version, const std::vector<MemoryUse>& uses,
                const std::vector<Inspected>& images, bool mine) {
   const restart::Manifest& m = version.manifest;
-  print(formatted("version {} of {}, {} rank{} under {} {}", version.number, m.created, m.ranks,
-                  m.ranks == 1 ? "" : "s", m.mpi_name, m.mpi_version));
+  print(formatted("version {} of {}, {} under {} {}", version.number, m.created, counted(m.ranks, "rank"),
+                  m.mpi_name, m.mpi_version));
   print_memory(uses);
   print_images(images);
   print_iteration(images.front(), mine);
   if (images.size() == 1) return print_process(images.front());
   for (const Inspected& one : images)
-    print(formatted("rank {}: {}, on {}, {} thread{}, {} files (--rank {} names them)", one.rank,
-                    amount(one.listed.bytes), one.listed.host, one.process.threads.size(),
-                    one.process.threads.size() == 1 ? "" : "s", one.process.files.size(), one.rank));
+    print(formatted("rank {}: {}, on {}, {}, {} files (--rank {} names them)", one.rank,
+                    amount(one.listed.bytes), one.listed.host, counted(one.process.threads.size(), "thread"),
+                    one.process.files.size(), one.rank));
 }
 
 }  // namespace
@@ -225,8 +223,8 @@ int inspect(const Common& common, uint64_t number, int64_t rank) {
   if (!version) return fail(common.json, version.error());
   const restart::Manifest& manifest = version->manifest;
   if (rank >= static_cast<int64_t>(manifest.ranks))
-    return fail(common.json, Error{"version {}: has no rank {}, only {} rank{}", version->number, rank,
-                                   manifest.ranks, manifest.ranks == 1 ? "" : "s"});
+    return fail(common.json, Error{"version {}: has no rank {}, only {}", version->number, rank,
+                                   counted(manifest.ranks, "rank")});
   const Result<Folder> folder = version->folder();
   if (!folder) return fail(common.json, folder.error());
   std::vector<MemoryUse> uses;

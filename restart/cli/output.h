@@ -30,9 +30,6 @@ void print(const nlohmann::json& object);
 // Prints the error and returns `status`.
 int fail(bool json, const Error& error, int status = kFailed);
 
-// Returns the program and its arguments, separated by blanks.
-std::string command_line(const restart::Manifest& manifest);
-
 // Returns "FILE and 2 more files". `paths` is not empty.
 std::string named_files(const std::vector<std::string>& paths);
 

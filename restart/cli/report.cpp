@@ -25,15 +25,14 @@ using restart::Version;
 
 Status write_page(const std::string& file, const std::string& page) {
   Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!out) return Error{"{}: cannot be written: {}", file, errno_text(errno)};
+  if (!out) return cannot_be_written(file, errno);
   for (size_t done = 0; done < page.size();) {
     const ssize_t written = ::write(out.fd(), page.data() + done, page.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return Error{"{}: cannot be written: {}", file, errno_text(errno)};
+    if (written <= 0) return cannot_be_written(file, errno);
     done += static_cast<size_t>(written);
   }
-  if (const int failure = out.close(); failure != 0)
-    return Error{"{}: cannot be written: {}", file, errno_text(failure)};
+  if (const int failure = out.close(); failure != 0) return cannot_be_written(file, failure);
   return {};
 }
 

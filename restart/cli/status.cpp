@@ -104,7 +104,7 @@ std::vector<std::string> status_lines(const StoreState& seen) {
                             amount(m.bytes()), m.stall_seconds));
   if (m.iteration() != 0) lines.push_back(formatted("         at iteration {}", m.iteration()));
   if (m.parent != 0) lines.push_back(formatted("         continues version {}", m.parent));
-  lines.push_back(formatted("program: {}", command_line(m)));
+  lines.push_back(formatted("program: {}", command_line(m.program, m.args)));
   lines.push_back(formatted("ranks:   {} under {} {}", m.ranks, m.mpi_name, m.mpi_version));
   if (!m.devices().empty())
     lines.push_back(formatted("devices: {}, {} of memory on them", m.devices(), amount(m.device_memory())));

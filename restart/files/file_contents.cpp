@@ -262,7 +262,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
     if (why != EEXIST) return Error{"{}: cannot be made again: {}", own(c.path), errno_text(why)};
     file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
-  if (!file) return Error{"{}: cannot be written: {}", own(c.path), errno_text(errno)};
+  if (!file) return cannot_be_written(own(c.path), errno);
   if (Status its = check_opened(c, file.fd()); !its) return its;
   if (auto s = restart::put_back_content(copy->fd(), file.fd(), size, own(c.path), &changed); !s) return s;
   if (!changed) return {};
