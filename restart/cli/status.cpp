@@ -60,7 +60,7 @@ json job_json(const StoreState& seen) {
   object["last_version"] = live && live->last_version != 0 ? json(live->last_version) : json();
   object["iteration"] = live && live->iteration != 0 ? json(live->iteration) : json();
   object["iteration_seconds"] =
-      live && live->iteration_us != 0 ? json(static_cast<double>(live->iteration_us) * 1e-6) : json();
+      live && live->iteration_us != 0 ? json(in_seconds(live->iteration_us)) : json();
   object["last_failure"] = live ? text_or_null(live->last_line) : json();
   return object;
 }
@@ -86,10 +86,9 @@ void add_job(std::vector<std::string>& lines, const StoreState& seen) {
   lines.push_back(formatted("         since {}, {}, {} of {} ranks can be checkpointed", live->started,
                             live->phase, live->joined, live->ranks));
   if (live->iteration != 0)
-    lines.push_back(live->iteration_us == 0
-                        ? formatted("         iteration {}", live->iteration)
-                        : formatted("         iteration {}, {:.3g} s each", live->iteration,
-                                    static_cast<double>(live->iteration_us) * 1e-6));
+    lines.push_back(live->iteration_us == 0 ? formatted("         iteration {}", live->iteration)
+                                            : formatted("         iteration {}, {:.3g} s each",
+                                                        live->iteration, in_seconds(live->iteration_us)));
   if (!live->last_line.empty())
     lines.push_back(formatted("         last checkpoint failed: {}", live->last_line));
 }
