@@ -147,8 +147,7 @@ bool parse(const std::string& text, siginfo_t* info) {
 }  // namespace
 
 uint64_t pending_for_thread(int32_t tid) {
-  const std::string thread = tid == 0 ? "thread-self" : formatted("self/task/{}", tid);
-  return status_bits(kernel_text(formatted("/proc/{}/status", thread)), "SigPnd");
+  return status_bits(kernel_text(formatted("/proc/self/task/{}/status", tid)), "SigPnd");
 }
 
 std::vector<PendingSignal> pending_signals(uint64_t blocked) {

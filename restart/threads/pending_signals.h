@@ -26,9 +26,8 @@ void list_members(PendingSignal& s, Visit&& member) {  // base/json.h
 // pending.
 std::vector<PendingSignal> pending_signals(uint64_t blocked);
 
-// Returns the mask of signals pending for one thread of this process, not for the process; tid 0: the calling
-// thread.
-uint64_t pending_for_thread(int32_t tid = 0);
+// Returns the mask of signals pending for one thread of this process, not for the process.
+uint64_t pending_for_thread(int32_t tid);
 
 // Queues the signals again, in the new process.
 Status queue_again(const std::vector<PendingSignal>& signals);
