@@ -242,9 +242,7 @@ Status ImageReader::read_index() {
       return malformed;
     if (region.kind != RegionKind::kHostMemory && !region.referenced.empty()) return malformed;
     placement.offset = offset;
-    placement.bytes = 0;
-    for (const Extent& extent : region.present)
-      placement.bytes += extent.end - extent.begin;  // disjoint: no overflow
+    placement.bytes = bytes_of(region.present);  // disjoint: no overflow
     if (placement.bytes > index_offset_ - offset) return malformed;
     offset += placement.bytes;
     if (!fields.take_array(placement.stored, chunks_of(region.present, chunk_)) ||

@@ -44,8 +44,7 @@ FilePages::FilePages(const std::string& path, uint64_t begin, uint64_t offset)
 
 Status FilePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {
   if (!file_) return Error{trouble_};
-  uint64_t all = 0;
-  for (const Extent& run : runs) all += run.end - run.begin;
+  const uint64_t all = bytes_of(runs);
   if (buffer_.size() < all) buffer_.resize(all);
   char* to = buffer_.data();
   for (const Extent& run : runs) {

@@ -192,8 +192,7 @@ Status DeviceTarget::flush() {
 Status DeviceTarget::room(std::span<const Extent> runs, std::vector<iovec>* bytes) {
   const Driver& driver = staging_.driver();
   const InContext in(driver, staging_.context());
-  uint64_t all = 0;
-  for (const Extent& run : runs) all += run.end - run.begin;
+  const uint64_t all = restart::bytes_of(runs);
   if (all > Staging::kBytes)
     return Error{"the image's chunks ({} bytes) are larger than what this CropDL loads to devices", all};
   if (used_ + all > Staging::kBytes) {

@@ -248,8 +248,7 @@ Result<ProgramMemory> examine_memory(StoppedMemory seen,
 
 uint64_t memory_bytes(const ProgramMemory& memory) {
   uint64_t bytes = 0;
-  for (const restart::Region& region : memory.regions)
-    for (const auto& extent : region.present) bytes += extent.end - extent.begin;
+  for (const restart::Region& region : memory.regions) bytes += restart::bytes_of(region.present);
   return bytes;
 }
 
