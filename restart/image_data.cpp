@@ -35,17 +35,11 @@ class InPlace final : public PageTarget {
 // Reads and checks one chunk whose first page has the address `memory`.
 Status ImageReader::read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
                                const std::vector<iovec>& pieces) const {
-  const uint64_t bytes = bytes_of(pieces);
-  std::vector<iovec> consumed = pieces;
-  const int error = read_all(file_.fd(), consumed, offset);
-  const std::string place =
-      formatted("region {} ({})", regions_[region].name, offsets(offset, offset + bytes));
-  if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
-  if (error != 0) return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
+  if (Status got = read(pieces, offset, "region " + regions_[region].name); !got) return got;
   if (checksum(pieces) != placements_[region].stored[chunk])
     return damaged(formatted("region {}, memory from {:#x}",
                              regions_[region].name.empty() ? "(unnamed)" : regions_[region].name, memory),
-                   offset, offset + bytes);
+                   offset, offset + bytes_of(pieces));
   return {};
 }
 
