@@ -159,9 +159,8 @@ int to_file(const Common& common, const Version& version, const std::string& out
                          {"by_reference", parts->elsewhere},
                          {"data_sets", json_bytes(parts->outside.data_sets)}});
   else
-    print(formatted("{}: version {}, {}, {}{}{}", output, version.number,
-                    counted(manifest.images.size(), "image"), amount(static_cast<uint64_t>(info.st_size)),
-                    missing.empty() ? "" : "; ", missing));
+    print("{}: version {}, {}, {}{}{}", output, version.number, counted(manifest.images.size(), "image"),
+          amount(static_cast<uint64_t>(info.st_size)), missing.empty() ? "" : "; ", missing);
   return kDone;
 }
 

@@ -182,8 +182,8 @@ int import_version(const Common& common, const std::string& file) {
                          {"images", manifest.images.size()},
                          {"bytes", manifest.bytes()}});
   else
-    print(formatted("version {}: was version {}, {}, {}", *number, manifest.version,
-                    counted(manifest.images.size(), "image"), amount(manifest.bytes())));
+    print("version {}: was version {}, {}, {}", *number, manifest.version,
+          counted(manifest.images.size(), "image"), amount(manifest.bytes()));
   return kDone;
 }
 

@@ -69,7 +69,7 @@ int report(const Common& common, const std::string& output) {
                          {"stall_seconds", summary.stall_seconds},
                          {"covered_seconds", summary.last - summary.first}});
   else
-    print(formatted("{}: {} complete, {} damaged", output, summary.complete, summary.damaged));
+    print("{}: {} complete, {} damaged", output, summary.complete, summary.damaged);
   return kDone;
 }
 
