@@ -170,8 +170,7 @@ Status Contents::save(restart::ChunkSink& sink) const {
         if (one->device == part.device && one->size)
           pieces.push_back({one->begin, one->size, here[{one->device, text(*one)}]});
       });
-      std::sort(pieces.begin(), pieces.end(),
-                [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+      std::ranges::sort(pieces, {}, &Piece::begin);
     }
     DevicePages pages(**staging, part.region.present, std::move(pieces));
     if (Status cut = restart::cut_region(part.region, pages, nullptr, sink); !cut) return cut;
@@ -228,8 +227,7 @@ Status Contents::load(const restart::ImageReader& image,
       if (!missing.empty())
         return Error{"CUDA: the variable {} of device {} is not in the program's device code any more",
                      missing, device};
-      std::sort(pieces.begin(), pieces.end(),
-                [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+      std::ranges::sort(pieces, {}, &Piece::begin);
       if (pieces.empty()) continue;
     }
     if (region.kind == RegionKind::kDeviceMemory)  // do not populate managed memory outside of blocks
