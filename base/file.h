@@ -74,7 +74,7 @@ bool is_regular(const Descriptor& file);
 // `pieces`.
 int write_all(int fd, std::span<iovec> pieces, uint64_t offset);
 
-// Reads all pieces likewise; returns kEndOfFile if the file ends first.
+// Reads all pieces likewise; returns kEndOfFile if the file ends first. `pieces` are then what is missing.
 inline constexpr int kEndOfFile = -1;
 int read_all(int fd, std::span<iovec> pieces, uint64_t offset);
 

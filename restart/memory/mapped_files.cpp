@@ -45,16 +45,11 @@ bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, const s
   std::vector<char> text(kAtOnce);
   for (uint64_t a = begin; a < end;) {
     const uint64_t bytes = std::min(end - a, kAtOnce);
-    uint64_t got = 0;
-    while (got < bytes) {
-      const ssize_t n =
-          pread(fd, text.data() + got, bytes - got, static_cast<off_t>(offset + (a - begin) + got));
-      if (n < 0) return false;
-      if (n == 0) break;
-      got += static_cast<uint64_t>(n);
-    }
-    if (got + kPage <= bytes) return false;     // even the last page's first byte is missing
-    memset(text.data() + got, 0, bytes - got);  // as the kernel fills the last page
+    iovec left{text.data(), bytes};
+    const int failure = read_all(fd, {&left, 1}, offset + (a - begin));
+    if (failure != 0 && failure != kEndOfFile) return false;
+    if (left.iov_len >= kPage) return false;  // even the last page's first byte is missing
+    memset(left.iov_base, 0, left.iov_len);   // as the kernel fills the last page
     for (uint64_t p = 0; p < bytes; p += kPage)
       if (!holds(guards, a + p) && memcmp(reinterpret_cast<void*>(a + p), text.data() + p, kPage) != 0)
         changed->push_back(a + p);
