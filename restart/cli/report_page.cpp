@@ -123,12 +123,6 @@ std::string hosts_of(const Manifest& manifest) {
   return text;
 }
 
-std::string launcher_line(const Manifest& manifest) {
-  std::string text = manifest.launcher;
-  for (const std::string& option : manifest.launcher_options) text += " " + option;
-  return text;
-}
-
 std::string job_table(const Manifest& m, const std::string& store) {
   std::string mpi = html_text(m.mpi_name, 40), version = m.mpi_version;
   std::replace(version.begin(), version.end(), '\t', ' ');  // MPICH's version contains a tab
@@ -136,7 +130,7 @@ std::string job_table(const Manifest& m, const std::string& store) {
   if (m.mpi_name == "none") mpi = "none";
   return "<dl class=\"job\">\n" + row("Store", code(store, 1000)) +
          row("Command", code(command_line(m.program, m.args), 2000)) + row("Directory", code(m.cwd, 1000)) +
-         row("Launcher", code(launcher_line(m), 1000)) +
+         row("Launcher", code(command_line(m.launcher, m.launcher_options), 1000)) +
          row("Ranks", formatted("{}: {}", m.ranks, hosts_of(m))) + row("MPI", mpi) +
          row("Devices", m.devices().empty() ? "none" : html_text(m.devices(), 1000)) +
          row("System", formatted("Linux {}, glibc {}", html_text(m.kernel, 80), html_text(m.glibc, 40))) +
