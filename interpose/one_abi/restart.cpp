@@ -98,8 +98,6 @@ Status make_all_again(const RealLibrary* const* libraries) {
   return end_until(~uint64_t{0});
 }
 
-bool restarted() { return all_libraries && family; }
-
 void make_state_again(handles::Handle record) {
   if (!all_libraries) return;
   const int64_t code = make_again(record);
