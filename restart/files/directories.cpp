@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/format.h"
 
 namespace cropdl::files {
 namespace {

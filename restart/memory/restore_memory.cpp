@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "base/format.h"
 #include "interpose/seam/layout.h"

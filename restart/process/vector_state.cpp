@@ -3,7 +3,6 @@
 #include <cpuid.h>
 #include <signal.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include "base/format.h"
 #include "interpose/seam/signal_frame.h"
