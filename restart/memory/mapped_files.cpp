@@ -152,7 +152,7 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   if (!itself && !files::looks_the_same(then, *now)) return Remapped::kOtherFile;
 
   // Pages up to the file's end at the cut were readable. Access beyond it raises SIGBUS until the file grows.
-  const uint64_t pages = (static_cast<uint64_t>(then.size) + kPage - 1) & ~(kPage - 1);
+  const uint64_t pages = page_up(static_cast<uint64_t>(then.size));
   const uint64_t readable = pages > file.offset ? std::min(pages - file.offset, end - begin) : 0;
   std::vector<uint64_t> changed;
   bool complete = find_changed(fd.fd(), file.offset, begin, begin + readable, guards, &changed);
