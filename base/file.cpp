@@ -67,11 +67,11 @@ int write_new(Descriptor file, const std::string& path, const std::string& text,
   return failure;
 }
 
+}  // namespace
+
 Error cannot_be_written(const std::string& path, int failure) {
   return Error{"{}: cannot be written: {}", path, errno_text(failure)};
 }
-
-}  // namespace
 
 bool is_own_descriptor(int fd) {
   return fd >= 0 && fd < kRegistered && (own_descriptors[fd / 64] >> (fd % 64) & 1) != 0;
@@ -201,6 +201,11 @@ std::string resolved_path(const std::string& path) {
   const std::string text = real != nullptr ? real : "";
   ::free(real);
   return text;
+}
+
+std::string resolved_or_same(const std::string& path) {
+  const std::string resolved = resolved_path(path);
+  return resolved.empty() ? path : resolved;
 }
 
 Status write_durable_file(const std::string& path, const std::string& text) {

@@ -74,7 +74,7 @@ bool is_regular(const Descriptor& file);
 // `pieces`.
 int write_all(int fd, std::span<iovec> pieces, uint64_t offset);
 
-// Reads all pieces likewise; returns kEndOfFile if the file ends first.
+// Reads all pieces likewise; returns kEndOfFile if the file ends first. `pieces` are then what is missing.
 inline constexpr int kEndOfFile = -1;
 int read_all(int fd, std::span<iovec> pieces, uint64_t offset);
 
@@ -89,6 +89,9 @@ std::string link_text(const std::string& path);
 
 // Returns the absolute path without links (realpath(3)); "" with errno set on failure.
 std::string resolved_path(const std::string& path);
+std::string resolved_or_same(const std::string& path);  // `path` itself on failure
+
+Error cannot_be_written(const std::string& path, int failure);  // an errno value
 
 // Creates `path` (0600, must not exist), writes and fsyncs it. Removes the file on failure.
 Status write_durable_file(const std::string& path, const std::string& text);

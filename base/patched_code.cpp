@@ -21,8 +21,8 @@ static_assert(sizeof kMove + sizeof(void*) + sizeof kJump == kPatchBytes);
 class Writable {
  public:
   Writable(uintptr_t first, uintptr_t last)
-      : at_(reinterpret_cast<void*>(first & ~(kPage - 1))),
-        size_(((last + kPage - 1) & ~(kPage - 1)) - (first & ~(kPage - 1))),
+      : at_(reinterpret_cast<void*>(page_down(first))),
+        size_(page_up(last) - page_down(first)),
         is_(mprotect(at_, size_, PROT_READ | PROT_WRITE | PROT_EXEC) == 0) {}
   ~Writable() {
     if (is_) mprotect(at_, size_, PROT_READ | PROT_EXEC);

@@ -22,4 +22,14 @@ std::string in_words(double seconds) {
   return formatted("{:.3g} days", seconds / 86'400);
 }
 
+std::string counted(uint64_t count, const char* what) {
+  return formatted("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string command_line(const std::string& program, const std::vector<std::string>& arguments) {
+  std::string text = program;
+  for (const std::string& one : arguments) text += " " + one;
+  return text;
+}
+
 }  // namespace cropdl

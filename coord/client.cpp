@@ -23,7 +23,8 @@ double now_seconds() { return in_seconds(monotonic_us()); }
 // A connection to a job's hub.
 class Call {
  public:
-  static Result<Call> open(const std::string& directory, double answer_within_seconds) {
+  static Result<Call> open(const std::string& directory, double answer_within_seconds,
+                           const Message& request) {
     bool missing = false, refused = false;
     Result<JobFile> job = read_job_file(directory, &missing);
     if (!job && missing) return nobody(directory);
@@ -34,6 +35,7 @@ class Call {
       if (stream) {
         Call call(directory, std::move(*job), std::move(*stream), deadline);
         if (const Status s = call.greet(); !s) return s.error();
+        if (const Status s = call.send(request); !s) return s.error();
         return call;
       }
       if (refused && job->host != host_name())
@@ -47,11 +49,6 @@ class Call {
 
   const JobFile& job() const { return job_; }
   void wait_without_limit() { deadline_ = -1; }
-
-  Status send(const Message& message) {
-    if (!channel_.send(message_bytes(message))) return died();
-    return {};
-  }
 
   Result<Message> receive() {
     for (;;) {
@@ -105,6 +102,11 @@ class Call {
                      : nobody(directory_);
   }
 
+  Status send(const Message& message) {
+    if (!channel_.send(message_bytes(message))) return died();
+    return {};
+  }
+
   Status greet() {
     const PeerProcess peer = channel_.stream().peer();
     if (peer.other_user && geteuid() != 0) return Error{"the job on {} belongs to another user", directory_};
@@ -134,9 +136,8 @@ class Call {
 
 Result<Outcome> request_checkpoint(const std::string& directory, double answer_within_seconds, bool last,
                                    const std::function<void(const std::string&)>& waiting) {
-  Result<Call> call = Call::open(directory, answer_within_seconds);
+  Result<Call> call = Call::open(directory, answer_within_seconds, AskCheckpoint{last});
   if (!call) return call.error();
-  if (const Status s = call->send(AskCheckpoint{last}); !s) return s.error();
   for (;;) {
     Result<Message> m = call->receive();
     if (!m) return m.error();
@@ -151,9 +152,8 @@ Result<Outcome> request_checkpoint(const std::string& directory, double answer_w
 }
 
 Result<JobStatus> job_status(const std::string& directory, double answer_within_seconds) {
-  Result<Call> call = Call::open(directory, answer_within_seconds);
+  Result<Call> call = Call::open(directory, answer_within_seconds, AskStatus{});
   if (!call) return call.error();
-  if (const Status s = call->send(AskStatus{}); !s) return s.error();
   for (;;) {
     Result<Message> m = call->receive();
     if (!m) return m.error();

@@ -217,11 +217,11 @@ class Coordinator {
   std::optional<int64_t> ordinary_raise_at() const;
   void raise(int64_t now, Actions* out);
   void send_targets(Actions* out);
-  void send_drains(Actions* out);
+  void send_drains(int64_t now, Actions* out);
   int64_t attempt_ends() const;
   int64_t patience() const;  // 0 for a last version
   bool all_stopped() const;
-  void consider_write(int64_t now, Actions* out);
+  void consider_write(Actions* out);
   void consider_publish(int64_t now, Actions* out);
   void give_up_attempt(int64_t now, Actions* out);
   std::string what_is_missing() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/time.h"
 #include "coord/cut.h"
 
 namespace cropdl::coord {
@@ -150,18 +151,16 @@ void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {
   for (const PeerCount& p : m.sent)
     if (p.world_rank < slots_.size()) s.sent[p.world_rank] = p.messages;
   s.stopped = m.stopped;
-  if (all_stopped() || now >= last_drains_ + limits_.interim_drain_after) {
-    last_drains_ = now;
-    send_drains(out);
-  }
-  consider_write(now, out);
+  if (all_stopped() || now >= last_drains_ + limits_.interim_drain_after) send_drains(now, out);
+  consider_write(out);
 }
 
 bool Coordinator::all_stopped() const { return std::ranges::all_of(slots_, &RankSlot::stopped); }
 
 // Sends each stopped rank its expected messages, if changed. Counts are final only when all ranks have
 // stopped, but a rank may be unable to stop until its receiver takes the message that it is sending.
-void Coordinator::send_drains(Actions* out) {
+void Coordinator::send_drains(int64_t now, Actions* out) {
+  last_drains_ = now;
   uint64_t revision = 0;
   for (uint32_t r = 0; r < slots_.size(); ++r) {
     RankSlot& s = slots_[r];
@@ -179,13 +178,13 @@ void Coordinator::send_drains(Actions* out) {
   }
 }
 
-void Coordinator::on(uint32_t rank, const Drained& m, int64_t now, Actions* out) {
+void Coordinator::on(uint32_t rank, const Drained& m, int64_t, Actions* out) {
   if (stage_ != Stage::kStopping) return;
   slots_[rank].drained_revision = m.revision;
-  consider_write(now, out);
+  consider_write(out);
 }
 
-void Coordinator::consider_write(int64_t, Actions* out) {
+void Coordinator::consider_write(Actions* out) {
   if (version_begun_ || !all_stopped()) return;
   for (const RankSlot& s : slots_)
     if (s.drain_revision == 0 || s.drained_revision != s.drain_revision) return;
@@ -230,7 +229,7 @@ void Coordinator::consider_publish(int64_t now, Actions* out) {
   stage_ = Stage::kPublishing;
   Publish action;
   for (const RankSlot& s : slots_) action.images.push_back(s.image);
-  action.stall_seconds = static_cast<double>(now - stop_told_) * 1e-6;
+  action.stall_seconds = in_seconds(now - stop_told_);
   out->push_back(action);
 }
 
@@ -240,7 +239,7 @@ void Coordinator::published(uint64_t version, int64_t now, Actions* out) {
   outcome.published = true;
   outcome.version = version;
   for (const RankSlot& s : slots_) outcome.bytes += s.image.bytes;
-  outcome.stall_seconds = static_cast<double>(now - stop_told_) * 1e-6;
+  outcome.stall_seconds = in_seconds(now - stop_told_);
   version_begun_ = false;
   if (end_status_ == 0) end_attempt(now, out);
   finish(outcome, out);
@@ -278,10 +277,7 @@ void Coordinator::tick(int64_t now, Actions* out) {
     case Stage::kStopping:
       if (version_begun_) return;  // the directory is being made: no way back
       if (now >= attempt_ends()) return give_up_attempt(now, out);
-      if (now >= last_drains_ + limits_.interim_drain_after) {
-        last_drains_ = now;
-        send_drains(out);
-      }
+      if (now >= last_drains_ + limits_.interim_drain_after) send_drains(now, out);
       return;
   }
 }
@@ -325,10 +321,9 @@ void Coordinator::give_up_attempt(int64_t now, Actions* out) {
     started_ = now;
     return;
   }
-  fail(
-      formatted("checkpoint given up after {} attempt{} of {:.3g} s: {}; try again later", tries_,
-                tries_ == 1 ? "" : "s", static_cast<double>(limits_.attempt_bound) * 1e-6, what_is_missing()),
-      now, out);
+  fail(formatted("checkpoint given up after {} attempt{} of {:.3g} s: {}; try again later", tries_,
+                 tries_ == 1 ? "" : "s", in_seconds(limits_.attempt_bound), what_is_missing()),
+       now, out);
 }
 
 void Coordinator::fail(const std::string& line, int64_t now, Actions* out, bool too_early) {
@@ -352,7 +347,7 @@ void Coordinator::end_attempt(int64_t now, Actions* out) {
 
 void Coordinator::finish(Outcome outcome, Actions* out) {
   outcome.attempts = tries_;
-  outcome.held_seconds = static_cast<double>(held_) * 1e-6;
+  outcome.held_seconds = in_seconds(held_);
   stage_ = Stage::kIdle;
   failure_.clear();
   out->push_back(Finished{outcome});

@@ -49,8 +49,8 @@ void Hub::tell_what_stays(const Status& tidied) {
 void Hub::say_what_is_awaited(int64_t now) {
   if (!coordinator_.busy() || !asked_by_client_ || now < say_at_) return;
   say_at_ = now + config_.limits.say_again_after;
-  const std::string line = formatted("waiting for {:.0f} s: {}", static_cast<double>(now - asked_at_) * 1e-6,
-                                     coordinator_.waits_for());
+  const std::string line =
+      formatted("waiting for {:.0f} s: {}", in_seconds(now - asked_at_), coordinator_.waits_for());
   for (Connection& c : connections_)
     if (c.waits && !c.broken) send(c, Waiting{line});
 }

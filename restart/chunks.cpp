@@ -22,8 +22,7 @@ void add_page(std::vector<Extent>& extents, std::vector<iovec>& bytes, uint64_t 
 }  // namespace
 
 Status ChunkBuffer::room(std::span<const Extent> runs, std::vector<iovec>* bytes) {
-  uint64_t size = 0;
-  for (const Extent& run : runs) size += run.end - run.begin;
+  const uint64_t size = bytes_of(runs);
   if (chunk_.size() < size) chunk_.resize(size);
   char* at = chunk_.data();
   for (const Extent& run : runs) {

@@ -23,6 +23,16 @@ struct Extent {
   uint64_t begin = 0, end = 0;  // page-aligned addresses
   bool operator==(const Extent&) const = default;
 };
+inline uint64_t bytes_of(std::span<const Extent> extents) {
+  uint64_t sum = 0;
+  for (const Extent& one : extents) sum += one.end - one.begin;
+  return sum;
+}
+inline uint64_t bytes_of(std::span<const iovec> pieces) {
+  uint64_t sum = 0;
+  for (const iovec& one : pieces) sum += one.iov_len;
+  return sum;
+}
 
 // The kind of memory at a region's addresses. A reader refuses unknown kinds.
 enum class RegionKind : uint32_t {

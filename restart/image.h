@@ -107,8 +107,11 @@ class ImageReader {
   Status read_trailer();
   Status read_index();
   Status check_regions() const;
-  Status read(void* to, uint64_t bytes, uint64_t offset, const char* what) const;
-  Error refusal(const std::string& why) const;
+  Status read(std::vector<iovec> pieces, uint64_t offset, const std::string& what) const;
+  template <class... A>
+  Error refusal(fmt::format_string<A...> why, A&&... values) const {
+    return Error{"rank image {}: {}", path_, formatted(why, std::forward<A>(values)...)};
+  }
   Error damaged(const std::string& what, uint64_t begin, uint64_t end) const;
   Status read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
                     const std::vector<iovec>& pieces) const;

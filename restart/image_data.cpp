@@ -35,18 +35,11 @@ class InPlace final : public PageTarget {
 // Reads and checks one chunk whose first page has the address `memory`.
 Status ImageReader::read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
                                const std::vector<iovec>& pieces) const {
-  uint64_t bytes = 0;
-  for (const iovec& piece : pieces) bytes += piece.iov_len;
-  std::vector<iovec> consumed = pieces;
-  const int error = read_all(file_.fd(), consumed, offset);
-  const std::string place =
-      formatted("region {} ({})", regions_[region].name, offsets(offset, offset + bytes));
-  if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
-  if (error != 0) return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
+  if (Status got = read(pieces, offset, "region " + regions_[region].name); !got) return got;
   if (checksum(pieces) != placements_[region].stored[chunk])
     return damaged(formatted("region {}, memory from {:#x}",
                              regions_[region].name.empty() ? "(unnamed)" : regions_[region].name, memory),
-                   offset, offset + bytes);
+                   offset, offset + bytes_of(pieces));
   return {};
 }
 
@@ -63,7 +56,7 @@ Status ImageReader::load_region(size_t i, PageTarget& target) const {
     pieces.clear();
     if (Status room = target.room(runs, &pieces); !room) return room;
     if (Status read_it = read_chunk(i, chunk++, runs.front().begin, offset, pieces); !read_it) return read_it;
-    for (const Extent& run : runs) offset += run.end - run.begin;
+    offset += bytes_of(runs);
     return target.put(runs);
   };
   const Status loaded =

@@ -81,19 +81,17 @@ bool well_formed(const Region& region, const std::vector<Extent>& extents) {
   return good;
 }
 
-Error ImageReader::refusal(const std::string& why) const { return Error{"rank image {}: {}", path_, why}; }
-
 Error ImageReader::damaged(const std::string& what, uint64_t begin, uint64_t end) const {
-  return refusal(formatted("damaged in {} ({}): its checksum differs", what, offsets(begin, end)));
+  return refusal("damaged in {} ({}): its checksum differs", what, offsets(begin, end));
 }
 
-Status ImageReader::read(void* to, uint64_t bytes, uint64_t offset, const char* what) const {
-  iovec piece{to, bytes};
-  int error = read_all(file_.fd(), {&piece, 1}, offset);
+Status ImageReader::read(std::vector<iovec> pieces, uint64_t offset, const std::string& what) const {
+  const uint64_t bytes = bytes_of(pieces);
+  const int error = read_all(file_.fd(), pieces, offset);
   if (error == 0) return {};
-  std::string place = formatted("{} ({})", what, offsets(offset, offset + bytes));
-  if (error == kEndOfFile) return refusal("truncated: it ends within " + place);
-  return refusal(formatted("{} cannot be read: {}", place, errno_text(error)));
+  const std::string place = formatted("{} ({})", what, offsets(offset, offset + bytes));
+  if (error == kEndOfFile) return refusal("truncated: it ends within {}", place);
+  return refusal("{} cannot be read: {}", place, errno_text(error));
 }
 
 Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_seam) {
@@ -114,12 +112,12 @@ Result<ImageReader> ImageReader::read_all_but_data(Descriptor file, const std::s
   ImageReader reader(std::move(file), path);
   struct stat info;
   if (::fstat(reader.file_.fd(), &info) != 0)
-    return reader.refusal("cannot be examined: " + errno_text(errno));
+    return reader.refusal("cannot be examined: {}", errno_text(errno));
   reader.totals_.bytes = static_cast<uint64_t>(info.st_size);
   constexpr uint64_t least = sizeof(ImageHeader) + sizeof(uint64_t) + sizeof(ImageTrailer);
   if (reader.totals_.bytes < least)
-    return reader.refusal(formatted("truncated: it has only {} bytes ({} is missing)", reader.totals_.bytes,
-                                    offsets(reader.totals_.bytes, least)));
+    return reader.refusal("truncated: it has only {} bytes ({} is missing)", reader.totals_.bytes,
+                          offsets(reader.totals_.bytes, least));
 
   if (Status good = reader.read_header(newest_seam); !good) return good.error();
   if (Status good = reader.read_trailer(); !good) return good.error();
@@ -130,27 +128,27 @@ Result<ImageReader> ImageReader::read_all_but_data(Descriptor file, const std::s
 
 Status ImageReader::read_header(uint32_t newest_seam) {
   ImageHeader header;
-  if (Status good = read(&header, sizeof header, 0, "the header"); !good) return good;
+  if (Status good = read({{&header, sizeof header}}, 0, "the header"); !good) return good;
   if (std::memcmp(header.magic, kImageMagic, sizeof header.magic) != 0)
-    return refusal(formatted("is not a CropDL image, or is damaged in its first bytes ({})",
-                             offsets(0, sizeof header.magic)));
+    return refusal("is not a CropDL image, or is damaged in its first bytes ({})",
+                   offsets(0, sizeof header.magic));
   if (header.checksum != checksum(&header, offsetof(ImageHeader, checksum)))
     return damaged("the header", 0, sizeof header);
   if (header.format > kImageFormat)
-    return refusal(formatted(
+    return refusal(
         "was written by a newer CropDL (image format {}, this one reads {}): restart it with that CropDL",
-        header.format, kImageFormat));
+        header.format, kImageFormat);
   if (header.format != 0 && header.format < kImageFormat)
-    return refusal(formatted(
+    return refusal(
         "was written by an older CropDL (image format {}, this one reads {}): restart it with that CropDL",
-        header.format, kImageFormat));
+        header.format, kImageFormat);
   if (header.seam > newest_seam)
-    return refusal(formatted(
+    return refusal(
         "was written by a newer CropDL (seam version {}, this one has {}): restart it with that CropDL",
-        header.seam, newest_seam));
+        header.seam, newest_seam);
   if (header.format == 0 || header.page_bytes != kImagePage || header.chunk_bytes == 0 ||
       header.chunk_bytes % kImagePage != 0 || header.chunk_bytes > kChunkLimit)
-    return refusal(formatted("has a header of no known format ({})", offsets(0, sizeof header)));
+    return refusal("has a header of no known format ({})", offsets(0, sizeof header));
   seam_version_ = header.seam;
   chunk_ = header.chunk_bytes;
   header_checksum_ = header.checksum;
@@ -160,10 +158,10 @@ Status ImageReader::read_header(uint32_t newest_seam) {
 Status ImageReader::read_trailer() {
   ImageTrailer trailer;
   uint64_t begin = totals_.bytes - sizeof trailer;
-  if (Status good = read(&trailer, sizeof trailer, begin, "the trailer"); !good) return good;
+  if (Status good = read({{&trailer, sizeof trailer}}, begin, "the trailer"); !good) return good;
   if (std::memcmp(trailer.magic, kTrailerMagic, sizeof trailer.magic) != 0 ||
       trailer.checksum != checksum(&trailer, offsetof(ImageTrailer, checksum)))
-    return refusal(formatted("truncated, or damaged in the trailer ({})", offsets(begin, totals_.bytes)));
+    return refusal("truncated, or damaged in the trailer ({})", offsets(begin, totals_.bytes));
 
   // The parts must be adjacent and fill the file. No sum overflows: each term is checked first.
   bool fits = trailer.file_bytes == totals_.bytes && trailer.header_checksum == header_checksum_ &&
@@ -172,14 +170,15 @@ Status ImageReader::read_trailer() {
               trailer.metadata_offset == trailer.index_offset + trailer.index_bytes &&
               trailer.metadata_bytes == begin - trailer.metadata_offset;
   if (!fits)
-    return refusal(formatted("is put together of parts that do not belong together (trailer at {})",
-                             offsets(begin, totals_.bytes)));
+    return refusal("is put together of parts that do not belong together (trailer at {})",
+                   offsets(begin, totals_.bytes));
 
   index_offset_ = trailer.index_offset;
   index_bytes_ = trailer.index_bytes;
   if (Status good = check_bounds(trailer.metadata_bytes); !good) return good;
   metadata_.resize(trailer.metadata_bytes);
-  if (Status good = read(metadata_.data(), metadata_.size(), trailer.metadata_offset, "the metadata"); !good)
+  if (Status good = read({{metadata_.data(), metadata_.size()}}, trailer.metadata_offset, "the metadata");
+      !good)
     return good;
   if (checksum(metadata_) != trailer.metadata_checksum)
     return damaged("the metadata", trailer.metadata_offset, begin);
@@ -197,21 +196,20 @@ Status ImageReader::check_bounds(uint64_t metadata_bytes) const {
   };
   const uint64_t index_end = index_offset_ + index_bytes_, end = index_end + metadata_bytes;
   if (index_bytes_ > index_limit(index_offset_ - sizeof(ImageHeader)) || holes(index_offset_, index_end))
-    return refusal(formatted("damaged in the index ({}): it is too long, or has holes",
-                             offsets(index_offset_, index_end)));
+    return refusal("damaged in the index ({}): it is too long, or has holes",
+                   offsets(index_offset_, index_end));
   if (metadata_bytes > kMetadataLimit || holes(index_end, end))
-    return refusal(
-        formatted("damaged in the metadata ({}): it is too long, or has holes", offsets(index_end, end)));
+    return refusal("damaged in the metadata ({}): it is too long, or has holes", offsets(index_end, end));
   return {};
 }
 
 Status ImageReader::read_index() {
   std::string index(index_bytes_, '\0');
   uint64_t index_end = index_offset_ + index_bytes_;
-  if (Status good = read(index.data(), index.size(), index_offset_, "the index"); !good) return good;
+  if (Status good = read({{index.data(), index.size()}}, index_offset_, "the index"); !good) return good;
   if (checksum(index) != index_checksum_) return damaged("the index", index_offset_, index_end);
 
-  Error malformed = refusal(formatted("has a malformed index ({})", offsets(index_offset_, index_end)));
+  Error malformed = refusal("has a malformed index ({})", offsets(index_offset_, index_end));
   Fields fields(index);
   uint64_t count = 0;
   if (!fields.take(&count, sizeof count) || count > fields.left() / sizeof(IndexEntry)) return malformed;
@@ -227,9 +225,9 @@ Status ImageReader::read_index() {
     region.kind = static_cast<RegionKind>(fixed.kind);
     if (std::find(std::begin(kKnownKinds), std::end(kKnownKinds), region.kind) == std::end(kKnownKinds))
       return refusal(
-          formatted("was written by a newer CropDL (it has memory of kind {}, which this one does not know): "
-                    "restart it with that CropDL",
-                    fixed.kind));
+          "was written by a newer CropDL (it has memory of kind {}, which this one does not know): "
+          "restart it with that CropDL",
+          fixed.kind);
     if (!fields.take_text(region.name, fixed.name_bytes) ||
         !fields.take_array(region.present, fixed.stored) ||
         !fields.take_array(region.referenced, fixed.referenced))
@@ -242,9 +240,7 @@ Status ImageReader::read_index() {
       return malformed;
     if (region.kind != RegionKind::kHostMemory && !region.referenced.empty()) return malformed;
     placement.offset = offset;
-    placement.bytes = 0;
-    for (const Extent& extent : region.present)
-      placement.bytes += extent.end - extent.begin;  // disjoint: no overflow
+    placement.bytes = bytes_of(region.present);  // disjoint: no overflow
     if (placement.bytes > index_offset_ - offset) return malformed;
     offset += placement.bytes;
     if (!fields.take_array(placement.stored, chunks_of(region.present, chunk_)) ||
@@ -263,8 +259,8 @@ Status ImageReader::check_regions() const {
   std::sort(all.begin(), all.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
   for (size_t i = 1; i < all.size(); ++i) {
     if (all[i - 1].end > all[i].begin)
-      return refusal(formatted("has overlapping regions at {:#x} in its index ({})", all[i].begin,
-                               offsets(index_offset_, index_offset_ + index_bytes_)));
+      return refusal("has overlapping regions at {:#x} in its index ({})", all[i].begin,
+                     offsets(index_offset_, index_offset_ + index_bytes_));
   }
   return {};
 }

@@ -65,8 +65,7 @@ Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_v
 
 // Consumes `pieces`.
 Status ImageWriter::append(std::vector<iovec>& pieces) {
-  uint64_t bytes = 0;
-  for (const iovec& piece : pieces) bytes += piece.iov_len;
+  const uint64_t bytes = bytes_of(pieces);
   if (int error = write_all(file_.fd(), pieces, offset_); error != 0) return failure(error);
   offset_ += bytes;
   pieces.clear();
@@ -83,7 +82,7 @@ Status ImageWriter::begin_region(const Region& region) {
     return Error{
         "rank image {}: region {} is malformed: addresses must be page-aligned, ascending and within it",
         path_, region.name};
-  for (const Extent& extent : region.present) present_ += extent.end - extent.begin;
+  present_ += bytes_of(region.present);
   entries_.push_back({{region.begin, region.end, region.prot, region.name, {}, {}, region.kind}, {}, {}});
   return {};
 }
@@ -98,8 +97,7 @@ Status ImageWriter::put(const Chunk& chunk) {
   if (chunk.stored.empty()) return {};
   add_extents(entry.region.present, chunk.stored);
   entry.stored.push_back(checksum(chunk.bytes));
-  uint64_t bytes = 0;
-  for (const iovec& piece : chunk.bytes) bytes += piece.iov_len;
+  const uint64_t bytes = bytes_of(chunk.bytes);
   memory_ += bytes;
   if (entry.region.kind != RegionKind::kHostMemory) device_memory_ += bytes;
   pieces_ = chunk.bytes;

@@ -44,23 +44,16 @@ FilePages::FilePages(const std::string& path, uint64_t begin, uint64_t offset)
 
 Status FilePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {
   if (!file_) return Error{trouble_};
-  uint64_t all = 0;
-  for (const Extent& run : runs) all += run.end - run.begin;
+  const uint64_t all = bytes_of(runs);
   if (buffer_.size() < all) buffer_.resize(all);
   char* to = buffer_.data();
   for (const Extent& run : runs) {
     const uint64_t wanted = run.end - run.begin;
-    uint64_t got = 0;
-    while (got < wanted) {
-      const ssize_t n = ::pread(file_.fd(), to + got, wanted - got,
-                                static_cast<off_t>(offset_ + (run.begin - begin_) + got));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return Error{errno_text(errno)};
-      if (n == 0) break;
-      got += static_cast<uint64_t>(n);
-    }
-    if (got + kImagePage <= wanted) return Error{"it is shorter now"};
-    std::memset(to + got, 0, wanted - got);
+    iovec left{to, wanted};
+    const int failure = read_all(file_.fd(), {&left, 1}, offset_ + (run.begin - begin_));
+    if (failure != 0 && failure != kEndOfFile) return Error{errno_text(failure)};
+    if (left.iov_len >= kImagePage) return Error{"it is shorter now"};
+    std::memset(left.iov_base, 0, left.iov_len);
     bytes->push_back({to, wanted});
     to += wanted;
   }

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "base/within_memory.h"
+#include "base/words.h"
 #include "restart/store_layout.h"
 
 namespace cropdl::restart {
@@ -47,10 +48,9 @@ std::string used_by(const std::string& directory, const StoreReader::LiveJob& jo
 }
 
 std::string job_text(const std::string& program, const std::vector<std::string>& args, uint32_t ranks) {
-  std::string text = program;
-  for (const std::string& arg : args) text += " " + arg;
+  std::string text = command_line(program, args);
   if (text.size() > 200) text.replace(200, std::string::npos, "…");
-  return formatted("`{}` on {}{}", text, ranks, ranks == 1 ? " rank" : " ranks");
+  return formatted("`{}` on {}", text, counted(ranks, "rank"));
 }
 
 bool same_job(const StoreIdentity& identity, const std::string& program, const std::vector<std::string>& args,
@@ -259,8 +259,7 @@ Status Store::write_missing_identity(const StoreIdentity& identity) {
   std::string draft = formatted("{}/{}{}", directory(), kTemporaryPrefix, kIdentityFile);
   ::unlink(draft.c_str());
   if (Status written = write_durable_file(draft, sealed_text(object)); !written) return written;
-  if (::rename(draft.c_str(), path.c_str()) != 0)
-    return Error{"{}: cannot be written: {}", path, errno_text(errno)};
+  if (::rename(draft.c_str(), path.c_str()) != 0) return cannot_be_written(path, errno);
   wrote_identity_ = true;
   return sync_directory(directory());
 }

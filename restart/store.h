@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -125,6 +126,9 @@ Status verify_version(const Version& version, Outside* outside = nullptr, const 
 // The same for images that are no version yet. `mine`: the images are the caller's own.
 Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside,
                      const EachImage& each = {});
+
+// Calls `read`, which may throw what reading JSON throws, with the image's metadata.
+Status read_metadata(const ImageReader& image, const std::function<void(const nlohmann::json&)>& read);
 
 // Names, below the version's folder, of the program's files saved beside this image.
 Result<std::vector<std::string>> stored_contents(const ImageReader& image);

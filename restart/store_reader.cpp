@@ -314,20 +314,27 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
 
 }  // namespace
 
-Result<std::vector<std::string>> stored_contents(const ImageReader& image) {
+Status read_metadata(const ImageReader& image, const std::function<void(const nlohmann::json&)>& read) {
   const std::string what = "rank image " + image.path();
-  return within_memory(what, [&]() -> Result<std::vector<std::string>> {
+  return within_memory(what, [&]() -> Status {
     try {
-      const nlohmann::json metadata = metadata_of(image);
-      std::vector<std::string> names;
-      for (const nlohmann::json& content : metadata.at("contents"))
-        if (auto stored = content.at("stored").get<std::string>(); !stored.empty())
-          names.push_back(std::move(stored));
-      return names;
+      read(metadata_of(image));
+      return {};
     } catch (const nlohmann::json::exception& e) {
       return Error{"{}: its metadata cannot be read ({})", what, e.what()};
     }
   });
+}
+
+Result<std::vector<std::string>> stored_contents(const ImageReader& image) {
+  std::vector<std::string> names;
+  const Status told = read_metadata(image, [&names](const nlohmann::json& metadata) {
+    for (const nlohmann::json& content : metadata.at("contents"))
+      if (auto stored = content.at("stored").get<std::string>(); !stored.empty())
+        names.push_back(std::move(stored));
+  });
+  if (!told) return told.error();
+  return names;
 }
 
 Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside,

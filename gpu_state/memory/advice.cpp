@@ -2,8 +2,6 @@
 
 #include <iterator>
 
-#include "base/format.h"
-
 namespace cropdl::memory {
 
 namespace {
@@ -227,9 +225,8 @@ Status Advised::tell_again(const std::function<CUcontext(int)>& context_of) {
       error = driver_.cuMemPrefetchAsync_v2(
           begin, size, location_of({range->prefetched, range->prefetched_node}), 0, CU_STREAM_LEGACY);
     if (error)
-      return Error{
-          formatted("CUDA: what the program advised about its managed memory cannot be told again ({})",
-                    driver_.name_of(error))};
+      return Error{"CUDA: what the program advised about its managed memory cannot be told again ({})",
+                   driver_.name_of(error)};
   }
   return {};
 }

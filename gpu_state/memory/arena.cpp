@@ -36,8 +36,7 @@ Status Arena::reserve(int devices) {
   int wanted = 0;  // devices that have saved blocks; unused ones need not exist here
   blocks_.each([&](const Block* one) { wanted = std::max(wanted, one->device + 1); });
   if (wanted > devices)
-    return Error{
-        formatted("CUDA: the program has memory of {} devices, and there are {} here", wanted, devices)};
+    return Error{"CUDA: the program has memory of {} devices, and there are {} here", wanted, devices};
   for (int device = 0; device < devices; ++device) {
     int can_map = 0, rdma = 0;
     driver_.cuDeviceGetAttribute(&can_map, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
@@ -48,12 +47,12 @@ Status Arena::reserve(int devices) {
         driver_.cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (!can_map || asked != CUDA_SUCCESS || granularity == 0 || kGranularity % granularity != 0)
       return Error{
-          formatted("CUDA: the memory of device {} cannot be placed at fixed addresses ({}), so it "
-                    "could not be saved",
-                    device,
-                    !can_map ? "it has no virtual memory management"
-                    : asked  ? driver_.name_of(asked)
-                             : formatted("its granularity is {} bytes", granularity))};
+          "CUDA: the memory of device {} cannot be placed at fixed addresses ({}), so it "
+          "could not be saved",
+          device,
+          !can_map ? "it has no virtual memory management"
+          : asked  ? driver_.name_of(asked)
+                   : formatted("its granularity is {} bytes", granularity)};
     slices_[static_cast<size_t>(device)].rdma = rdma != 0;
     size_t memory = 0;
     driver_.cuDeviceTotalMem_v2(&memory, device);
@@ -65,11 +64,11 @@ Status Arena::reserve(int devices) {
       devices ? driver_.cuMemAddressReserve(&got, size, kGranularity, kArenaBegin, 0) : CUDA_SUCCESS;
   if (devices && (reserved != CUDA_SUCCESS || got != kArenaBegin)) {
     if (reserved == CUDA_SUCCESS) driver_.cuMemAddressFree(got, size);
-    return Error{formatted(
+    return Error{
         "CUDA: the addresses {:#x} to {:#x}, where device memory has to lie, cannot be had ({}): is "
         "there a limit on addresses (ulimit -v)?",
         kArenaBegin, kArenaBegin + size,
-        reserved ? driver_.name_of(reserved) : formatted("the driver gave {:#x}", got))};
+        reserved ? driver_.name_of(reserved) : formatted("the driver gave {:#x}", got)};
   }
   state.arena = kArenaBegin;
   state.devices = static_cast<uint32_t>(devices);
@@ -103,9 +102,9 @@ Status Arena::restore() {
       for (const auto& [at, other] : uses)
         if (other.used && other.record->device == chunk.device) wanted += other.record->size;
       return Error{
-          formatted("CUDA: the program had {} MiB of device {}'s memory, of which {} MiB can be had here "
-                    "({}): is the device another one, or used by others?",
-                    wanted >> 20, chunk.device, slice.mapped >> 20, driver_.name_of(error))};
+          "CUDA: the program had {} MiB of device {}'s memory, of which {} MiB can be had here "
+          "({}): is the device another one, or used by others?",
+          wanted >> 20, chunk.device, slice.mapped >> 20, driver_.name_of(error)};
     }
     slice.uses[begin] = use;
     slice.mapped += chunk.size;

@@ -50,7 +50,7 @@ class StagingOf {
     if (staging_ && device_ == device) return staging_.get();
     staging_.reset();
     CUcontext context = context_of_(device);
-    if (!context) return Error{formatted("CUDA: device {} has no context any more", device)};
+    if (!context) return Error{"CUDA: device {} has no context any more", device};
     auto made = std::make_unique<Staging>(driver_, context);
     if (Status begun = made->begin(); !begun) return begun.error();
     staging_ = std::move(made);
@@ -80,9 +80,9 @@ Status Contents::note_variables(std::vector<Variable> variables) {
   for (const Variable& one : variables_) {
     if (one.device >= kDevices)
       return Error{
-          formatted("CUDA: the variable {} is on device {}, and only those of devices 0 to {} can be saved "
-                    "(CUDA_VISIBLE_DEVICES)",
-                    one.name, one.device, kDevices - 1)};
+          "CUDA: the variable {} is on device {}, and only those of devices 0 to {} can be saved "
+          "(CUDA_VISIBLE_DEVICES)",
+          one.name, one.device, kDevices - 1};
     SavedVariable* saved = state.variables.make();
     auto* name = static_cast<char*>(handles::heap_allocate(one.name.size() + 1));
     if (!saved || !name) {
@@ -170,8 +170,7 @@ Status Contents::save(restart::ChunkSink& sink) const {
         if (one->device == part.device && one->size)
           pieces.push_back({one->begin, one->size, here[{one->device, text(*one)}]});
       });
-      std::sort(pieces.begin(), pieces.end(),
-                [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+      std::ranges::sort(pieces, {}, &Piece::begin);
     }
     DevicePages pages(**staging, part.region.present, std::move(pieces));
     if (Status cut = restart::cut_region(part.region, pages, nullptr, sink); !cut) return cut;
@@ -221,16 +220,14 @@ Status Contents::load(const restart::ImageReader& image,
         if (at && at != one->address && !may_move) moved = text(*one);
       });
       if (!moved.empty())
-        return Error{formatted(
+        return Error{
             "the variable {} of device {} lies elsewhere in this process, and kernels may have kept its "
             "address; if none does, restart with --moved-variables=accept",
-            moved, device)};
+            moved, device};
       if (!missing.empty())
-        return Error{
-            formatted("CUDA: the variable {} of device {} is not in the program's device code any more",
-                      missing, device)};
-      std::sort(pieces.begin(), pieces.end(),
-                [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+        return Error{"CUDA: the variable {} of device {} is not in the program's device code any more",
+                     missing, device};
+      std::ranges::sort(pieces, {}, &Piece::begin);
       if (pieces.empty()) continue;
     }
     if (region.kind == RegionKind::kDeviceMemory)  // do not populate managed memory outside of blocks
@@ -239,7 +236,7 @@ Status Contents::load(const restart::ImageReader& image,
     DeviceTarget target(**staging, std::move(pieces));
     Status loaded = target.begin({region.begin, region.end}, region.present);
     if (loaded) loaded = image.load_region(i, target);
-    if (!loaded) return Error{formatted("{}: {}", region.name, loaded.error().message)};
+    if (!loaded) return Error{"{}: {}", region.name, loaded.error().message};
   }
   return {};
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/format.h"
-
 namespace cropdl::memory {
 
 using restart::Extent;
@@ -15,7 +13,7 @@ namespace {
 static_assert(Staging::kBytes % kImageChunk == 0);
 
 Error cannot(const Driver& driver, const char* what, CUresult result) {
-  return Error{formatted("CUDA: device memory cannot be {} ({})", what, driver.name_of(result))};
+  return Error{"CUDA: device memory cannot be {} ({})", what, driver.name_of(result)};
 }
 
 // Calls visit(address on the device, offset in the part, bytes) for parts with a device address, and
@@ -194,11 +192,9 @@ Status DeviceTarget::flush() {
 Status DeviceTarget::room(std::span<const Extent> runs, std::vector<iovec>* bytes) {
   const Driver& driver = staging_.driver();
   const InContext in(driver, staging_.context());
-  uint64_t all = 0;
-  for (const Extent& run : runs) all += run.end - run.begin;
+  const uint64_t all = restart::bytes_of(runs);
   if (all > Staging::kBytes)
-    return Error{
-        formatted("the image's chunks ({} bytes) are larger than what this CropDL loads to devices", all)};
+    return Error{"the image's chunks ({} bytes) are larger than what this CropDL loads to devices", all};
   if (used_ + all > Staging::kBytes) {
     if (Status done = flush(); !done) return done;
     CUresult error = driver.cuEventRecord(staging_.event(current_), staging_.stream(current_));

@@ -69,9 +69,9 @@ Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
     if (error || got != begin) {
       if (!error) driver_.cuMemFree_v2(got);
       return Error{
-          formatted("CUDA: the program's managed memory at {:#x} ({} MiB) cannot be had there again ({}); "
-                    "restart it with the driver that it ran with",
-                    begin, size >> 20, error ? driver_.name_of(error) : "the driver puts it elsewhere")};
+          "CUDA: the program's managed memory at {:#x} ({} MiB) cannot be had there again ({}); "
+          "restart it with the driver that it ran with",
+          begin, size >> 20, error ? driver_.name_of(error) : "the driver puts it elsewhere"};
     }
     open(use.record, reserve_around(*use.record));
     uses_[begin].used = use.used;

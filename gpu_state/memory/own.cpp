@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <vector>
 
 #include "base/format.h"
 
@@ -201,31 +200,27 @@ Status Own::map_again(const RealOf& real_of) {
   std::lock_guard lock(blocks_.lock());
   CUresult error = CUDA_SUCCESS;
   // mapped, without a handle
-  std::vector<std::pair<const OwnPhysical*, CUmemGenericAllocationHandle>> nameless;
+  std::map<const OwnPhysical*, CUmemGenericAllocationHandle> nameless;
   blocks_.state().own_mappings.each([&](const OwnMapping* one) {
     const OwnPhysical* physical = physical_of(*one);
     CUmemGenericAllocationHandle handle = physical->word ? real_of(physical->word) : 0;
     if (!physical->word) {
-      const auto known = std::find_if(nameless.begin(), nameless.end(),
-                                      [&](const auto& other) { return other.first == physical; });
-      if (known != nameless.end()) {
-        handle = known->second;
-      } else {
+      const auto known = nameless.try_emplace(physical);
+      CUmemGenericAllocationHandle& made = known.first->second;
+      if (known.second && !error) {
         CUmemAllocationProp properties;
         std::memcpy(&properties, physical->properties, sizeof properties);
-        if (!error)
-          error = with_patience([&] { return driver_.cuMemCreate(&handle, physical->size, &properties, 0); });
-        nameless.emplace_back(physical, handle);
+        error = with_patience([&] { return driver_.cuMemCreate(&made, physical->size, &properties, 0); });
       }
+      handle = made;
     }
     if (!error) error = driver_.cuMemMap(one->begin, one->size, one->offset, handle, 0);
   });
   for (const auto& [physical, handle] : nameless)
     if (handle) driver_.cuMemRelease(handle);
   if (!error) return {};
-  return Error{
-      formatted("CUDA: memory that the program has mapped itself (cuMemMap) cannot be mapped again ({})",
-                driver_.name_of(error))};
+  return Error{"CUDA: memory that the program has mapped itself (cuMemMap) cannot be mapped again ({})",
+               driver_.name_of(error)};
 }
 
 Status Own::give_access_again() {
@@ -239,9 +234,8 @@ Status Own::give_access_again() {
     }
   });
   if (!error) return {};
-  return Error{
-      formatted("CUDA: memory that the program has mapped itself cannot be opened again as it was ({})",
-                driver_.name_of(error))};
+  return Error{"CUDA: memory that the program has mapped itself cannot be opened again as it was ({})",
+               driver_.name_of(error)};
 }
 
 CUresult Own::map_contents(const OwnPhysical& physical, const RealOf& real_of) {
@@ -277,8 +271,8 @@ Status Own::map_contents(const RealOf& real_of) {
   });
   if (!error) return {};
   unmap_contents();
-  return Error{formatted("CUDA: memory that the program has made itself (cuMemCreate) cannot be reached ({})",
-                         driver_.name_of(error))};
+  return Error{"CUDA: memory that the program has made itself (cuMemCreate) cannot be reached ({})",
+               driver_.name_of(error)};
 }
 
 void Own::unmap_contents() {

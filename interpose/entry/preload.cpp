@@ -5,7 +5,6 @@
    the launcher starts loads this file. */
 #include <dlfcn.h>
 #include <link.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -224,10 +224,8 @@ std::string library_directory() {
   const std::string bin = own_directory();
   for (const char* candidate :
        {"/../lib", "/../lib/x86_64-linux-gnu/cropdl", "/../lib/cropdl", "/../lib64/cropdl"})
-    if (access((bin + candidate + "/cropdl-core.so").c_str(), R_OK) == 0) {
-      const std::string absolute = resolved_path(bin + candidate);
-      return absolute.empty() ? bin + candidate : absolute;
-    }
+    if (access((bin + candidate + "/cropdl-core.so").c_str(), R_OK) == 0)
+      return resolved_or_same(bin + candidate);
   return "";
 }
 
@@ -248,7 +246,7 @@ Error become(const std::string& path, std::vector<std::string> words) {
   for (auto& w : words) pointers.push_back(w.data());
   pointers.push_back(nullptr);
   execv(path.c_str(), pointers.data());
-  return {formatted("{}: cannot run it: {}", path, errno_text(errno))};
+  return {"{}: cannot run it: {}", path, errno_text(errno)};
 }
 
 // The launcher's MPI takes precedence over the MPI that the program is linked with: the shims translate.

@@ -138,7 +138,7 @@ void heap_free(void* pointer) {
 void* heap_reserve(size_t bytes) {
   Header* h = header();
   SpinGuard guard(h->lock);
-  return reinterpret_cast<void*>(take_from_top(h, (bytes + kPage - 1) & ~(kPage - 1), kPage));
+  return reinterpret_cast<void*>(take_from_top(h, page_up(bytes), kPage));
 }
 
 uint64_t heap_root(unsigned library, Root root) { return header()->roots[library][root]; }

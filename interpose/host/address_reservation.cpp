@@ -10,7 +10,6 @@
 #include <cstdlib>
 
 #include "base/file.h"
-#include "base/format.h"
 #include "base/procfs.h"
 
 namespace cropdl::host {
@@ -75,9 +74,9 @@ Status settle_addresses(const Process& p, const restart::Version& version,
   if (kept) return {};
   if (p.boot.layout < kLayouts) start_over(p.boot);
   return Error{
-      formatted("{}, in {} layouts one after the other: the program had placed memory there itself "
-                "(MAP_FIXED). Try again",
-                kept.error().message, p.boot.layout + 1)};
+      "{}, in {} layouts one after the other: the program had placed memory there itself "
+      "(MAP_FIXED). Try again",
+      kept.error().message, p.boot.layout + 1};
 }
 
 void settled_in(const launching::Boot& boot) {

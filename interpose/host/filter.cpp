@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/format.h"
 #include "interpose/host/filter_program.h"
 #include "interpose/seam/layout.h"
 #include "interpose/seam/state.h"
@@ -223,9 +222,9 @@ Status install_filter(bool restarted, bool watch_input) {
   const sock_fprog program{static_cast<unsigned short>(code->size()), code->data()};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
-    return Error{formatted(
+    return Error{
         "cannot install a seccomp filter: {} (containers may forbid it: allow the seccomp system call)",
-        errno_text(errno))};
+        errno_text(errno)};
   return {};
 }
 

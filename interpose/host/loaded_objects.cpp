@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "base/format.h"
 #include "base/patched_code.h"
 #include "interpose/handles/heap.h"
 #include "interpose/host/dynamic_symbols.h"
@@ -110,7 +109,7 @@ Status follow_loaded_objects(const std::string& loader, const launching::MappedE
   is_empty |= memcmp(notification, "\xf3\x0f\x1e\xfa\xc3", 5) == 0 && has_room(notification, 5, kJumpBytes);
   if (!is_empty ||
       !write_jump(notification, reinterpret_cast<void (*)()>(seam::state()->core.objects_changed)))
-    return Error{formatted("{}: not as other versions of it are: what it loads cannot be followed", loader)};
+    return Error{"{}: not as other versions of it are: what it loads cannot be followed", loader};
   seam::state()->loader_debug = debug;
   return {};
 }

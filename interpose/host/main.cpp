@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -24,7 +23,6 @@
 #include "interpose/seam/control_page.h"
 #include "interpose/seam/thread.h"
 #include "restart/process/attributes.h"
-#include "restart/process/process_ids.h"
 #include "restart/session/checkpoint_session.h"
 #include "restart/session/lock_wait.h"
 #include "restart/session/process_state.h"

@@ -238,7 +238,7 @@ Status RestoreSession::place_files_memory_and_process() {
   const session::Metadata& m = metadata();
   if (m.software_gpu && launching::software_gpu_directory(p_.boot.installation).empty())
     return Error{"the job ran on the software GPU, and here it is not installed"};
-  if (chdir(m.cwd.c_str()) != 0) return Error{formatted("the program's directory {} is gone", m.cwd)};
+  if (chdir(m.cwd.c_str()) != 0) return Error{"the program's directory {} is gone", m.cwd};
   if (auto s = files::place_files(saved_files(), reopening_); !s) return s;
   if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_, &late_, &memory_note_);
       !s)

@@ -2,11 +2,9 @@
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <climits>
 
-#include "base/format.h"
 #include "interpose/host/process.h"
 #include "interpose/seam/thread.h"
 #include "interpose/upper/raw.h"
@@ -62,9 +60,9 @@ void* broker(void*) {
 
 Status start_tls_block_pool() {
   if (const int error = program_threads::start_thread(broker, nullptr); error != 0)
-    return Error{formatted(
+    return Error{
         "cannot start a thread of the lower half: {}; this user or container may have no more (ulimit -u)",
-        errno_text(error))};
+        errno_text(error)};
   return {};
 }
 

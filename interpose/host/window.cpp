@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/format.h"
 #include "interpose/handles/heap_step.h"
 #include "interpose/host/drawn_addresses.h"
 #include "interpose/host/dynamic_symbols.h"
@@ -29,8 +28,7 @@ Status map_at(uint64_t address, size_t size, int prot, const char* what) {
   void* p = mmap(reinterpret_cast<void*>(address), size, prot,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(address))
-    return Error{
-        formatted("cannot map {} of the upper half at its fixed address: {}", what, errno_text(errno))};
+    return Error{"cannot map {} of the upper half at its fixed address: {}", what, errno_text(errno)};
   return {};
 }
 

@@ -18,8 +18,6 @@ namespace cropdl::launching {
 namespace {
 
 constexpr uint64_t kLargestAlignment = 1ull << 30;  // size of the largest pages
-uint64_t down(uint64_t a) { return a & ~(kPage - 1); }
-uint64_t up(uint64_t a) { return (a + kPage - 1) & ~(kPage - 1); }
 
 struct File : Descriptor {
   uint64_t size = 0;  // of a regular file; 0 for others
@@ -123,8 +121,8 @@ Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
     if (s.p_type != PT_LOAD) continue;
     if (std::has_single_bit(s.p_align) && s.p_align <= kLargestAlignment)
       alignment = std::max(alignment, s.p_align);
-    low = std::min(low, down(s.p_vaddr));
-    high = std::max(high, up(s.p_vaddr + s.p_memsz));
+    low = std::min(low, page_down(s.p_vaddr));
+    high = std::max(high, page_up(s.p_vaddr + s.p_memsz));
   }
   if (low >= high) return Error{elf.path + ": has nothing to load"};
   MappedElf m;
@@ -140,11 +138,11 @@ Result<MappedElf> map_elf(const ElfFile& elf, uint64_t at) {
     if (s.p_type != PT_LOAD) continue;
     const int prot = ((s.p_flags & PF_R) ? PROT_READ : 0) | ((s.p_flags & PF_W) ? PROT_WRITE : 0) |
                      ((s.p_flags & PF_X) ? PROT_EXEC : 0);
-    const uint64_t begin = down(m.bias + s.p_vaddr), file_end = m.bias + s.p_vaddr + s.p_filesz;
-    const uint64_t end = up(m.bias + s.p_vaddr + s.p_memsz), file_pages = up(file_end);
+    const uint64_t begin = page_down(m.bias + s.p_vaddr), file_end = m.bias + s.p_vaddr + s.p_filesz;
+    const uint64_t end = page_up(m.bias + s.p_vaddr + s.p_memsz), file_pages = page_up(file_end);
     if (s.p_filesz != 0 &&
         mmap(reinterpret_cast<void*>(begin), file_pages - begin, prot, MAP_PRIVATE | MAP_FIXED, file.fd(),
-             static_cast<off_t>(down(s.p_offset))) == MAP_FAILED)
+             static_cast<off_t>(page_down(s.p_offset))) == MAP_FAILED)
       return fail("cannot map it");
     const uint64_t zero_from = s.p_filesz != 0 ? file_pages : begin;
     if (s.p_filesz != 0 && (prot & PROT_WRITE) != 0 && s.p_memsz > s.p_filesz)

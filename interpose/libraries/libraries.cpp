@@ -6,6 +6,31 @@
 #include "interpose/seam/control_page.h"
 
 namespace cropdl::libraries {
+namespace {
+
+using All = std::vector<Library*>;
+
+template <class Of, class... A>
+std::string first_line(const All& all, Of of, const A&... values) {
+  for (Library* l : all)
+    if (std::string line = (l->*of)(values...); !line.empty()) return line;
+  return "";
+}
+
+template <class Of, class... A>
+void each_active(const All& all, Of of, const A&... values) {
+  for (Library* l : all)
+    if (l->active()) (l->*of)(values...);
+}
+
+uint64_t sum_of_used(const All& all, uint64_t (Library::*of)()) {
+  uint64_t sum = 0;
+  for (Library* l : all)
+    if (l->used()) sum += (l->*of)();
+  return sum;
+}
+
+}  // namespace
 
 Library* Libraries::by_number(uint32_t number) const {
   for (Library* l : all_)
@@ -84,11 +109,7 @@ std::vector<coord::PeerCount> Libraries::sent() const {
   return {};
 }
 
-std::string Libraries::drain_trouble() const {
-  for (Library* l : all_)
-    if (std::string line = l->drain_trouble(); !line.empty()) return line;
-  return "";
-}
+std::string Libraries::drain_trouble() const { return first_line(all_, &Library::drain_trouble); }
 
 std::optional<Library::Place> Libraries::place() const {
   for (Library* l : all_)
@@ -96,11 +117,7 @@ std::optional<Library::Place> Libraries::place() const {
   return std::nullopt;
 }
 
-std::string Libraries::refusal() const {
-  for (Library* l : all_)
-    if (std::string line = l->refusal(); !line.empty()) return line;
-  return "";
-}
+std::string Libraries::refusal() const { return first_line(all_, &Library::refusal); }
 
 bool Libraries::open_descriptors() const {
   for (Library* l : all_)
@@ -119,16 +136,10 @@ void Libraries::begin_early_drain() const {
     if (l->active() && l->drains_early()) l->begin_early_drain();
 }
 
-std::string Libraries::early_drain_trouble() const {
-  for (Library* l : all_)
-    if (std::string line = l->early_drain_trouble(); !line.empty()) return line;
-  return "";
-}
+std::string Libraries::early_drain_trouble() const { return first_line(all_, &Library::early_drain_trouble); }
 
 std::string Libraries::stop_trouble(int64_t since) const {
-  for (Library* l : all_)
-    if (std::string line = l->stop_trouble(since); !line.empty()) return line;
-  return "";
+  return first_line(all_, &Library::stop_trouble, since);
 }
 
 void Libraries::end_early_drain() const {
@@ -140,14 +151,10 @@ void Libraries::drive(seam::LibraryNumber held_in) const {
     if (l->active()) l->drive(l->number() == held_in);
 }
 
-void Libraries::progress() const {
-  for (Library* l : all_)
-    if (l->active()) l->progress();
-}
+void Libraries::progress() const { each_active(all_, &Library::progress); }
 
 void Libraries::begin_drain(std::span<const coord::PeerCount> expected) const {
-  for (Library* l : all_)
-    if (l->active()) l->begin_drain(expected);
+  each_active(all_, &Library::begin_drain, expected);
 }
 
 bool Libraries::drain_step() const {
@@ -165,15 +172,9 @@ Status Libraries::quiesce() const {
   return all;
 }
 
-void Libraries::announce_end() const {
-  for (Library* l : all_)
-    if (l->active()) l->announce_end();
-}
+void Libraries::announce_end() const { each_active(all_, &Library::announce_end); }
 
-void Libraries::resume() const {
-  for (Library* l : all_)
-    if (l->active()) l->resume();
-}
+void Libraries::resume() const { each_active(all_, &Library::resume); }
 
 Status Libraries::save_contents(restart::ChunkSink& sink) const {
   for (Library* l : all_)
@@ -181,19 +182,9 @@ Status Libraries::save_contents(restart::ChunkSink& sink) const {
   return {};
 }
 
-uint64_t Libraries::memory_in_use() const {
-  uint64_t bytes = 0;
-  for (Library* l : all_)
-    if (l->used()) bytes += l->memory_in_use();
-  return bytes;
-}
+uint64_t Libraries::memory_in_use() const { return sum_of_used(all_, &Library::memory_in_use); }
 
-uint64_t Libraries::content_bytes() const {
-  uint64_t bytes = 0;
-  for (Library* l : all_)
-    if (l->used()) bytes += l->content_bytes();
-  return bytes;
-}
+uint64_t Libraries::content_bytes() const { return sum_of_used(all_, &Library::content_bytes); }
 
 std::string Libraries::devices() const {
   std::string text;

@@ -1,5 +1,4 @@
 // Virtual handles of a family's objects: creation, lookup by the real handle, removal. See lower.h.
-#include <algorithm>
 #include <unordered_map>
 
 #include "interpose/handles/heap.h"

@@ -82,9 +82,8 @@ Status make_all_again(const RealLibrary* const* libraries) {
   const auto end_until = [&](uint64_t serial) -> Status {
     for (; !ending.empty() && ending.back().ended < serial; ending.pop_back())
       if (const int64_t code = end_again(ending.back().handle); code != 0)
-        return Error{formatted("cannot restart: what {} made cannot be ended again: error {}",
-                               function_of_maker(libraries, tables->slot(ending.back().handle)->maker),
-                               code)};
+        return Error{"cannot restart: what {} made cannot be ended again: error {}",
+                     function_of_maker(libraries, tables->slot(ending.back().handle)->maker), code};
     return {};
   };
   for (handles::Handle h : tables->all_in_order()) {
@@ -98,8 +97,6 @@ Status make_all_again(const RealLibrary* const* libraries) {
   }
   return end_until(~uint64_t{0});
 }
-
-bool restarted() { return all_libraries && family; }
 
 void make_state_again(handles::Handle record) {
   if (!all_libraries) return;

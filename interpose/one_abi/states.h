@@ -19,7 +19,6 @@ void drop_states_until(handles::Handle ended);                 // records whose 
 bool give_recipe(handles::Handle h, const RecipeWriter& recipe, int device, handles::Handle of);
 void note_unsaved(uint32_t maker, const char* why);
 void rebind(handles::Handle h, uint64_t real);
-bool restarted();                               // whether the family came from an image
 void make_state_again(handles::Handle record);  // not under the lock
 
 }  // namespace cropdl::one_abi

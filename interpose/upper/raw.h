@@ -93,7 +93,6 @@ template <class T>
 bool copy_out(long to, const T& value) {
   return copy_out(to, &value, sizeof value);
 }
-constexpr uint64_t page_up(uint64_t n) { return (n + 4095) & ~4095ull; }
 
 inline bool equal(const char* a, const char* b) {
   while (*a != 0 && *a == *b) ++a, ++b;

@@ -146,9 +146,6 @@ Result<std::string> ArchiveReader::text(uint64_t limit) {
 }
 
 Status ArchiveReader::extract(const Descriptor& file, const std::string& path) {
-  const auto cannot = [&path](int failure) {
-    return Error{"{}: cannot be written: {}", path, errno_text(failure)};
-  };
   for (;;) {
     const void* data = nullptr;
     size_t bytes = 0;
@@ -158,10 +155,10 @@ Status ArchiveReader::extract(const Descriptor& file, const std::string& path) {
     if (!is_good(result)) return failed();
     iovec piece{const_cast<void*>(data), bytes};
     if (const int failure = write_all(file.fd(), {&piece, 1}, static_cast<uint64_t>(at)); failure != 0)
-      return cannot(failure);
+      return cannot_be_written(path, failure);
   }
   if (::ftruncate(file.fd(), static_cast<off_t>(entry_.bytes)) != 0 || ::fsync(file.fd()) != 0)
-    return cannot(errno);
+    return cannot_be_written(path, errno);
   return {};
 }
 

@@ -1,5 +1,4 @@
 // `cropdl checkpoint`: requests a version from the running job and waits until it is durable.
-#include "base/format.h"
 #include "base/say.h"
 #include "coord/client.h"
 #include "restart/cli/commands.h"
@@ -20,8 +19,7 @@ int checkpoint(const Common& common, bool last) {
     print(nlohmann::json{
         {"version", reply->version}, {"bytes", reply->bytes}, {"stall_seconds", reply->stall_seconds}});
   else
-    print(formatted("version {}: {} bytes, stall {:.3f} s", reply->version, reply->bytes,
-                    reply->stall_seconds));
+    print("version {}: {} bytes, stall {:.3f} s", reply->version, reply->bytes, reply->stall_seconds);
   return kDone;
 }
 

@@ -238,8 +238,7 @@ int doctor(const std::vector<std::string>& command, const std::string& directory
           {{"verdict", verdict_name(one.verdict)}, {"about", one.about}, {"text", json_bytes(one.text)}});
     print(json{{"findings", std::move(all)}, {"error", good ? json() : json(bad->text)}});
   } else {
-    for (const Finding& one : found)
-      print(formatted("{:<9} {:<11} {}", verdict_name(one.verdict), one.about, one.text));
+    for (const Finding& one : found) print("{:<9} {:<11} {}", verdict_name(one.verdict), one.about, one.text);
   }
   return good ? kDone : kFailed;
 }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <vector>
 
 #include "base/file.h"
@@ -24,10 +23,6 @@ namespace {
 
 using restart::StoreReader;
 using restart::Version;
-
-Error cannot_write(const std::string& file, int failure) {
-  return Error{"{}: cannot be written: {}", file, errno_text(failure)};
-}
 
 // What the images of a verified version say.
 struct Parts {
@@ -89,10 +84,10 @@ class NewFile {
       ::fchmod(fd, 0600);  // regardless of the umask
       return file;
     }
-    if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT) return cannot_write(path, errno);
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT) return cannot_be_written(path, errno);
     file.draft_ = formatted("{}.{}.part", path, ::getpid());
     file.out_ = create_private_file(file.draft_, O_WRONLY);
-    if (!file.out_) return cannot_write(path, errno);
+    if (!file.out_) return cannot_be_written(path, errno);
     return file;
   }
   NewFile(NewFile&& other) noexcept
@@ -105,13 +100,13 @@ class NewFile {
   int fd() const { return out_.fd(); }
 
   Status publish() {
-    if (::fsync(fd()) != 0) return cannot_write(path_, errno);
+    if (::fsync(fd()) != 0) return cannot_be_written(path_, errno);
     const std::string from = draft_.empty() ? formatted("/proc/self/fd/{}", fd()) : draft_;
     if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
       const int failure = errno;  // a draft: the file system may have no links either (FAT)
       if (draft_.empty() || failure == EEXIST ||
           ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) != 0)
-        return cannot_write(path_, failure);
+        return cannot_be_written(path_, failure);
       draft_.clear();
     }
     return sync_directory(folder_of(path_));
@@ -152,7 +147,7 @@ int to_file(const Common& common, const Version& version, const std::string& out
   if (written) written = file->publish();
   if (!written) return fail(common.json, written.error());
   struct stat info {};
-  if (::fstat(file->fd(), &info) != 0) return fail(common.json, cannot_write(output, errno));
+  if (::fstat(file->fd(), &info) != 0) return fail(common.json, cannot_be_written(output, errno));
   const restart::Manifest& manifest = version.manifest;
   const std::string missing = missing_line(*parts);
   if (common.json)
@@ -163,9 +158,8 @@ int to_file(const Common& common, const Version& version, const std::string& out
                          {"by_reference", parts->elsewhere},
                          {"data_sets", json_bytes(parts->outside.data_sets)}});
   else
-    print(formatted("{}: version {}, {} image{}, {}{}{}", output, version.number, manifest.images.size(),
-                    manifest.images.size() == 1 ? "" : "s", amount(static_cast<uint64_t>(info.st_size)),
-                    missing.empty() ? "" : "; ", missing));
+    print("{}: version {}, {}, {}{}{}", output, version.number, counted(manifest.images.size(), "image"),
+          amount(static_cast<uint64_t>(info.st_size)), missing.empty() ? "" : "; ", missing);
   return kDone;
 }
 

@@ -93,7 +93,7 @@ Result<std::set<std::string>> extract_all(ArchiveReader& archive, const std::str
     const std::string to = draft + "/" + name;
     const Descriptor out = create_private_file(to, O_WRONLY);
     if (!out && errno == EEXIST) return Error{"{}: holds `{}` twice", file, name};
-    if (!out) return Error{"{}: cannot be written: {}", to, errno_text(errno)};
+    if (!out) return cannot_be_written(to, errno);
     if (Status written = archive.extract(out, to); !written) return written.error();
     names.insert(name);
   }
@@ -182,9 +182,8 @@ int import_version(const Common& common, const std::string& file) {
                          {"images", manifest.images.size()},
                          {"bytes", manifest.bytes()}});
   else
-    print(formatted("version {}: was version {}, {} image{}, {}", *number, manifest.version,
-                    manifest.images.size(), manifest.images.size() == 1 ? "" : "s",
-                    amount(manifest.bytes())));
+    print("version {}: was version {}, {}, {}", *number, manifest.version,
+          counted(manifest.images.size(), "image"), amount(manifest.bytes()));
   return kDone;
 }
 

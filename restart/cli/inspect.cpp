@@ -123,10 +123,10 @@ json image_json(const Inspected& one, bool mine) {
 void print_memory(const std::vector<MemoryUse>& uses) {
   constexpr fmt::string_view kRow = "{:<10} {:>7} {:>10} {:>10} {:>10} {:>10}  {}";
   const auto row = [&](const std::string& use, const MemoryUse& m) {
-    print(formatted(kRow, use, m.regions, amount(m.address_space), amount(m.stored), amount(m.by_reference),
-                    amount(m.zero()), m.name));
+    print(kRow, use, m.regions, amount(m.address_space), amount(m.stored), amount(m.by_reference),
+          amount(m.zero()), m.name);
   };
-  print(formatted(kRow, "USE", "REGIONS", "ADDRESSES", "STORED", "REFERENCE", "ZERO", "NAME"));
+  print(kRow, "USE", "REGIONS", "ADDRESSES", "STORED", "REFERENCE", "ZERO", "NAME");
   for (const MemoryUse& use : uses) row(use_name(use.use), use);
   row("sum", sum_of(uses));
 }
@@ -141,9 +141,9 @@ void print_images(const std::vector<Inspected>& images) {
     frame += one.frame();
     contents += one.process.contents;
   }
-  print(formatted("images:  {} = {} of memory + {} of index + {} of metadata + {} of header and trailer",
-                  amount(bytes), amount(memory), amount(index), amount(metadata), amount(frame)));
-  if (contents != 0) print(formatted("beside:  {} of the program's files", amount(contents)));
+  print("images:  {} = {} of memory + {} of index + {} of metadata + {} of header and trailer", amount(bytes),
+        amount(memory), amount(index), amount(metadata), amount(frame));
+  if (contents != 0) print("beside:  {} of the program's files", amount(contents));
 }
 
 void print_file(const SavedFile& file) {
@@ -152,7 +152,7 @@ void print_file(const SavedFile& file) {
     text = file.standard == 0 ? "standard input" : file.standard == 1 ? "standard output" : "standard error";
   std::string more = file.size < 0 ? "" : formatted(", at {} of {} bytes", file.offset, file.size);
   if (file.saved) more += ", saved";
-  print(formatted("{:>8} {:<2} {}{}", file.fd, access_of(file), text, more));
+  print("{:>8} {:<2} {}{}", file.fd, access_of(file), text, more);
 }
 
 std::string call_text(const SavedCall& call, bool mine) {
@@ -169,12 +169,11 @@ std::string call_text(const SavedCall& call, bool mine) {
 void print_iteration(const Inspected& one, bool mine) {
   const std::vector<SavedCall>& calls = one.process.iteration;
   if (calls.empty()) return;
-  print(formatted("iteration of rank {}: {} collective{}", one.rank, calls.size(),
-                  calls.size() == 1 ? "" : "s"));
+  print("iteration of rank {}: {}", one.rank, counted(calls.size(), "collective"));
   std::string last;
   uint64_t times = 0;
   const auto flush = [&] {
-    if (times != 0) print(formatted("  {}{}", last, times > 1 ? formatted(" ({} times)", times) : ""));
+    if (times != 0) print("  {}{}", last, times > 1 ? formatted(" ({} times)", times) : "");
   };
   for (const SavedCall& call : calls) {
     std::string text = call_text(call, mine);
@@ -190,30 +189,28 @@ void print_iteration(const Inspected& one, bool mine) {
 }
 
 void print_process(const Inspected& one) {
-  std::string command = one.process.program;
-  for (const std::string& argument : one.process.arguments) command += " " + argument;
-  print(formatted("rank {}: {}, on {}, {}", one.rank, amount(one.listed.bytes), one.listed.host, command));
+  print("rank {}: {}, on {}, {}", one.rank, amount(one.listed.bytes), one.listed.host,
+        command_line(one.process.program, one.process.arguments));
   print("directory: " + one.process.directory);
   std::string threads;
   for (const std::string& name : one.process.threads) threads += (threads.empty() ? "" : ", ") + name;
-  print(formatted("threads: {}: {}", one.process.threads.size(), threads));
-  print(formatted("files:   {}", one.process.files.size()));
+  print("threads: {}: {}", one.process.threads.size(), threads);
+  print("files:   {}", one.process.files.size());
   for (const SavedFile& file : one.process.files) print_file(file);
 }
 
 void print_all(const Version& version, const std::vector<MemoryUse>& uses,
                const std::vector<Inspected>& images, bool mine) {
   const restart::Manifest& m = version.manifest;
-  print(formatted("version {} of {}, {} rank{} under {} {}", version.number, m.created, m.ranks,
-                  m.ranks == 1 ? "" : "s", m.mpi_name, m.mpi_version));
+  print("version {} of {}, {} under {} {}", version.number, m.created, counted(m.ranks, "rank"), m.mpi_name,
+        m.mpi_version);
   print_memory(uses);
   print_images(images);
   print_iteration(images.front(), mine);
   if (images.size() == 1) return print_process(images.front());
   for (const Inspected& one : images)
-    print(formatted("rank {}: {}, on {}, {} thread{}, {} files (--rank {} names them)", one.rank,
-                    amount(one.listed.bytes), one.listed.host, one.process.threads.size(),
-                    one.process.threads.size() == 1 ? "" : "s", one.process.files.size(), one.rank));
+    print("rank {}: {}, on {}, {}, {} files (--rank {} names them)", one.rank, amount(one.listed.bytes),
+          one.listed.host, counted(one.process.threads.size(), "thread"), one.process.files.size(), one.rank);
 }
 
 }  // namespace
@@ -225,8 +222,8 @@ int inspect(const Common& common, uint64_t number, int64_t rank) {
   if (!version) return fail(common.json, version.error());
   const restart::Manifest& manifest = version->manifest;
   if (rank >= static_cast<int64_t>(manifest.ranks))
-    return fail(common.json, Error{"version {}: has no rank {}, only {} rank{}", version->number, rank,
-                                   manifest.ranks, manifest.ranks == 1 ? "" : "s"});
+    return fail(common.json, Error{"version {}: has no rank {}, only {}", version->number, rank,
+                                   counted(manifest.ranks, "rank")});
   const Result<Folder> folder = version->folder();
   if (!folder) return fail(common.json, folder.error());
   std::vector<MemoryUse> uses;

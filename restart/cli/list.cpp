@@ -22,20 +22,18 @@ int list(const Common& common) {
     return kDone;
   }
   constexpr fmt::string_view kHead = "{:<8} {:<20} {:>9} {:>5} {:>10} {:>10} {:>10} {:>9}  {:<10} {}";
-  print(formatted(kHead, "VERSION", "CREATED", "ITERATION", "RANKS", "SIZE", "MEMORY", "DEVICE", "STALL",
-                  "MPI", "STATE"));
+  print(kHead, "VERSION", "CREATED", "ITERATION", "RANKS", "SIZE", "MEMORY", "DEVICE", "STALL", "MPI",
+        "STATE");
   for (const Version& version : versions) {
     const Manifest& m = version.manifest;
     if (m.images.empty()) {  // the manifest could not be read
-      print(formatted(kHead, version.number, "-", "-", "-", "-", "-", "-", "-", "-",
-                      "damaged: " + version.damage));
+      print(kHead, version.number, "-", "-", "-", "-", "-", "-", "-", "-", "damaged: " + version.damage);
       continue;
     }
-    print(formatted(kHead, version.number, m.created,
-                    m.iteration() == 0 ? "-" : std::to_string(m.iteration()), m.ranks, amount(m.bytes()),
-                    amount(m.memory()), m.devices().empty() ? "-" : amount(m.device_memory()),
-                    formatted("{:.3f} s", m.stall_seconds), m.mpi_name,
-                    version.damage.empty() ? "complete" : "damaged: " + version.damage));
+    print(kHead, version.number, m.created, m.iteration() == 0 ? "-" : std::to_string(m.iteration()), m.ranks,
+          amount(m.bytes()), amount(m.memory()), m.devices().empty() ? "-" : amount(m.device_memory()),
+          formatted("{:.3f} s", m.stall_seconds), m.mpi_name,
+          version.damage.empty() ? "complete" : "damaged: " + version.damage);
   }
   return kDone;
 }

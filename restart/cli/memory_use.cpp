@@ -12,15 +12,8 @@
 namespace cropdl::cli {
 namespace {
 
-using restart::Extent;
 using restart::Region;
 using restart::RegionKind;
-
-uint64_t bytes_of(const std::vector<Extent>& extents) {
-  uint64_t sum = 0;
-  for (const Extent& extent : extents) sum += extent.end - extent.begin;
-  return sum;
-}
 
 bool within(const Region& region, uint64_t begin, uint64_t end) {
   return region.begin >= begin && region.end <= end;

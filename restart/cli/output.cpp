@@ -32,14 +32,7 @@ int fail(bool json_wanted, const Error& error, int status) {
 
 std::string named_files(const std::vector<std::string>& paths) {
   const size_t more = paths.size() - 1;
-  return more == 0 ? paths.front()
-                   : formatted("{} and {} more file{}", paths.front(), more, more == 1 ? "" : "s");
-}
-
-std::string command_line(const restart::Manifest& manifest) {
-  std::string text = manifest.program;
-  for (const std::string& arg : manifest.args) text += " " + arg;
-  return text;
+  return more == 0 ? paths.front() : formatted("{} and {}", paths.front(), counted(more, "more file"));
 }
 
 json text_or_null(const std::string& text) { return text.empty() ? json() : json_bytes(text); }

@@ -23,15 +23,16 @@ inline constexpr int kMisuse = 2;  // the command line is wrong; nothing was rea
 // Prints a line on standard output. Escapes control characters, since names and texts in a store may be
 // another user's.
 void print(const std::string& line);
+template <class... A>
+requires(sizeof...(A) > 0) void print(fmt::format_string<A...> text, A&&... values) {
+  print(formatted(text, std::forward<A>(values)...));
+}
 
 // Prints the object on its own line. Byte strings that are not UTF-8 must have passed json_bytes().
 void print(const nlohmann::json& object);
 
 // Prints the error and returns `status`.
 int fail(bool json, const Error& error, int status = kFailed);
-
-// Returns the program and its arguments, separated by blanks.
-std::string command_line(const restart::Manifest& manifest);
 
 // Returns "FILE and 2 more files". `paths` is not empty.
 std::string named_files(const std::vector<std::string>& paths);

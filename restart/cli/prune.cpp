@@ -148,15 +148,14 @@ json plan_json(const Plan& plan, bool dry_run) {
 
 void print_plan(const Plan& plan, bool dry_run) {
   for (const Doomed& one : plan.doomed)
-    print(formatted("version {}: {}removed, {}", one.number, dry_run ? "would be " : "", amount(one.bytes)));
+    print("version {}: {}removed, {}", one.number, dry_run ? "would be " : "", amount(one.bytes));
   for (const Version& version : plan.damaged)
-    print(formatted("version {}: is damaged, and stays ({})", version.number, version.damage));
+    print("version {}: is damaged, and stays ({})", version.number, version.damage);
   std::string kept;
   for (const uint64_t number : plan.kept) kept += formatted("{}{}", kept.empty() ? "" : ", ", number);
   print("kept:  " + (kept.empty() ? "no complete version" : kept));
-  if (plan.leftovers != 0)
-    print(formatted("{} that killed writers had left were removed, too", amount(plan.leftovers)));
-  print(formatted("{} {}", dry_run ? "would free" : "freed:", amount(plan.bytes() + plan.leftovers)));
+  if (plan.leftovers != 0) print("{} that killed writers had left were removed, too", amount(plan.leftovers));
+  print("{} {}", dry_run ? "would free" : "freed:", amount(plan.bytes() + plan.leftovers));
 }
 
 }  // namespace

@@ -25,15 +25,14 @@ using restart::Version;
 
 Status write_page(const std::string& file, const std::string& page) {
   Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!out) return Error{"{}: cannot be written: {}", file, errno_text(errno)};
+  if (!out) return cannot_be_written(file, errno);
   for (size_t done = 0; done < page.size();) {
     const ssize_t written = ::write(out.fd(), page.data() + done, page.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return Error{"{}: cannot be written: {}", file, errno_text(errno)};
+    if (written <= 0) return cannot_be_written(file, errno);
     done += static_cast<size_t>(written);
   }
-  if (const int failure = out.close(); failure != 0)
-    return Error{"{}: cannot be written: {}", file, errno_text(failure)};
+  if (const int failure = out.close(); failure != 0) return cannot_be_written(file, failure);
   return {};
 }
 
@@ -49,8 +48,7 @@ int report(const Common& common, const std::string& output) {
     if (const Status outside = check_outside(output, common.directory); !outside)
       return fail(common.json, outside.error());
   const Result<StoreReader::LiveJob> job = store->live_job();
-  PageFacts facts{common.directory, utc_now(), ""};
-  if (const std::string path = resolved_path(common.directory); !path.empty()) facts.store = path;
+  PageFacts facts{resolved_or_same(common.directory), utc_now(), ""};
   if (!job) say(formatted("cropdl: {}", job.error().message));
   if (job && job->pid != 0) facts.running = formatted("process {} on {}", job->pid, job->host);
   const Result<std::vector<Version>> all = store->all_versions();
@@ -73,7 +71,7 @@ int report(const Common& common, const std::string& output) {
                          {"stall_seconds", summary.stall_seconds},
                          {"covered_seconds", summary.last - summary.first}});
   else
-    print(formatted("{}: {} complete, {} damaged", output, summary.complete, summary.damaged));
+    print("{}: {} complete, {} damaged", output, summary.complete, summary.damaged);
   return kDone;
 }
 

@@ -123,20 +123,14 @@ std::string hosts_of(const Manifest& manifest) {
   return text;
 }
 
-std::string launcher_line(const Manifest& manifest) {
-  std::string text = manifest.launcher;
-  for (const std::string& option : manifest.launcher_options) text += " " + option;
-  return text;
-}
-
 std::string job_table(const Manifest& m, const std::string& store) {
   std::string mpi = html_text(m.mpi_name, 40), version = m.mpi_version;
   std::replace(version.begin(), version.end(), '\t', ' ');  // MPICH's version contains a tab
   if (!version.empty()) mpi += ", " + html_text(version, 120);
   if (m.mpi_name == "none") mpi = "none";
   return "<dl class=\"job\">\n" + row("Store", code(store, 1000)) +
-         row("Command", code(command_line(m), 2000)) + row("Directory", code(m.cwd, 1000)) +
-         row("Launcher", code(launcher_line(m), 1000)) +
+         row("Command", code(command_line(m.program, m.args), 2000)) + row("Directory", code(m.cwd, 1000)) +
+         row("Launcher", code(command_line(m.launcher, m.launcher_options), 1000)) +
          row("Ranks", formatted("{}: {}", m.ranks, hosts_of(m))) + row("MPI", mpi) +
          row("Devices", m.devices().empty() ? "none" : html_text(m.devices(), 1000)) +
          row("System", formatted("Linux {}, glibc {}", html_text(m.kernel, 80), html_text(m.glibc, 40))) +
@@ -228,8 +222,8 @@ std::string plots(const Report& report) {
                  "No version says when it was made.");
   std::string caption = "All stalls so far as a share of the time so far, without the time between runs.";
   if (report.pruned_gaps != 0)
-    caption += formatted(" {} span{} in which versions were removed {} left out.", report.pruned_gaps,
-                         report.pruned_gaps == 1 ? "" : "s", report.pruned_gaps == 1 ? "is" : "are");
+    caption += formatted(" {} in which versions were removed {} left out.",
+                         counted(report.pruned_gaps, "span"), report.pruned_gaps == 1 ? "is" : "are");
   html += figure("Share of the time that stalls took", marks,
                  plot("Share of the time that stalls took", "share of the time", Unit::kShare,
                       {{"of the time so far", "one", true, report.stall_share}}),
@@ -315,8 +309,8 @@ std::string page_of(const std::vector<Version>& versions, const Report& report, 
   if (!versions.empty()) html += table(versions);
   html += "<footer>Times are UTC. Stored bytes are the sizes of the images.";
   if (report.unreadable != 0)
-    html += formatted(" Of {} damaged version{} the manifest cannot be read: not in the plots.",
-                      report.unreadable, report.unreadable == 1 ? "" : "s");
+    html += formatted(" Of {} the manifest cannot be read: not in the plots.",
+                      counted(report.unreadable, "damaged version"));
   return html +
          formatted("</footer>\n</main>\n<div id=\"tip\"></div>\n<script>{}</script>\n</body>\n</html>\n",
                    kScript);

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/within_memory.h"
 #include "interpose/seam/state.h"
+#include "restart/store.h"
 
 namespace cropdl::cli {
 namespace {
@@ -161,16 +162,10 @@ SavedProcess from_json(const json& metadata) {
 }
 
 Result<SavedProcess> told_by_metadata(const ImageReader& image) {
-  const std::string what = "rank image " + image.path();
-  return within_memory(what, [&]() -> Result<SavedProcess> {
-    try {
-      const json metadata = json_from_text(image.metadata());
-      if (!metadata.is_object()) throw_wrong_json_type("an object");
-      return from_json(metadata);
-    } catch (const json::exception& e) {
-      return Error{"{}: its metadata cannot be read ({})", what, e.what()};
-    }
-  });
+  SavedProcess process;
+  const Status told = restart::read_metadata(image, [&](const json& j) { process = from_json(j); });
+  if (!told) return told.error();
+  return process;
 }
 
 }  // namespace

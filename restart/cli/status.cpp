@@ -62,7 +62,7 @@ json job_json(const StoreState& seen) {
   object["last_version"] = live && live->last_version != 0 ? json(live->last_version) : json();
   object["iteration"] = live && live->iteration != 0 ? json(live->iteration) : json();
   object["iteration_seconds"] =
-      live && live->iteration_us != 0 ? json(static_cast<double>(live->iteration_us) * 1e-6) : json();
+      live && live->iteration_us != 0 ? json(in_seconds(live->iteration_us)) : json();
   object["last_failure"] = live ? text_or_null(live->last_line) : json();
   return object;
 }
@@ -88,10 +88,9 @@ void add_job(std::vector<std::string>& lines, const StoreState& seen) {
   lines.push_back(formatted("         since {}, {}, {} of {} ranks can be checkpointed", live->started,
                             live->phase, live->joined, live->ranks));
   if (live->iteration != 0)
-    lines.push_back(live->iteration_us == 0
-                        ? formatted("         iteration {}", live->iteration)
-                        : formatted("         iteration {}, {:.3g} s each", live->iteration,
-                                    static_cast<double>(live->iteration_us) * 1e-6));
+    lines.push_back(live->iteration_us == 0 ? formatted("         iteration {}", live->iteration)
+                                            : formatted("         iteration {}, {:.3g} s each",
+                                                        live->iteration, in_seconds(live->iteration_us)));
   if (!live->last_line.empty())
     lines.push_back(formatted("         last checkpoint failed: {}", live->last_line));
 }
@@ -106,7 +105,7 @@ std::vector<std::string> status_lines(const StoreState& seen) {
                             amount(m.bytes()), m.stall_seconds));
   if (m.iteration() != 0) lines.push_back(formatted("         at iteration {}", m.iteration()));
   if (m.parent != 0) lines.push_back(formatted("         continues version {}", m.parent));
-  lines.push_back(formatted("program: {}", command_line(m)));
+  lines.push_back(formatted("program: {}", command_line(m.program, m.args)));
   lines.push_back(formatted("ranks:   {} under {} {}", m.ranks, m.mpi_name, m.mpi_version));
   if (!m.devices().empty())
     lines.push_back(formatted("devices: {}, {} of memory on them", m.devices(), amount(m.device_memory())));

@@ -26,8 +26,7 @@ json verified_json(const Version& version, const Status& whole, const Outside& o
 std::string good_line(const Version& version, const Outside& outside) {
   const restart::Manifest& m = version.manifest;
   return formatted(
-      "version {}: good, {} image{}, {}{}{}{}", version.number, m.images.size(),
-      m.images.size() == 1 ? "" : "s", amount(m.bytes()),
+      "version {}: good, {}, {}{}{}{}", version.number, counted(m.images.size(), "image"), amount(m.bytes()),
       m.devices().empty() ? "" : formatted(", {} of them device memory", amount(m.device_memory())),
       outside.data_sets.empty() ? ""
                                 : formatted("; needs {}, which {} not saved", named_files(outside.data_sets),
@@ -61,7 +60,7 @@ int verify(const Common& common, uint64_t number) {
       if (!common.json) print(good_line(version, outside));
       continue;
     }
-    const Error damage{formatted("version {}: {}", version.number, whole.error().message)};
+    const Error damage{"version {}: {}", version.number, whole.error().message};
     if (first_damage.empty()) first_damage = damage.message;
     if (!common.json) (void)fail(false, damage);
   }

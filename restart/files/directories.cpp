@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/format.h"
 
 namespace cropdl::files {
 namespace {
@@ -42,15 +41,13 @@ bool has_lost_its_place(const OpenFile& f, const FileIdentity& now) {
   return list && !keeps_offsets(list.fd()) && !is_at_end(list.fd(), f.offset);
 }
 
-FileVerdict refused(const std::string& line) { return {FileVerdict::kRefused, line}; }
-
 FileVerdict another(const std::string& path, FilesPolicy policy) {
   if (policy != FilesPolicy::kFail) return {};
   return refused(
-      formatted("the program's directory {} is not that of the checkpoint but another one of that name, and "
-                "--files=fail accepts no difference; put the former one back, or go on in this one without "
-                "that option",
-                path));
+      "the program's directory {} is not that of the checkpoint but another one of that name, and "
+      "--files=fail accepts no difference; put the former one back, or go on in this one without "
+      "that option",
+      path);
 }
 
 }  // namespace
@@ -72,9 +69,9 @@ FileVerdict check_current_directory(const std::string& path, const FileIdentity&
   // Another disk or container has another root: only a mount where none was hides the former directory.
   if (was_mount_root == false && is_mount_root(path) == true)
     return refused(
-        formatted("the program's directory {} is not that of the checkpoint: another file system is mounted "
-                  "there; unmount it and try again (or go on in this one: cropdl-restart --files=keep)",
-                  path));
+        "the program's directory {} is not that of the checkpoint: another file system is mounted "
+        "there; unmount it and try again (or go on in this one: cropdl-restart --files=keep)",
+        path);
   return another(path, policy);
 }
 
@@ -83,17 +80,17 @@ FileVerdict check_open_directory(const OpenFile& f, const FileIdentity& now, Fil
   if (is_another_file(f.identity, now)) {
     if (f.offset == 0) return another(f.path, policy);
     return refused(
-        formatted("the program's directory {} (descriptor {}) is not that of the checkpoint but another one "
-                  "of that name, and the program had read a part of its names; put the former one back and "
-                  "try again (or read on in this one: cropdl-restart --files=keep)",
-                  f.path, f.fd));
+        "the program's directory {} (descriptor {}) is not that of the checkpoint but another one "
+        "of that name, and the program had read a part of its names; put the former one back and "
+        "try again (or read on in this one: cropdl-restart --files=keep)",
+        f.path, f.fd);
   }
   if (!has_lost_its_place(f, now)) return {};
   return refused(
-      formatted("the program had read a part of the names in its directory {} (descriptor {}), which has "
-                "changed since, and on its file system the place cannot be found again; put it back and try "
-                "again (or read on in it as it is: cropdl-restart --files=keep)",
-                f.path, f.fd));
+      "the program had read a part of the names in its directory {} (descriptor {}), which has "
+      "changed since, and on its file system the place cannot be found again; put it back and try "
+      "again (or read on in it as it is: cropdl-restart --files=keep)",
+      f.path, f.fd);
 }
 
 std::string directory_left_alone(int fd, const std::string& path, const FileIdentity& then) {

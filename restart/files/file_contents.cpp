@@ -169,8 +169,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
   struct stat there {};
   if (!c.stored.empty() && policy != FilesPolicy::kKeep && lstat(c.path.c_str(), &there) == 0 &&
       S_ISLNK(there.st_mode))
-    return {FileVerdict::kRefused,
-            own(c.path) + ": is a symbolic link now, and is not written through; put the file back"};
+    return refused("{}: is a symbolic link now, and is not written through; put the file back", own(c.path));
   if (stat(c.path.c_str(), &there) != 0) {
     const std::string why = errno_text(errno);
     if (c.stored.empty() || errno != ENOENT || policy != FilesPolicy::kTruncate)
@@ -181,16 +180,14 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
                                                parent, errno_text(errno))};
     return {};  // it will be made again
   }
-  if (!S_ISREG(there.st_mode))
-    return {FileVerdict::kRefused, own(c.path) + ": is not a regular file any more"};
+  if (!S_ISREG(there.st_mode)) return refused("{}: is not a regular file any more", own(c.path));
   if (policy == FilesPolicy::kKeep) return {};
   const auto now = identify_file(-1, c.path);
   if (!now) return {FileVerdict::kMissing, own(c.path) + ": " + now.error().message};
   const bool same = is_same_file(c.identity, *now);
   if (same && looks_the_same(c.identity, *now)) return {};
   const Descriptor file = open_high(c.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!file)
-    return {FileVerdict::kRefused, formatted("{}: cannot be read: {}", own(c.path), errno_text(errno))};
+  if (!file) return refused("{}: cannot be read: {}", own(c.path), errno_text(errno));
   const bool long_enough = now->size >= c.identity.size;
   const auto sum = !long_enough       ? Result<uint64_t>(Error{""})
                    : c.stored.empty() ? mark_of(file.fd(), c.identity.size, c.path)
@@ -199,23 +196,23 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
   // Even another file is accepted if it has the saved content.
   if (equal && now->size == c.identity.size) return {};
   if (!same)
-    return {FileVerdict::kRefused,
-            formatted("{}: is not the file of the checkpoint but another one of that name, and is left as it "
-                      "is; move it away and put the former one back{}",
-                      own(c.path), kChoices)};
+    return refused(
+        "{}: is not the file of the checkpoint but another one of that name, and is left as it "
+        "is; move it away and put the former one back{}",
+        own(c.path), kChoices);
   if (policy == FilesPolicy::kFail)
-    return {FileVerdict::kRefused,
-            formatted("{}: is not as it was when the checkpoint was taken ({}, then {}), and --files=fail "
-                      "leaves it so; --files=truncate makes it as it was",
-                      own(c.path), bytes_text(now->size), bytes_text(size))};
+    return refused(
+        "{}: is not as it was when the checkpoint was taken ({}, then {}), and --files=fail "
+        "leaves it so; --files=truncate makes it as it was",
+        own(c.path), bytes_text(now->size), bytes_text(size));
   if (!c.stored.empty() || equal) return {};
   if (!long_enough)
-    return {FileVerdict::kRefused,
-            formatted("{}: has {}, but had {} when the checkpoint was taken; put it back and try again{}",
-                      own(c.path), bytes_text(now->size), bytes_text(size), kChoices)};
-  return {FileVerdict::kRefused, formatted("{}: its first {} are not what they were when the checkpoint was "
-                                           "taken; put it back and try again{}",
-                                           own(c.path), bytes_text(size), kChoices)};
+    return refused("{}: has {}, but had {} when the checkpoint was taken; put it back and try again{}",
+                   own(c.path), bytes_text(now->size), bytes_text(size), kChoices);
+  return refused(
+      "{}: its first {} are not what they were when the checkpoint was "
+      "taken; put it back and try again{}",
+      own(c.path), bytes_text(size), kChoices);
 }
 
 Status apply_content(const FileContent& c, const Folder& version, FilesPolicy policy, std::string* done) {
@@ -262,7 +259,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
     if (why != EEXIST) return Error{"{}: cannot be made again: {}", own(c.path), errno_text(why)};
     file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
-  if (!file) return Error{"{}: cannot be written: {}", own(c.path), errno_text(errno)};
+  if (!file) return cannot_be_written(own(c.path), errno);
   if (Status its = check_opened(c, file.fd()); !its) return its;
   if (auto s = restart::put_back_content(copy->fd(), file.fd(), size, own(c.path), &changed); !s) return s;
   if (!changed) return {};

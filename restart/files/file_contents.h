@@ -42,6 +42,10 @@ struct FileVerdict {
   enum { kFine, kMissing, kDamaged, kRefused } kind = kFine;
   std::string line;
 };
+template <class... A>
+FileVerdict refused(fmt::format_string<A...> line, A&&... values) {
+  return {FileVerdict::kRefused, formatted(line, std::forward<A>(values)...)};
+}
 // Changes nothing.
 FileVerdict check_content(const FileContent& content, const Folder& version, FilesPolicy policy);
 

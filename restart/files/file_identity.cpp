@@ -8,11 +8,8 @@
 
 #include "base/file.h"
 #include "base/hex.h"
-#include "base/json.h"
 
 namespace cropdl::files {
-
-using nlohmann::json;
 
 namespace {
 
@@ -68,10 +65,6 @@ bool has_name_of_deleted(const std::string& path) {
       return true;
   return false;
 }
-
-json to_json(const FileIdentity& id) { return id; }
-
-FileIdentity file_identity_from(const json& j) { return j.get<FileIdentity>(); }
 
 bool is_a_services_table(const std::string& path) {
   for (const char* folder : {"/var/lib/sss/mc/", "/run/nscd/", "/var/run/nscd/", "/var/cache/nscd/",

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -53,9 +52,6 @@ bool has_name_of_deleted(const std::string& path);
 // Whether a service (sssd, nscd) changes this file at any time, for all programs to read: tables of user and
 // group names.
 bool is_a_services_table(const std::string& path);
-
-nlohmann::json to_json(const FileIdentity& id);
-FileIdentity file_identity_from(const nlohmann::json& j);  // throws json::exception
 
 // A file that ranks put back late in a restart (reopen_files.h), and the paths by which they do: if some have
 // saved it whole, the others, who only append to it, leave it to them.

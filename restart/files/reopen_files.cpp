@@ -23,7 +23,7 @@ namespace cropdl::files {
 namespace {
 
 Error refuse(const OpenFile& f, const std::string& why) {
-  return {formatted("the program's file {} (descriptor {}): {}", f.path, f.fd, why)};
+  return {"the program's file {} (descriptor {}): {}", f.path, f.fd, why};
 }
 
 int highest_of(const std::vector<OpenFile>& files) {
@@ -33,16 +33,16 @@ int highest_of(const std::vector<OpenFile>& files) {
 }
 
 Error no_room_above(int highest) {
-  return {formatted(
+  return {
       "the program has descriptors up to {}, and there is no room above them; raise the limit (ulimit -n)",
-      highest)};
+      highest};
 }
 
 Error no_room_for(int given, int highest) {
   return {
-      formatted("descriptor {} was open when the restart was started, and there is no room for it above the "
-                "program's, which go up to {}; raise the limit (ulimit -n), or start the restart with {}>&-",
-                given, highest, given)};
+      "descriptor {} was open when the restart was started, and there is no room for it above the "
+      "program's, which go up to {}; raise the limit (ulimit -n), or start the restart with {}>&-",
+      given, highest, given};
 }
 
 // Moves a descriptor that was given to the process and is no longer the program's, for the rest of this

@@ -45,16 +45,11 @@ bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, const s
   std::vector<char> text(kAtOnce);
   for (uint64_t a = begin; a < end;) {
     const uint64_t bytes = std::min(end - a, kAtOnce);
-    uint64_t got = 0;
-    while (got < bytes) {
-      const ssize_t n =
-          pread(fd, text.data() + got, bytes - got, static_cast<off_t>(offset + (a - begin) + got));
-      if (n < 0) return false;
-      if (n == 0) break;
-      got += static_cast<uint64_t>(n);
-    }
-    if (got + kPage <= bytes) return false;     // even the last page's first byte is missing
-    memset(text.data() + got, 0, bytes - got);  // as the kernel fills the last page
+    iovec left{text.data(), bytes};
+    const int failure = read_all(fd, {&left, 1}, offset + (a - begin));
+    if (failure != 0 && failure != kEndOfFile) return false;
+    if (left.iov_len >= kPage) return false;  // even the last page's first byte is missing
+    memset(left.iov_base, 0, left.iov_len);   // as the kernel fills the last page
     for (uint64_t p = 0; p < bytes; p += kPage)
       if (!holds(guards, a + p) && memcmp(reinterpret_cast<void*>(a + p), text.data() + p, kPage) != 0)
         changed->push_back(a + p);
@@ -142,8 +137,7 @@ Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, in
       return {};
     why = errno;
   }
-  return Error{
-      formatted("{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(why))};
+  return Error{"{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(why)};
 }
 
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
@@ -158,7 +152,7 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   if (!itself && !files::looks_the_same(then, *now)) return Remapped::kOtherFile;
 
   // Pages up to the file's end at the cut were readable. Access beyond it raises SIGBUS until the file grows.
-  const uint64_t pages = (static_cast<uint64_t>(then.size) + kPage - 1) & ~(kPage - 1);
+  const uint64_t pages = page_up(static_cast<uint64_t>(then.size));
   const uint64_t readable = pages > file.offset ? std::min(pages - file.offset, end - begin) : 0;
   std::vector<uint64_t> changed;
   bool complete = find_changed(fd.fd(), file.offset, begin, begin + readable, guards, &changed);

@@ -8,23 +8,16 @@ namespace cropdl::host_memory {
 
 using nlohmann::json;
 
-namespace {
-
-json policy_json(const MemoryPolicy& p) { return {{"mode", p.mode}, {"nodes", p.nodes}}; }
-
-MemoryPolicy policy_from(const json& owner) {
-  MemoryPolicy p;
-  if (!owner.contains("policy")) return p;
-  owner.at("policy").at("mode").get_to(p.mode);
-  owner.at("policy").at("nodes").get_to(p.nodes);
-  return p;
+template <class Visit>
+static void list_members(MemoryPolicy& p, Visit&& member) {
+  member("mode", p.mode);
+  member("nodes", p.nodes);
 }
 
+namespace {
+
 json file_json(const MappedFile& f) {
-  json j{{"path", json_bytes(f.path)},
-         {"shared", f.shared},
-         {"offset", f.offset},
-         {"identity", to_json(f.identity)}};
+  json j{{"path", json_bytes(f.path)}, {"shared", f.shared}, {"offset", f.offset}, {"identity", f.identity}};
   if (f.left_in_file) j["left_in_file"] = true;
   return j;
 }
@@ -35,7 +28,7 @@ MappedFile file_from(const json& j) {
   j.at("shared").get_to(f.shared);
   f.left_in_file = j.value("left_in_file", false);
   f.offset = integer_from_json<uint64_t>(j.at("offset"));
-  f.identity = files::file_identity_from(j.at("identity"));
+  j.at("identity").get_to(f.identity);
   return f;
 }
 
@@ -47,20 +40,19 @@ const RegionState* MemoryState::of(uint64_t begin, uint64_t end) const {
   return at != regions.end() && at->begin == begin && at->end == end ? &*at : nullptr;
 }
 
-json to_json(const MemoryState& state) {
+void to_json(json& j, const MemoryState& state) {
   json regions = json::array();
   for (const RegionState& r : state.regions) {
     json one{{"begin", r.begin}, {"end", r.end}, {"flags", r.flags}};
     if (r.file) one["file"] = file_json(*r.file);
     for (const PageRun& g : r.guards) one["guards"].push_back({g.begin, g.end});
-    if (r.policy.mode != 0) one["policy"] = policy_json(r.policy);
+    if (r.policy.mode != 0) one["policy"] = r.policy;
     regions.push_back(std::move(one));
   }
-  return {{"regions", std::move(regions)}, {"lock_future", state.lock_future}};
+  j = {{"regions", std::move(regions)}, {"lock_future", state.lock_future}};
 }
 
-MemoryState memory_state_from(const json& j) {
-  MemoryState state;
+void from_json(const json& j, MemoryState& state) {
   state.lock_future = integer_from_json<int>(j.at("lock_future"));
   for (const json& one : j.at("regions")) {
     RegionState r;
@@ -71,10 +63,9 @@ MemoryState memory_state_from(const json& j) {
     if (one.contains("guards"))
       for (const json& g : one.at("guards"))
         r.guards.push_back({g.at(0).get<uint64_t>(), g.at(1).get<uint64_t>()});
-    r.policy = policy_from(one);
+    if (one.contains("policy")) one.at("policy").get_to(r.policy);
     state.regions.push_back(std::move(r));
   }
-  return state;
 }
 
 }  // namespace cropdl::host_memory

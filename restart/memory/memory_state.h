@@ -36,7 +36,7 @@ struct MemoryState {
   const RegionState* of(uint64_t begin, uint64_t end) const;
 };
 
-nlohmann::json to_json(const MemoryState& state);
-MemoryState memory_state_from(const nlohmann::json& j);  // throws json::exception
+void to_json(nlohmann::json& j, const MemoryState& state);
+void from_json(const nlohmann::json& j, MemoryState& state);  // throws json::exception
 
 }  // namespace cropdl::host_memory

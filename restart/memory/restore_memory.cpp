@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "base/format.h"
 #include "interpose/seam/layout.h"
@@ -49,7 +48,7 @@ Status decorate(const restart::Region& r, const RegionState& s) {
 
 Status protect(const restart::Region& r) {
   if (mprotect(pointer(r.begin), r.end - r.begin, static_cast<int>(r.prot)) == 0) return {};
-  return Error{formatted("cannot protect {}: {}", range(r.begin, r.end), errno_text(errno))};
+  return Error{"cannot protect {}: {}", range(r.begin, r.end), errno_text(errno)};
 }
 
 Status lock_and_seal(const restart::Region& r, const RegionState& s) {
@@ -58,9 +57,8 @@ Status lock_and_seal(const restart::Region& r, const RegionState& s) {
     const bool partly =
         r.prot == PROT_NONE || !s.guards.empty() || s.file.has_value();  // not all pages can be present
     if (syscall(SYS_mlock2, r.begin, r.end - r.begin, on_fault) != 0 && !(partly && errno == ENOMEM))
-      return Error{
-          formatted("cannot lock the memory that the program had locked (mlock): {}; raise ulimit -l",
-                    errno_text(errno))};
+      return Error{"cannot lock the memory that the program had locked (mlock): {}; raise ulimit -l",
+                   errno_text(errno)};
   }
   if (has_flag(s.flags, "sl") && syscall(kSeal, r.begin, r.end - r.begin, 0) != 0)
     return Error{"cannot seal the memory that the program had sealed (mseal, Linux 6.10): " +
@@ -108,7 +106,7 @@ Status ReservedAddresses::reserve(const restart::ImageReader& image) {
       continue;
     }
     release();
-    return Error{formatted("the program's addresses {} are taken in this process", range(r.begin, r.end))};
+    return Error{"the program's addresses {} are taken in this process", range(r.begin, r.end)};
   }
   return {};
 }
@@ -127,8 +125,7 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state, R
   const auto& regions = image.regions();
   for (const auto& r : regions)
     if (!is_a_librarys(r) && state.of(r.begin, r.end) == nullptr)
-      return Error{
-          formatted("{}: its metadata says nothing of the memory {}", image.path(), range(r.begin, r.end))};
+      return Error{"{}: its metadata says nothing of the memory {}", image.path(), range(r.begin, r.end)};
   for (size_t i = 0; i < regions.size(); ++i) {
     const auto& r = regions[i];
     if (is_a_librarys(r)) continue;
@@ -139,11 +136,11 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state, R
     Status done;
     if (p != pointer(r.begin)) {
       const int why = errno;
-      done = Error{formatted(
-          "the program's memory {}{}", range(r.begin, r.end),
-          why == EEXIST ? " is taken in this process"
-                        : formatted(" cannot be mapped: {}{}", errno_text(why),
-                                    why == ENOMEM ? " (ulimit -v or -d, or too little memory)" : ""))};
+      done =
+          Error{"the program's memory {}{}", range(r.begin, r.end),
+                why == EEXIST ? " is taken in this process"
+                              : formatted(" cannot be mapped: {}{}", errno_text(why),
+                                          why == ENOMEM ? " (ulimit -v or -d, or too little memory)" : "")};
     } else {
       done = decorate(r, s);
     }
@@ -183,8 +180,7 @@ Status load_references(const restart::ImageReader& image, const MemoryState& sta
     if (r.referenced.empty()) continue;
     const RegionState& s = *state.of(r.begin, r.end);
     if (!s.file)
-      return Error{
-          formatted("{}: its metadata names no file for the memory {}", image.path(), range(r.begin, r.end))};
+      return Error{"{}: its metadata names no file for the memory {}", image.path(), range(r.begin, r.end)};
     restart::FilePages original(s.file->path, r.begin, s.file->offset);
     if (Status done = image.load_referenced(i, original); !done) return done;
   }
@@ -213,9 +209,8 @@ Status finish_memory(const restart::ImageReader& image, const MemoryState& state
       gone.push_back(s.file->path);
   }
   if (state.lock_future != 0 && mlockall(state.lock_future) != 0)
-    return Error{
-        formatted("cannot lock future memory as the program had asked for (mlockall): {}; raise ulimit -l",
-                  errno_text(errno))};
+    return Error{"cannot lock future memory as the program had asked for (mlockall): {}; raise ulimit -l",
+                 errno_text(errno)};
   if (!gone.empty())
     *note = formatted(
         "{}{} the program had mapped {} gone or changed: the contents come from the image, the memory "
@@ -230,9 +225,9 @@ Status finish_late_mappings(const std::vector<LateMapping>& late) {
     const auto belongs = finish_region(one.region, *one.state, false);
     if (!belongs) return belongs.error();
     if (!*belongs)
-      return Error{formatted(
+      return Error{
           "{}, which the program had mapped, shared and read-only, is not what it was at the checkpoint",
-          one.state->file->path)};
+          one.state->file->path};
   }
   return {};
 }

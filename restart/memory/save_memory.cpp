@@ -8,7 +8,6 @@
 #include <memory>
 #include <utility>
 
-#include "base/format.h"
 #include "base/page.h"
 #include "interpose/seam/state.h"
 #include "restart/memory/mapping_flags.h"
@@ -20,8 +19,8 @@ namespace cropdl::host_memory {
 namespace {
 
 Error unknown_memory(int why) {
-  return {formatted("cannot find out which memory is readable: {}{}", errno_text(why),
-                    why == EFBIG ? " (the program's hard limit of file sizes, RLIMIT_FSIZE)" : "")};
+  return {"cannot find out which memory is readable: {}{}", errno_text(why),
+          why == EFBIG ? " (the program's hard limit of file sizes, RLIMIT_FSIZE)" : ""};
 }
 
 // Makes memory readable while the object exists: memory under PROT_NONE is saved, too.
@@ -39,8 +38,7 @@ class OpenedUp {
   OpenedUp& operator=(const OpenedUp&) = delete;
   Status status() const {
     if (error_ == 0) return {};
-    return Error{
-        formatted("cannot read the program's memory {}: {}", range(begin_, end_), errno_text(error_))};
+    return Error{"cannot read the program's memory {}: {}", range(begin_, end_), errno_text(error_)};
   }
 
  private:
@@ -69,9 +67,9 @@ Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart
     if (!readable_pages(memory, r.begin, r.end, &readable)) return unknown_memory(errno);
     if (readable != std::vector<PageRun>{r})
       return Error{
-          formatted("the program's memory at {} cannot be read: guard pages (MADV_GUARD_INSTALL) of a kernel "
-                    "that does not tell them from others, or broken memory",
-                    range(r.begin, r.end))};
+          "the program's memory at {} cannot be read: guard pages (MADV_GUARD_INSTALL) of a kernel "
+          "that does not tell them from others, or broken memory",
+          range(r.begin, r.end)};
     region.present.push_back({r.begin, r.end});
   }
   std::sort(region.present.begin(), region.present.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
@@ -109,9 +107,8 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, const Readab
   const files::FileIdentity& id = file.identity;
   const bool beyond = id.inode == 0 || m.offset + (missing - m.begin) >= static_cast<uint64_t>(id.size);
   if (tail && beyond) return {};
-  return Error{
-      formatted("the program's memory {} ({}) cannot be read: its file has become shorter, or its disk fails",
-                range(m.begin, m.end), m.path)};
+  return Error{"the program's memory {} ({}) cannot be read: its file has become shorter, or its disk fails",
+               range(m.begin, m.end), m.path};
 }
 
 // Makes a mapping, whose flags show whether mlockall(MCL_FUTURE) is in force.
@@ -251,8 +248,7 @@ Result<ProgramMemory> examine_memory(StoppedMemory seen,
 
 uint64_t memory_bytes(const ProgramMemory& memory) {
   uint64_t bytes = 0;
-  for (const restart::Region& region : memory.regions)
-    for (const auto& extent : region.present) bytes += extent.end - extent.begin;
+  for (const restart::Region& region : memory.regions) bytes += restart::bytes_of(region.present);
   return bytes;
 }
 

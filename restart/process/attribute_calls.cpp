@@ -25,7 +25,6 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/procfs.h"
-#include "restart/process/credentials.h"
 
 namespace cropdl::process {
 namespace {

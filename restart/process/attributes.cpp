@@ -24,9 +24,9 @@ bool is_more(const std::string& a, const std::string& b) {
 }
 
 Error cannot(const Attribute& a, const std::string& value, const std::string& why) {
-  return Error{formatted(
+  return Error{
       "the program had set its {} to {}, which cannot be put back here ({}); restart it where it may", a.name,
-      value, why)};
+      value, why};
 }
 
 bool stands(const Attribute& a, const std::string& value) {
@@ -80,9 +80,9 @@ Result<AttributeValues> changed_attributes() {
   // The images would belong to the new user, but the store belongs to the former one (mode 0700).
   if (geteuid() != user)
     return Error{
-        formatted("the program runs as user {} now and was started as user {}, whose store it may not write; "
-                  "that cannot be saved yet",
-                  geteuid(), user)};
+        "the program runs as user {} now and was started as user {}, whose store it may not write; "
+        "that cannot be saved yet",
+        geteuid(), user};
   AttributeValues changed;
   for (const Attribute& a : attributes()) {
     const std::string now = a.read(a.parameter), &then = at_start[a.name];
@@ -91,8 +91,8 @@ Result<AttributeValues> changed_attributes() {
     const bool can_be_saved = (a.write != nullptr || a.stage == AttributeStage::kCredentials) &&
                               !now.empty() && (a.savable == nullptr || a.savable(now));
     if (!can_be_saved)
-      return Error{formatted("the program has changed its {} (from {} to {}), which cannot be saved yet",
-                             a.name, then.empty() ? "none" : then, now.empty() ? "none" : now)};
+      return Error{"the program has changed its {} (from {} to {}), which cannot be saved yet", a.name,
+                   then.empty() ? "none" : then, now.empty() ? "none" : now};
     changed[a.name] = now;
   }
   return changed;
@@ -140,8 +140,8 @@ Result<AttributeValues> differing_attributes(const AttributeValues& mains) {
     if (mine == main && has_new_thread(name, mine)) continue;
     const Attribute& a = attributes_by_name().at(name);
     if (a.write == nullptr || mine.empty() || (a.savable != nullptr && !a.savable(mine)))
-      return Error{formatted("has another {} than the main thread ({}, not {}), which cannot be saved yet",
-                             name, mine.empty() ? "none" : mine, main.empty() ? "none" : main)};
+      return Error{"has another {} than the main thread ({}, not {}), which cannot be saved yet", name,
+                   mine.empty() ? "none" : mine, main.empty() ? "none" : main};
     differing[name] = mine;
   }
   return differing;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "interpose/seam/control_page.h"
 
@@ -52,21 +51,6 @@ std::vector<int64_t> usage_of_thread(const int64_t* before) {
   std::vector<int64_t> words = usage(RUSAGE_THREAD);
   add_usage(words, before);
   return words;
-}
-
-void to_json(nlohmann::json& j, const Clocks& c) {
-  j = {{"monotonic", c.monotonic},   {"raw", c.raw},
-       {"boottime", c.boottime},     {"process_cpu", c.process_cpu},
-       {"thread_cpu", c.thread_cpu}, {"usage", c.usage}};
-}
-
-void from_json(const nlohmann::json& j, Clocks& c) {
-  j.at("monotonic").get_to(c.monotonic);
-  j.at("raw").get_to(c.raw);
-  j.at("boottime").get_to(c.boottime);
-  j.at("process_cpu").get_to(c.process_cpu);
-  j.at("thread_cpu").get_to(c.thread_cpu);
-  j.at("usage").get_to(c.usage);
 }
 
 Clocks read_clocks() {

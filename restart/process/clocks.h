@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "interpose/seam/process.h"
@@ -14,8 +13,15 @@ struct Clocks {  // as the program reads them; ns
   int64_t monotonic = 0, raw = 0, boottime = 0, process_cpu = 0, thread_cpu = 0;
   std::vector<std::vector<int64_t>> usage;  // struct rusage of the process, its children, its main thread
 };
-void to_json(nlohmann::json& j, const Clocks& clocks);
-void from_json(const nlohmann::json& j, Clocks& clocks);
+template <class Visit>
+void list_members(Clocks& c, Visit&& member) {  // base/json.h
+  member("monotonic", c.monotonic);
+  member("raw", c.raw);
+  member("boottime", c.boottime);
+  member("process_cpu", c.process_cpu);
+  member("thread_cpu", c.thread_cpu);
+  member("usage", c.usage);
+}
 
 Clocks read_clocks();
 

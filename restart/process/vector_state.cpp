@@ -3,7 +3,6 @@
 #include <cpuid.h>
 #include <signal.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include "base/format.h"
 #include "interpose/seam/signal_frame.h"
@@ -64,12 +63,10 @@ Result<VectorState> vector_state_of_threads() {
     if (t.used != seam::kLive || t.kind == seam::kSpawnedChild || t.gone != 0) continue;
     const SavedRegisters one = of_frame(reinterpret_cast<const ucontext_t*>(t.context));
     if ((one.features & kTiles) != 0)
-      return Error{
-          formatted("thread {} has used tile registers (AMX), which cannot be saved yet", t.virtual_tid)};
+      return Error{"thread {} has used tile registers (AMX), which cannot be saved yet", t.virtual_tid};
     if (found && (one.bytes != all.bytes || one.features != all.features))
-      return Error{
-          formatted("thread {} has another set of vector registers than others, which cannot be saved yet",
-                    t.virtual_tid)};
+      return Error{"thread {} has another set of vector registers than others, which cannot be saved yet",
+                   t.virtual_tid};
     all = one;
     found = true;
   }

@@ -3,7 +3,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,7 +39,7 @@ Result<LookedAt> look_at(const libraries::Libraries& libraries) {
     return Error{"the program's directory is gone: " + errno_text(errno)};
   seen.directory = cwd;
   auto identity = files::identify_file(-1, "");
-  if (!identity) return Error{formatted("the program's directory {}: {}", cwd, identity.error().message)};
+  if (!identity) return Error{"the program's directory {}: {}", cwd, identity.error().message};
   seen.directory_identity = std::move(*identity);
   seen.directory_is_mount_root = files::is_mount_root("");
   auto attributes = process::changed_attributes();

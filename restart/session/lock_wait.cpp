@@ -55,9 +55,9 @@ Result<restart::Store> open_store(const std::string& directory, const restart::S
     if (waited() > (ending ? wait.ending_seconds : wait.grace_seconds)) {
       if (!ending) return store;
       return Error{
-          formatted("store {}: the former job's process {} has been killed, but has not ended within {} s; "
-                    "try again when it is gone",
-                    directory, job->pid, static_cast<int>(wait.ending_seconds))};
+          "store {}: the former job's process {} has been killed, but has not ended within {} s; "
+          "try again when it is gone",
+          directory, job->pid, static_cast<int>(wait.ending_seconds)};
     }
     if (ending && !said && waited() > wait.say_after_seconds) {
       said = true;

@@ -1,6 +1,5 @@
 #include "restart/session/metadata.h"
 
-#include "base/format.h"
 #include "base/json.h"
 #include "interpose/boundaries/tracker.h"
 #include "restart/process/machine.h"
@@ -38,24 +37,6 @@ Place place_from(const json& j) {
   return p;
 }
 
-json json_of(const std::vector<LoopCall>& iteration) {
-  json all = json::array();
-  for (const LoopCall& c : iteration)
-    all.push_back(
-        {{"call", c.call}, {"function", c.function}, {"communicator", c.communicator}, {"caller", c.caller}});
-  return all;
-}
-
-std::vector<LoopCall> iteration_from(const json& all) {
-  std::vector<LoopCall> iteration;
-  if (all.size() > boundaries::Tracker::kCalls) return iteration;
-  for (const json& c : all)
-    iteration.push_back({integer_from_json<uint64_t>(c.at("call")), c.at("function").get<std::string>(),
-                         integer_from_json<uint64_t>(c.at("communicator")),
-                         integer_from_json<uint64_t>(c.at("caller"))});
-  return iteration;
-}
-
 using Kind = coord::Schedule::Kind;
 
 json automatic_of(const coord::Schedule& s) {
@@ -79,95 +60,36 @@ coord::Schedule schedule_from(const json& metadata) {
 }  // namespace
 
 std::string metadata_text(const Metadata& m) {
-  json libraries = json::array();
-  for (const SavedLibrary& l : m.libraries)
-    libraries.push_back({{"number", l.number},
-                         {"functions", l.functions},
-                         {"implementation", l.implementation},
-                         {"only_functions", l.only_functions},
-                         {"recipes", l.recipes}});
-  return json{{"rank", m.rank},
-              {"ranks", m.ranks},
-              {"program", json_bytes(m.program)},
-              {"cwd", json_bytes(m.cwd)},
-              {"cwd_identity", files::to_json(m.cwd_identity)},
-              {"cwd_is_mount_root", m.cwd_is_mount_root ? json(*m.cwd_is_mount_root) : json()},
-              {"name", json_bytes(m.name)},
-              {"arguments", json_bytes(m.arguments)},
-              {"umask", m.umask},
-              {"stack_limit", m.stack_limit},
-              {"interval", m.schedule.kind == Kind::kEvery ? m.schedule.seconds : 0.0},
-              {"automatic", automatic_of(m.schedule)},
-              {"at_sigterm", coord::name_of(m.schedule.at_sigterm)},
-              {"keep", m.keep},
-              {"iterations", json_of(m.iterations)},
-              {"iteration", json_of(m.iteration)},
-              {"libraries", libraries},
-              {"cpu_features", m.cpu_features},
-              {"knows_fsgsbase", true},
-              {"vector_state", m.vector_state},
-              {"pending_signals", m.pending_signals},
-              {"clocks", m.clocks},
-              {"attributes", m.attributes},
-              {"threads", m.threads},
-              {"memory", to_json(m.memory)},
-              {"contents", m.contents},
-              {"save_files", m.save_files},
-              {"by_reference", m.by_reference},
-              {"software_gpu", m.software_gpu},
-              {"software_gpus", m.software_gpus},
-              {"files", m.files}}
-      .dump();
+  json j = m;
+  j["cwd_is_mount_root"] = m.cwd_is_mount_root ? json(*m.cwd_is_mount_root) : json();
+  j["interval"] = m.schedule.kind == Kind::kEvery ? m.schedule.seconds : 0.0;
+  j["automatic"] = automatic_of(m.schedule);
+  j["at_sigterm"] = coord::name_of(m.schedule.at_sigterm);
+  j["iterations"] = json_of(m.iterations);
+  j["knows_fsgsbase"] = true;
+  return j.dump();
 }
 
 Result<Metadata> parse_metadata(const std::string& text, const std::string& where) {
   try {
     const json j = json_from_text(text);
     if (!j.is_object()) return Error{where + ": its metadata is not JSON"};
-    Metadata m;
-    m.rank = integer_from_json<uint32_t>(j.at("rank"));
-    m.ranks = integer_from_json<uint32_t>(j.at("ranks"));
-    m.program = bytes_from_json(j.at("program"));
-    m.cwd = bytes_from_json(j.at("cwd"));
-    if (j.contains("cwd_identity")) m.cwd_identity = files::file_identity_from(j.at("cwd_identity"));
+    Metadata m = j.get<Metadata>();
     if (const json root = j.value("cwd_is_mount_root", json()); !root.is_null())
       m.cwd_is_mount_root = root.get<bool>();
-    m.name = bytes_from_json(j.at("name"));
-    m.arguments = list_from_json(j.at("arguments"));
-    m.umask = integer_from_json<uint32_t>(j.at("umask"));
-    if (j.contains("stack_limit")) m.stack_limit = integer_from_json<uint64_t>(j.at("stack_limit"));
     m.schedule = schedule_from(j);
-    m.keep = j.value("keep", "");
     if (j.contains("iterations")) m.iterations = place_from(j.at("iterations"));
-    if (j.contains("iteration")) m.iteration = iteration_from(j.at("iteration"));
-    for (const json& l : j.at("libraries"))
-      m.libraries.push_back({integer_from_json<uint32_t>(l.at("number")),
-                             integer_from_json<uint32_t>(l.at("functions")),
-                             l.at("implementation").get<std::string>(),
-                             l.at("only_functions").get<std::vector<std::string>>(), l.value("recipes", 0u)});
-    j.at("cpu_features").get_to(m.cpu_features);
-    if (j.contains("vector_state")) j.at("vector_state").get_to(m.vector_state);
+    if (m.iteration.size() > boundaries::Tracker::kCalls) m.iteration.clear();
     // Older CropDL versions required and used FSGSBASE.
     if (!j.value("knows_fsgsbase", false)) m.cpu_features.push_back(process::kFsGsBase);
-    j.at("pending_signals").get_to(m.pending_signals);
-    m.memory = host_memory::memory_state_from(j.at("memory"));
-    j.at("files").get_to(m.files);
-    j.at("contents").get_to(m.contents);
     for (const files::OpenFile& f : m.files)
       if (f.content < -1 || f.content >= static_cast<int>(m.contents.size()))
         return Error{where + ": its metadata names a content that is not there"};
-    m.save_files = integer_from_json<uint64_t>(j.at("save_files"));
-    j.at("by_reference").get_to(m.by_reference);
-    m.software_gpu = j.value("software_gpu", false);  // absent in images from before CUDA support
-    if (j.contains("software_gpus")) m.software_gpus = integer_from_json<int>(j.at("software_gpus"));
-    j.at("clocks").get_to(m.clocks);
-    j.at("attributes").get_to(m.attributes);
-    j.at("threads").get_to(m.threads);
     return m;
   } catch (const json::exception& e) {
-    return Error{formatted("{}: its metadata lacks a field ({})", where, e.what())};
+    return Error{"{}: its metadata lacks a field ({})", where, e.what()};
   } catch (const std::exception& e) {  // out of memory
-    return Error{formatted("{}: its metadata cannot be read ({})", where, e.what())};
+    return Error{"{}: its metadata cannot be read ({})", where, e.what()};
   }
 }
 

@@ -28,6 +28,14 @@ struct SavedLibrary {
   std::vector<std::string> only_functions;  // used functions that other implementations lack
   uint32_t recipes = 0;                     // Library::recipes(); for a family, at its first table
 };
+template <class Visit>
+void list_members(SavedLibrary& l, Visit&& member) {  // base/json.h
+  member("number", l.number);
+  member("functions", l.functions);
+  member("implementation", l.implementation);
+  member("only_functions", l.only_functions);
+  member.since("recipes", l.recipes);
+}
 
 // A collective in an iteration (boundaries::Call), with the function's name.
 struct LoopCall {
@@ -36,6 +44,13 @@ struct LoopCall {
   uint64_t communicator = 0;  // the communicator's identity
   uint64_t caller = 0;        // return address
 };
+template <class Visit>
+void list_members(LoopCall& c, Visit&& member) {
+  member("call", c.call);
+  member("function", c.function);
+  member("communicator", c.communicator);
+  member("caller", c.caller);
+}
 
 struct Metadata {
   uint32_t rank = 0, ranks = 1;
@@ -64,6 +79,34 @@ struct Metadata {
   std::vector<program_threads::SavedThread> threads;
   host_memory::MemoryState memory;
 };
+template <class Visit>
+void list_members(Metadata& m, Visit&& member) {  // without those that metadata.cpp converts
+  member("rank", m.rank);
+  member("ranks", m.ranks);
+  member("program", m.program);
+  member("cwd", m.cwd);
+  member.since("cwd_identity", m.cwd_identity);
+  member("name", m.name);
+  member("arguments", m.arguments);
+  member("umask", m.umask);
+  member.since("stack_limit", m.stack_limit);
+  member.since("keep", m.keep);
+  member.since("iteration", m.iteration);
+  member("libraries", m.libraries);
+  member("cpu_features", m.cpu_features);
+  member.since("vector_state", m.vector_state);
+  member("pending_signals", m.pending_signals);
+  member("files", m.files);
+  member("contents", m.contents);
+  member("save_files", m.save_files);
+  member("by_reference", m.by_reference);
+  member.since("software_gpu", m.software_gpu);
+  member.since("software_gpus", m.software_gpus);
+  member("clocks", m.clocks);
+  member("attributes", m.attributes);
+  member("threads", m.threads);
+  member("memory", m.memory);
+}
 
 std::string metadata_text(const Metadata& m);
 Result<Metadata> parse_metadata(const std::string& text, const std::string& where);

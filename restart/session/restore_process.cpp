@@ -22,10 +22,10 @@ namespace {
 Status register_for_membarriers(uint32_t commands) {
   for (uint32_t command = 1; command != 0; command <<= 1)
     if ((commands & command) != 0 && syscall(SYS_membarrier, command, 0, 0) != 0)
-      return Error{formatted(
+      return Error{
           "the program had registered for barriers (membarrier, command {}), which this kernel does not do: "
           "{}",
-          command, errno_text(errno))};
+          command, errno_text(errno)};
   return {};
 }
 

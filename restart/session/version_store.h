@@ -2,7 +2,6 @@
 // its publisher's threads.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "coord/version_sink.h"

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -148,8 +147,7 @@ bool parse(const std::string& text, siginfo_t* info) {
 }  // namespace
 
 uint64_t pending_for_thread(int32_t tid) {
-  const std::string thread = tid == 0 ? "thread-self" : formatted("self/task/{}", tid);
-  return status_bits(kernel_text(formatted("/proc/{}/status", thread)), "SigPnd");
+  return status_bits(kernel_text(formatted("/proc/self/task/{}/status", tid)), "SigPnd");
 }
 
 std::vector<PendingSignal> pending_signals(uint64_t blocked) {
@@ -192,13 +190,6 @@ Status queue_again(const std::vector<PendingSignal>& signals) {
     if (!queue(t)) return Error{"a pending signal of the program cannot be queued again (see `ulimit -i`)"};
   }
   return {};
-}
-
-void to_json(nlohmann::json& j, const PendingSignal& s) { j = {{"process", s.process}, {"info", s.info}}; }
-
-void from_json(const nlohmann::json& j, PendingSignal& s) {
-  j.at("process").get_to(s.process);
-  j.at("info").get_to(s.info);
 }
 
 }  // namespace cropdl::program_threads

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "base/result.h"
 
 namespace cropdl::program_threads {
@@ -16,8 +14,11 @@ struct PendingSignal {
   bool process = false;  // sent to the process (kill), not to the thread (tgkill, raise)
   std::string info;      // siginfo_t, in hexadecimal
 };
-void to_json(nlohmann::json& j, const PendingSignal& s);
-void from_json(const nlohmann::json& j, PendingSignal& s);  // throws json::exception
+template <class Visit>
+void list_members(PendingSignal& s, Visit&& member) {  // base/json.h
+  member("process", s.process);
+  member("info", s.info);
+}
 
 // Returns the pending signals to save: all that the program blocks (`blocked`, as in rt_sigprocmask), and of
 // the others, which arrived during the stop, those that the kernel or the program itself sent. Signals that
@@ -25,9 +26,8 @@ void from_json(const nlohmann::json& j, PendingSignal& s);  // throws json::exce
 // pending.
 std::vector<PendingSignal> pending_signals(uint64_t blocked);
 
-// Returns the mask of signals pending for one thread of this process, not for the process; tid 0: the calling
-// thread.
-uint64_t pending_for_thread(int32_t tid = 0);
+// Returns the mask of signals pending for one thread of this process, not for the process.
+uint64_t pending_for_thread(int32_t tid);
 
 // Queues the signals again, in the new process.
 Status queue_again(const std::vector<PendingSignal>& signals);

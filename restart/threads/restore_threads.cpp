@@ -69,9 +69,9 @@ constexpr uint64_t kThread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
 
 Error cannot_make(size_t made, size_t count, long error) {
   return Error{
-      formatted("the program has {} threads, and no more than {} can be had here: {} (ulimit -u, or the pids "
-                "limit of a batch system)",
-                count + 1, made + 1, errno_text(static_cast<int>(-error)))};
+      "the program has {} threads, and no more than {} can be had here: {} (ulimit -u, or the pids "
+      "limit of a batch system)",
+      count + 1, made + 1, errno_text(static_cast<int>(-error))};
 }
 
 }  // namespace

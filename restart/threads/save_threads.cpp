@@ -6,8 +6,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <climits>
 #include <ctime>
 
 #include "base/file.h"

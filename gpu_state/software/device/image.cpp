@@ -49,12 +49,11 @@ Status check_names(const ptx::Module& module) {
   std::set<std::string_view> names;
   for (const ptx::Variable* variable : placed_variables(module))
     if (!names.insert(variable->name).second)
-      return Error{formatted("line {}: a second variable {} in memory", variable->line, variable->name)};
+      return Error{"line {}: a second variable {} in memory", variable->line, variable->name};
   for (const ptx::Variable& variable : module.variables) {
     bool lies_in_memory = variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst;
     if (variable.is_extern && lies_in_memory && !names.count(variable.name))
-      return Error{
-          formatted("line {}: the extern variable {} is nowhere defined", variable.line, variable.name)};
+      return Error{"line {}: the extern variable {} is nowhere defined", variable.line, variable.name};
   }
   return {};
 }

@@ -4,7 +4,6 @@
 #include <set>
 #include <thread>
 
-#include "base/format.h"
 #include "base/say.h"
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
@@ -44,7 +43,7 @@ Status check_constants(const ptx::Module& module) {
   for (const ptx::Variable* variable : placed_variables(module))
     if (variable->space == ptx::Space::kConst) bytes += variable->size();
   if (bytes <= kConstantBytes) return {};
-  return Error{formatted("{} bytes of .const variables, of at most {}", bytes, kConstantBytes)};
+  return Error{"{} bytes of .const variables, of at most {}", bytes, kConstantBytes};
 }
 
 CUresult fill_variables(Loaded& loaded) {

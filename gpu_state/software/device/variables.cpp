@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstring>
 
-#include "base/format.h"
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/memory.h"
@@ -78,8 +77,7 @@ Status initialise(const ptx::Variable& variable, CUdeviceptr at,
   std::memset(bytes, 0, variable.size());
   size_t width = ptx::size_of(variable.type);
   if (variable.initial.size() * width > variable.size())
-    return Error{
-        formatted("line {}: {} has more initial values than elements", variable.line, variable.name)};
+    return Error{"line {}: {} has more initial values than elements", variable.line, variable.name};
   for (const ptx::Initial& initial : variable.initial) {
     uint64_t value = 0;
     if (const auto* integer = std::get_if<ptx::Integer>(&initial.value)) {
@@ -96,8 +94,8 @@ Status initialise(const ptx::Variable& variable, CUdeviceptr at,
       const auto& symbol = std::get<ptx::Symbol>(initial.value);
       std::optional<uint64_t> address = address_of(symbol.name);
       if (!address)
-        return Error{formatted("line {}: {} begins with the address of {}, which is not there", variable.line,
-                               variable.name, symbol.name)};
+        return Error{"line {}: {} begins with the address of {}, which is not there", variable.line,
+                     variable.name, symbol.name};
       // All address spaces are parts of the generic one here, so generic(symbol) is the address itself.
       value = *address + static_cast<uint64_t>(symbol.offset);
       value = (value & initial.mask) >> std::countr_zero(initial.mask);

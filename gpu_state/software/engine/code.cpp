@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/format.h"
 #include "gpu_state/software/engine/lower.h"
 #include "gpu_state/software/threads/threads.h"
 
@@ -66,8 +65,8 @@ Status check_clusters(const ptx::Function& function) {
   uint64_t blocks = 1;
   for (uint32_t one : function.cluster) blocks *= one;
   if (blocks == 1 && (!function.is_explicit_cluster || !function.cluster.empty())) return {};
-  return Error{formatted("{} (line {} of the PTX): clusters of more than one block are not built",
-                         function.name, function.line)};
+  return Error{"{} (line {} of the PTX): clusters of more than one block are not built", function.name,
+               function.line};
 }
 
 // The layout of the shared variables that a kernel can reach. Those without a size all start after the
@@ -288,11 +287,11 @@ Status Code::Body::measure(const Reached& reached) {
   std::map<const Routine*, uint64_t> known;
   kernel.facts.local = local_depth(*kernel.entry, &above, &kernel.recursive, &known);
   if (kernel.facts.static_shared > kMostStaticShared)
-    return Error{formatted("{} has {} bytes of .shared variables, of at most {}", name,
-                           kernel.facts.static_shared, kMostStaticShared)};
+    return Error{"{} has {} bytes of .shared variables, of at most {}", name, kernel.facts.static_shared,
+                 kMostStaticShared};
   if (kernel.facts.local > kMostLocal)
-    return Error{formatted("{} takes {} bytes of local memory per thread, of at most {}", name,
-                           kernel.facts.local, kMostLocal)};
+    return Error{"{} takes {} bytes of local memory per thread, of at most {}", name, kernel.facts.local,
+                 kMostLocal};
   kernel.facts.registers = static_cast<int>(
       std::min<uint32_t>(255, std::max<uint32_t>(16, kernel.entry->frame_bytes / (4 * kLanes))));
   const ptx::Function& entry = *reached.entry;
@@ -311,7 +310,7 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
   threads::DefaultArithmetic arithmetic;  // for literals
   const ptx::Function* entry = find(name);
   if (!entry || !entry->has_body || (!as_function && !entry->is_kernel))
-    return Error{formatted("there is no {} {} in this module", as_function ? "function" : "kernel", name)};
+    return Error{"there is no {} {} in this module", as_function ? "function" : "kernel", name};
   if (Status status = check_clusters(*entry); !status) return status.error();
   auto kernel = std::make_shared<Kernel>();
   kernel->facts.name = name;
@@ -329,9 +328,8 @@ Result<std::shared_ptr<const Kernel>> Code::Body::made(const std::string& name, 
     if (!shared.has_dynamic() || shared.dynamic() == before) break;
   }
   if (as_function && (shared.end() || shared.has_dynamic()))
-    return Error{formatted(
-        "{} has shared variables, and a kernel that was lowered without it calls it through a pointer",
-        name)};
+    return Error{
+        "{} has shared variables, and a kernel that was lowered without it calls it through a pointer", name};
   kernel->entry = kernel->routines.at(entry->name).get();
   if (Status status = measure(reached); !status) return status.error();
   return std::shared_ptr<const Kernel>(kernel);

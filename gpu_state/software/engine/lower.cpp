@@ -21,8 +21,8 @@ uint32_t lane_bytes_of(ptx::Type type) {
 }  // namespace
 
 Error Lowering::error(const std::string& why) const {
-  return Error{formatted("{} in {} (line {} of the PTX): {}", now_ ? now_->opcode : "?", function_.name,
-                         now_ ? now_->line : 0, why)};
+  return Error{"{} in {} (line {} of the PTX): {}", now_ ? now_->opcode : "?", function_.name,
+               now_ ? now_->line : 0, why};
 }
 
 bool Lowering::has(std::string_view word) const {
@@ -113,8 +113,7 @@ Status Lowering::run() {
   for (const ptx::RegisterRange& range : function_.registers)
     declared += static_cast<uint64_t>(std::max(range.count, 1));
   if (declared > kMostRegisters)
-    return Error{
-        formatted("{} declares {} registers, of at most {}", function_.name, declared, kMostRegisters)};
+    return Error{"{} declares {} registers, of at most {}", function_.name, declared, kMostRegisters};
   for (const ptx::RegisterRange& range : function_.registers)
     for (int i = 0; i < std::max(range.count, 1); ++i) {
       std::string name = range.count ? range.name + std::to_string(i) : range.name;
@@ -157,8 +156,7 @@ Status Lowering::run() {
     }
   }
   if (local > kMostLocal)
-    return Error{
-        formatted("{} has {} bytes of .local variables, of at most {}", function_.name, local, kMostLocal)};
+    return Error{"{} has {} bytes of .local variables, of at most {}", function_.name, local, kMostLocal};
   routine_.local_bytes = static_cast<uint32_t>(local);
   for (const auto& item : function_.body) {
     if (const auto* label = std::get_if<ptx::Label>(&item)) {
@@ -169,8 +167,8 @@ Status Lowering::run() {
   }
   now_ = nullptr;
   if (draft_.collectives.size() > kMostCollectives)
-    return Error{formatted("{} has {} instructions that lanes do together, of at most {}", function_.name,
-                           draft_.collectives.size(), kMostCollectives)};
+    return Error{"{} has {} instructions that lanes do together, of at most {}", function_.name,
+                 draft_.collectives.size(), kMostCollectives};
   emit_control(Control::kReturn).falls_through =
       false;  // a body may end without one, and a label may stand last
   return place(draft_, &routine_);

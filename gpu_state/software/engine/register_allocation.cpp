@@ -7,7 +7,6 @@
 #include <cstring>
 #include <set>
 
-#include "base/format.h"
 #include "gpu_state/software/engine/draft.h"
 
 namespace cropdl::engine {
@@ -206,8 +205,8 @@ Status check_labels(const DraftRoutine& draft, const Routine& routine) {
     if (!one.label.empty()) labels.push_back(one.label);
     for (const std::string& label : labels)
       if (!draft.labels.count(label))
-        return Error{formatted("{} (line {} of the PTX) in {} goes to {}, which is not there",
-                               one.source->opcode, one.source->line, routine.name, label)};
+        return Error{"{} (line {} of the PTX) in {} goes to {}, which is not there", one.source->opcode,
+                     one.source->line, routine.name, label};
   }
   return {};
 }
@@ -294,8 +293,8 @@ Status place(DraftRoutine& draft, Routine* routine) {
   if (Status labels = check_labels(draft, *routine); !labels) return labels;
   auto parts = parts_of(draft);
   if (uint64_t bits = uint64_t{parts.size()} * draft.registers.size(); bits > kMostBits)
-    return Error{formatted("{} has too many registers and branches: {} and {}", routine->name,
-                           draft.registers.size(), parts.size())};
+    return Error{"{} has too many registers and branches: {} and {}", routine->name, draft.registers.size(),
+                 parts.size()};
   Places places;
   places.registers = scan(draft, parts, &routine->frame_bytes);
   places.constants = place_constants(draft, routine);

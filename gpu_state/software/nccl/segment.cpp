@@ -196,7 +196,7 @@ Result<std::unique_ptr<Segment>> Segment::join(const std::string& token, int ran
   ipc::shared_memory_object object;
   ipc::mapped_region region;
   auto no_memory = [&](const char* why) {
-    return Error{formatted("no memory shared by the ranks of a communicator (/dev/shm/{}): {}", name, why)};
+    return Error{"no memory shared by the ranks of a communicator (/dev/shm/{}): {}", name, why};
   };
   try {
     object =
@@ -210,10 +210,9 @@ Result<std::unique_ptr<Segment>> Segment::join(const std::string& token, int ran
     if (!header.ranks.compare_exchange_strong(nobody, static_cast<uint32_t>(ranks)) &&
         nobody != static_cast<uint32_t>(ranks)) {
       header.failed.store(1);
-      return Error{
-          formatted("rank {} says that the communicator has {} ranks, another says {}", rank, ranks, nobody)};
+      return Error{"rank {} says that the communicator has {} ranks, another says {}", rank, ranks, nobody};
     }
-    if (header.failed.load()) return Error{formatted("rank {}: another rank failed to join", rank)};
+    if (header.failed.load()) return Error{"rank {}: another rank failed to join", rank};
     if (!reserve(object, 0, slots_at(ranks)) ||
         !reserve(object, slots_at(ranks) + kChunk * kSlots * static_cast<size_t>(rank), kChunk * kSlots) ||
         !reserve(object, size_for(ranks) - 1, 1)) {
@@ -260,11 +259,11 @@ Status Segment::exchange(const void* say, size_t size, void* into, const std::fu
     for (;;) {
       uint32_t heard = own.doorbell.load();
       if (part(other).said.load() > number) break;
-      if (part(other).presence.state.load() != kPresent) return Error{formatted("rank {} has left", other)};
+      if (part(other).presence.state.load() != kPresent) return Error{"rank {} has left", other};
       if (given_up()) return Error{"aborted"};
       if (wait(heard)) continue;
       int gone = lost();
-      if (gone >= 0) return Error{formatted("rank {} is gone", gone)};
+      if (gone >= 0) return Error{"rank {} is gone", gone};
     }
     memcpy(static_cast<std::byte*>(into) + other * size, part(other).words[number & 1], size);
   }

@@ -35,11 +35,11 @@ Entry::Kind kind_of(int number) {
 }
 
 Error damaged(size_t offset, std::string_view what) {
-  return Error{formatted("this fat binary is damaged: at offset {} {}", offset, what)};
+  return Error{"this fat binary is damaged: at offset {} {}", offset, what};
 }
 
 Result<std::string> decompressed(const Entry& entry) {
-  if (entry.size > kLargestText) return Error{formatted("this PTX claims to have {} bytes", entry.size)};
+  if (entry.size > kLargestText) return Error{"this PTX claims to have {} bytes", entry.size};
   std::string text(entry.size, '\0');
   bool whole;
   if (entry.is_zstd) {
@@ -49,8 +49,8 @@ Result<std::string> decompressed(const Entry& entry) {
     whole = decompress_lz4(entry.payload, {reinterpret_cast<std::byte*>(text.data()), text.size()});
   }
   if (!whole)
-    return Error{formatted("the PTX for compute_{} cannot be decompressed: this fat binary is damaged",
-                           entry.architecture)};
+    return Error{"the PTX for compute_{} cannot be decompressed: this fat binary is damaged",
+                 entry.architecture};
   return text;
 }
 
@@ -69,7 +69,7 @@ Result<std::vector<Entry>> entries_of(std::span<const std::byte> all) {
   if (all.size() < kHeaderSize) return Error{"this fat binary is cut short"};
   if (number_at<uint32_t>(all, 0) != kFatBinaryMagic) return Error{"this is no fat binary"};
   auto version = number_at<uint16_t>(all, 4);
-  if (version != 1) return Error{formatted("fat binaries of version {} are not known, only 1", version)};
+  if (version != 1) return Error{"fat binaries of version {} are not known, only 1", version};
   size_t at = number_at<uint16_t>(all, 6);
   uint64_t size = number_at<uint64_t>(all, 8);
   if (at < kHeaderSize || at > all.size() || size > all.size() - at)

@@ -23,13 +23,13 @@ class Lexer {
     std::vector<Token> tokens;
     tokens.reserve(text_.size() / 5);
     while (true) {
-      if (!skip_blanks()) return Error{formatted("PTX line {}: this comment does not end", line_)};
+      if (!skip_blanks()) return Error{"PTX line {}: this comment does not end", line_};
       if (at_ >= text_.size()) break;
       TokenKind kind = TokenKind::kSign;
       size_t size = measure(&kind);
       if (size == 0)
-        return Error{formatted("PTX line {}: expected a word, a number or punctuation, found {}", line_,
-                               for_people(text_[at_]))};
+        return Error{"PTX line {}: expected a word, a number or punctuation, found {}", line_,
+                     for_people(text_[at_])};
       std::string_view word = text_.substr(at_, size);
       if (kind == TokenKind::kString) word = word.substr(1, word.size() - 2);
       tokens.push_back({kind, word, line_});

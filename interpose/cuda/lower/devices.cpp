@@ -269,32 +269,32 @@ Status compare_devices() {
   if (!was) return {};
   int driver = 0, runtime = 0;
   if (CROPDL_DRIVER(cuInit)(0) != CUDA_SUCCESS && was->count > 0)
-    return Error{formatted(
+    return Error{
         "cannot restart: the program uses a GPU, and there is none here (cuInit fails); restart where one "
         "is, or with --software-gpu if it was begun so{}",
-        whose_devices())};
+        whose_devices()};
   CROPDL_DRIVER(cuDriverGetVersion)(&driver);
   if (was->runtime) CROPDL_CUDART(cudaRuntimeGetVersion)(&runtime);
   constexpr int kMajor = 1000;
   if (runtime / kMajor != was->runtime / kMajor)
-    return Error{formatted("cannot restart: the program uses CUDA {}, and libcudart.so.13 here is of CUDA {}",
-                           was->runtime / kMajor, runtime / kMajor)};
+    return Error{"cannot restart: the program uses CUDA {}, and libcudart.so.13 here is of CUDA {}",
+                 was->runtime / kMajor, runtime / kMajor};
   const int count = device_count();
   std::map<std::pair<std::string, std::string>, std::string> differing;  // devices, by models before and now
   for (int d = 0; d < was->count && d < kMostDevices; ++d) {
     const DeviceFacts& before = was->devices[d];
     if (!before.used) continue;
     if (d >= count)
-      return Error{formatted("cannot restart: the program uses device {}, and there are {} devices here{}", d,
-                             count, whose_devices().empty() ? " (CUDA_VISIBLE_DEVICES?)" : whose_devices())};
+      return Error{"cannot restart: the program uses device {}, and there are {} devices here{}", d, count,
+                   whose_devices().empty() ? " (CUDA_VISIBLE_DEVICES?)" : whose_devices()};
     const DeviceFacts now = facts_of_device(d);
     if (now.major != before.major || now.minor != before.minor)
-      return Error{formatted(
+      return Error(
           "cannot restart: device {} was a {} of compute capability {}.{}, and is a {} of {}.{} here", d,
-          before.name, before.major, before.minor, now.name, now.major, now.minor)};
+          before.name, before.major, before.minor, now.name, now.major, now.minor);
     if (before.in_use > now.memory)
-      return Error{formatted("cannot restart: the program uses {} MB of device {}, which has {} MB here",
-                             before.in_use >> 20, d, now.memory >> 20)};
+      return Error{"cannot restart: the program uses {} MB of device {}, which has {} MB here",
+                   before.in_use >> 20, d, now.memory >> 20};
     if (model_of(now) == model_of(before)) continue;
     std::string& devices = differing[{model_of(before), model_of(now)}];
     (devices.empty() ? devices : devices += ", ") += formatted("device {}", d);

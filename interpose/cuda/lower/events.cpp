@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/format.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/one_abi/kinds.h"
@@ -96,9 +95,9 @@ bool note_times_of(int device, const std::vector<handles::Slot*>& events) {
 }
 
 Error cannot_be_asked(int device) {
-  return Error{formatted(
+  return Error{
       "CUDA: when the events of device {} were recorded cannot be found out (cuEventRecord fails); ask again",
-      device)};
+      device};
 }
 
 // `r`: result of the call with the real events.

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <mutex>
 
-#include "base/format.h"
 #include "base/say.h"
 #include "gpu_state/memory/steering.h"
 #include "interpose/cuda/lower/captures.h"
@@ -273,8 +272,8 @@ void settle_memory() {
     if (!variables)
       noted = variables.error();
     else if (!variables->empty())
-      noted = Error{formatted("CUDA: the variable {} of device {} cannot be saved: there is no device memory",
-                              variables->front().name, variables->front().device)};
+      noted = Error{"CUDA: the variable {} of device {} cannot be saved: there is no device memory",
+                    variables->front().name, variables->front().device};
   }
   if (!its) return;
   its->pools.settle();

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <optional>
 
-#include "base/format.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/one_abi/kinds.h"
 
@@ -131,8 +130,8 @@ cropdl::Status cropdl::cuda::set_pointer_attributes_again() {
   for (const auto& [begin, one] : its->host)
     if (one->sync_memops && !one->gone) set(begin);
   if (!error) return {};
-  return Error{formatted("CUDA: an attribute of the program's memory cannot be set again ({})",
-                         its->driver.name_of(error))};
+  return Error{"CUDA: an attribute of the program's memory cannot be set again ({})",
+               its->driver.name_of(error)};
 }
 
 extern "C" {

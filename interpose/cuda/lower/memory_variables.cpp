@@ -86,11 +86,10 @@ Status addresses_may_come_again(const std::vector<memory::Variable>& variables) 
   known_device_memory()->state.variables.each([&](const TakenVariable* taken) {
     for (const memory::Variable& one : variables)
       if (one.address == taken->address && one.device == taken->device)
-        kept =
-            Error{formatted("CUDA: the driver put its addresses where it wanted to, and the program has that "
-                            "of the variable {}, "
-                            "which cannot be had again by a restart",
-                            one.name)};
+        kept = Error{
+            "CUDA: the driver put its addresses where it wanted to, and the program has that "
+            "of the variable {}, which cannot be had again by a restart",
+            one.name};
   });
   static bool said = false;
   if (!kept || said) return kept;

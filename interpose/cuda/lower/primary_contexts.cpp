@@ -5,7 +5,6 @@
 
 #include <mutex>
 
-#include "base/format.h"
 #include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/contexts.h"
@@ -151,8 +150,8 @@ Status hold_contexts() {
     const bool there = primary_context(device) != nullptr;
     const cudaError_t error = there && opened(kCudart) ? CROPDL_CUDART(cudaSetDevice)(device) : cudaSuccess;
     if (!there || error != cudaSuccess)
-      return Error{formatted("cannot restart: device {} cannot be used ({})", device,
-                             there ? "cudaSetDevice" : "cuDevicePrimaryCtxRetain")};
+      return Error{"cannot restart: device {} cannot be used ({})", device,
+                   there ? "cudaSetDevice" : "cuDevicePrimaryCtxRetain"};
   }
   return {};
 }

@@ -42,25 +42,20 @@ All& all() {
   return *its;
 }
 
-std::string real_path(const std::string& path) {
-  const std::string resolved = resolved_path(path);
-  return resolved.empty() ? path : resolved;
-}
-
 std::string path_of(void* handle) {
   const link_map* map = nullptr;
   return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name != nullptr ? map->l_name : "";
 }
 
 std::string version_of(const std::string& path) {
-  const std::string name = real_path(path);
+  const std::string name = resolved_or_same(path);
   const size_t at = name.rfind(".so.");
   return at == std::string::npos ? "" : name.substr(at + 4);
 }
 
 // Our shim, which ld.so's search finds if LD_LIBRARY_PATH has the folder of our libraries.
 bool is_shim(const std::string& path) {
-  return folder_of(real_path(path)) == real_path(all().boot.installation);
+  return folder_of(resolved_or_same(path)) == resolved_or_same(all().boot.installation);
 }
 
 void* load(const std::string& name) { return dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); }

@@ -152,13 +152,13 @@ Status take_over(const libraries::LoadedObject& object, const StaticRuntime& run
     const auto* entry = reinterpret_cast<const unsigned char*>(object.base + function.address);
     const Entry is = look_at_entry(entry, function.original);
     if (is == Entry::kOther)
-      return Error{formatted(
+      return Error{
           "the file {} is not what runs: it changed since the program began, or another tool patches it",
-          object.file)};
+          object.file};
     if (is == Entry::kTaken) continue;
     if (!has_room(entry, function.size, kPatchBytes))
-      return Error{formatted("{} in {} is too short to be taken over: link with nvcc -cudart shared",
-                             function.name, object.file)};
+      return Error{"{} in {} is too short to be taken over: link with nvcc -cudart shared", function.name,
+                   object.file};
     wanted.push_back(&function);
   }
   if (wanted.empty()) return {};
@@ -175,8 +175,8 @@ Status take_over(const libraries::LoadedObject& object, const StaticRuntime& run
     patches.push_back({entry, const_cast<void* const*>(&call->target)});
   }
   if (!write_patches(patches))
-    return Error{formatted(
-        "the code of {} cannot be changed (mprotect failed): link it with nvcc -cudart shared", object.file)};
+    return Error{"the code of {} cannot be changed (mprotect failed): link it with nvcc -cudart shared",
+                 object.file};
   return {};
 }
 

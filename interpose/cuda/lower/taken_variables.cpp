@@ -178,9 +178,9 @@ Status compare_taken_variables() {
     if (!other->name && one.word() == other->symbol)
       name = variable_name(one.name ? one.name : "", one.word());
   return Error{
-      formatted("cannot restart: the program has the address of its device variable {}, which lies elsewhere "
-                "in this process (cudaGetSymbolAddress, cuModuleGetGlobal)",
-                name)};
+      "cannot restart: the program has the address of its device variable {}, which lies elsewhere "
+      "in this process (cudaGetSymbolAddress, cuModuleGetGlobal)",
+      name};
 }
 
 }  // namespace cropdl::cuda

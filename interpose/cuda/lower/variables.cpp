@@ -172,13 +172,11 @@ Status add_variables(const Code& code, int device, std::vector<CodeVariable>* al
 Error variable_lost(const std::string& name, int device, CUresult why) {
   const char* text = nullptr;
   CROPDL_DRIVER(cuGetErrorName)(why, &text);
-  return Error{formatted("CUDA: the variable {} of device {} cannot be found, and so not saved ({})", name,
-                         device, text ? text : "an unknown error")};
+  return Error{"CUDA: the variable {} of device {} cannot be found, and so not saved ({})", name, device,
+               text ? text : "an unknown error"};
 }
 
-Error context_ended(int device) {
-  return Error{formatted("CUDA: device {} has no context any more", device)};
-}
+Error context_ended(int device) { return Error{"CUDA: device {} has no context any more", device}; }
 
 bool means_no_code(cudaError_t error) {
   switch (error) {

@@ -80,9 +80,9 @@ class Runtime final : public libraries::Library {
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
       if (state->used[f] && !(seam::kFunctionIn[f] & own_bit())) {
         return Error{
-            formatted("cannot restart under this MPI ({}): the program uses {}, which it does not have; "
-                      "restart under the MPI the job began with",
-                      kName, function_name(f))};
+            "cannot restart under this MPI ({}): the program uses {}, which it does not have; "
+            "restart under the MPI the job began with",
+            kName, function_name(f)};
       }
     }
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
@@ -166,8 +166,7 @@ class Runtime final : public libraries::Library {
     if (!active()) return {};
     uint32_t maker = 0;
     if (const int code = park_receives(&maker); code != MPI_SUCCESS) {
-      return Error{
-          formatted("{}: a pending receive cannot be taken back: {}", function_name(maker), mpi_error(code))};
+      return Error{"{}: a pending receive cannot be taken back: {}", function_name(maker), mpi_error(code)};
     }
     give_back_freed_comms();
     state->wtime_at_save = MPI_Wtime() + state->wtime_offset;
@@ -250,9 +249,9 @@ class Runtime final : public libraries::Library {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (rank != saved_rank || size != saved_size) {
       return Error{
-          formatted("cannot restart: the image is of rank {} of {}, this process is rank {} of {}; start as "
-                    "many processes as the job had",
-                    saved_rank, saved_size, rank, size)};
+          "cannot restart: the image is of rank {} of {}, this process is rank {} of {}; start as "
+          "many processes as the job had",
+          saved_rank, saved_size, rank, size};
     }
     // All ranks refuse, or none: a rank that continues would wait for the others.
     code = MPI_Allreduce(MPI_IN_PLACE, &state->largest_tag_told, 1, MPI_UINT32_T, MPI_MAX, MPI_COMM_WORLD);
@@ -261,9 +260,9 @@ class Runtime final : public libraries::Library {
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest_tag, &known);
     if (known && static_cast<uint32_t>(*largest_tag) < state->largest_tag_told)
       return Error{
-          formatted("cannot restart: the program was told that tags go up to {} (MPI_TAG_UB), and under this "
-                    "MPI ({}) they end with {}; restart under the MPI the job began with",
-                    state->largest_tag_told, kName, *largest_tag)};
+          "cannot restart: the program was told that tags go up to {} (MPI_TAG_UB), and under this "
+          "MPI ({}) they end with {}; restart under the MPI the job began with",
+          state->largest_tag_told, kName, *largest_tag};
     if (code = set_clock(); code != MPI_SUCCESS)
       return Error{"cannot restart: MPI_Allreduce fails: " + mpi_error(code)};
     if (!ready_to_deliver()) return Error{"cannot restart: MPI_Comm_dup of MPI_COMM_SELF fails"};
@@ -276,8 +275,8 @@ class Runtime final : public libraries::Library {
       for (handles::Handle h : tables->in_order(static_cast<uint32_t>(kind))) {
         code = remake(h);
         if (code == MPI_SUCCESS) continue;
-        return Error{formatted("cannot restart: {} fails when it is made again: {}",
-                               function_name(tables->slot(h)->maker), mpi_error(code))};
+        return Error{"cannot restart: {} fails when it is made again: {}",
+                     function_name(tables->slot(h)->maker), mpi_error(code)};
       }
     }
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {

@@ -1,9 +1,7 @@
 // Datatypes: attributes and names in duplicating and freeing, and the functions that MPI 3 removed. UH, any
 // thread.
-#include <cstring>
 
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/seam/type_contents.h"
 
 using namespace cropdl;

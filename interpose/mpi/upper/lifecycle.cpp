@@ -1,6 +1,5 @@
 // The start and end of MPI. UH, any thread. MPI_Init initialises the MPI underneath at the level requested.
 #include <unistd.h>
-#include <cstdio>
 
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/communicators.h"

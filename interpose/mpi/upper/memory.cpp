@@ -1,7 +1,6 @@
 // Functions answered in the upper half because they concern the program's memory or header. UH, any thread.
 #include <cstdarg>
 #include <cstdio>
-#include <cstring>
 
 #include "interpose/mpi/upper/shim.h"
 

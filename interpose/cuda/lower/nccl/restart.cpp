@@ -63,7 +63,7 @@ Status make_again(std::span<Communicator* const> members, const ncclUniqueId& id
   if (together) CROPDL_NCCL(ncclGroupStart)();
   ncclResult_t code = ncclSuccess;
   for (Communicator* c : members) {
-    if (!one_abi::make_current(c->device)) return Error{formatted("there is no device {}", c->device)};
+    if (!one_abi::make_current(c->device)) return Error{"there is no device {}", c->device};
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     if (c->has_config) config = c->config;
     const ncclResult_t r = CROPDL_NCCL(ncclCommInitRankConfig)(real_place(c), c->size, id, c->rank, &config);
@@ -119,8 +119,7 @@ Status make_communicators_again(std::span<const std::string> told) {
   std::map<uint64_t, int> members, sizes;  // by identity
   for (size_t rank = 0; rank < told.size(); ++rank) {
     std::string_view text = told[rank];
-    if (text.starts_with(kTrouble))
-      return Error{formatted("cannot restart: rank {}: {}", rank, text.substr(1))};
+    if (text.starts_with(kTrouble)) return Error{"cannot restart: rank {}: {}", rank, text.substr(1)};
     while (!text.empty()) {
       const std::string_view line = text.substr(0, text.find('\n'));
       text.remove_prefix(std::min(text.size(), line.size() + 1));
@@ -142,8 +141,8 @@ Status make_communicators_again(std::span<const std::string> told) {
   // The remaining members would wait forever for the missing ones.
   for (const auto& [identity, there] : members)
     if (there != sizes[identity])
-      return Error{formatted("cannot restart: of the {} members of an NCCL communicator {} still have it",
-                             sizes[identity], there)};
+      return Error{"cannot restart: of the {} members of an NCCL communicator {} still have it",
+                   sizes[identity], there};
   drop_joined_ids(members);
   std::vector<Communicator*> all;
   each_made([&](Communicator* c) { all.push_back(c); });
