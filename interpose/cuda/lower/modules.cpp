@@ -12,6 +12,7 @@
 #include "interpose/cuda/lower/code_image.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/real.h"
+#include "interpose/cuda/lower/variables.h"
 #include "interpose/one_abi/kinds.h"
 
 namespace rt = cropdl::one_abi;
@@ -97,6 +98,8 @@ H loaded(H real, uint32_t its_kind, Maker m, const void* image, const Options& j
     recipe.array(code.data(), static_cast<int64_t>(code.size()));
     write(recipe, jit);
     write(recipe, its);
+  } else {
+    note_heaps(heaps_used_by_image(image), m);
   }
   return rt::handle_of<H>(
       rt::made_word(rt::word_of(real), its_kind, m.library, m.function, known ? &recipe : nullptr));

@@ -12,6 +12,7 @@
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/memory.h"
+#include "interpose/cuda/lower/variables.h"
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
@@ -59,6 +60,7 @@ void device_was_reset(int device) {
   end_captures_of(device);  // before the handles of their streams are gone
   rt::forget_device(device);
   device_code_is_gone(device);
+  heap_has_ended(device);
   forget_memory_of(device);
   forget_peer(device);
 }
