@@ -1,4 +1,5 @@
-// Facts read from device code: its end, its variables, and whether its kernels call malloc.
+// Facts read from device code: its end, its variables, and whether its kernels call malloc. The options with
+// which a restart loads it.
 #include "interpose/cuda/lower/code_image.h"
 
 #include <elf.h>
@@ -8,6 +9,8 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+
+#include "interpose/cuda/lower/load_options.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -241,6 +244,32 @@ TEST(CodeImage, VariablesOfAnObjectFileAreFound) {
   for (const std::string& name : facts_of(code, 90, false).variables)
     found = found || name.find("a_variable_of_this_program") != std::string::npos;
   EXPECT_TRUE(found) << a_variable_of_this_program++;
+}
+
+struct LoadRecipe {
+  int32_t names[1] = {1};  // CU_JIT_THREADS_PER_BLOCK
+  void* values[1] = {reinterpret_cast<void*>(96)};
+  template <class T>
+  const T* array() {
+    if constexpr (std::is_same_v<T, int32_t>)
+      return names;
+    else
+      return values;
+  }
+  template <class T>
+  T value() {
+    return 1;
+  }
+};
+
+TEST(LoadOptions, WhatTheDriverWritesIntoAValueStaysOutOfTheRecipe) {
+  LoadRecipe recipe;
+  ReadOptions options(recipe);
+  ASSERT_EQ(options.count(), 1u);
+  EXPECT_EQ(*options.names<int32_t>(), 1);
+  EXPECT_EQ(*options.values(), reinterpret_cast<void*>(96));
+  *options.values() = reinterpret_cast<void*>(1024);
+  EXPECT_EQ(recipe.values[0], reinterpret_cast<void*>(96));
 }
 
 TEST(CodeImage, ATruncatedImageHasNoFacts) {
