@@ -47,7 +47,7 @@ enum Member : uint32_t {
 };
 
 extern FamilyState* family;  // null: no object was made yet
-extern bool family_failed;   // the heap had no room for it in this run: the program has real handles
+extern bool family_failed;   // the heap had no room for what is kept of it: no checkpoints of this run
 extern handles::SpinLock family_lock;
 
 // Creates the state and the handle tables at the family's first object; false: the heap is full. Takes the

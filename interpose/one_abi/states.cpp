@@ -308,7 +308,10 @@ const char* kept_text(const char* text) {
   for (const Text* t = *list; t; t = t->next)
     if (strcmp(t->bytes, text) == 0) return t->bytes;
   auto* t = static_cast<Text*>(handles::heap_allocate(sizeof(Text) + strlen(text) + 1));
-  if (!t) return text;
+  if (!t) {
+    family_failed = true;
+    return text;
+  }
   strcpy(t->bytes, text);
   t->next = *list;
   *list = t;

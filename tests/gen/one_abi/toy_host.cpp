@@ -350,6 +350,17 @@ void a_lost_recipe_is_noticed(void* upper, const char* file) {
   expect(restarts(file), "... and with it the restart succeeds");
 }
 
+// Leaves no room in the heap: the last test.
+void a_text_without_room_is_told() {
+  for (size_t size = size_t{1} << 36; size >= 4096; size /= 2)
+    while (handles::heap_reserve(size)) {
+    }
+  const std::string text(3 << 20, 'x');
+  expect(refusal().empty() && rt::kept_text(text.c_str()) == text.c_str(),
+         "a text for which there is no room comes back as it is");
+  expect(has(refusal(), "no memory was left"), "... and refuses checkpoints");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -362,6 +373,7 @@ int main(int argc, char** argv) {
   all_is_made_again(upper, argv[2]);
   does_not_grow(upper);
   a_lost_recipe_is_noticed(upper, argv[2]);
+  a_text_without_room_is_told();
   if (!failures) puts("all expectations hold");
   return failures != 0;
 }
