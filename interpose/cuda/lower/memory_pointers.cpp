@@ -67,6 +67,8 @@ bool from_block(void* data, CUpointer_attribute which, const Block& block) {
       return give(data, block.device);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       return give(data, block.sync_memops != 0);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:  // the arena's are for NVIDIA's libraries only
+      return block.kind != BlockKind::kManaged && give(data, uint64_t{CU_MEM_HANDLE_TYPE_NONE});
     default:
       return false;
   }
