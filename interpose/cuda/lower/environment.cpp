@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -69,10 +72,35 @@ std::string& kept_visible() {
   return its;
 }
 
+// Who reads a variable, and when that is: NVIDIA's libraries read some once and some for each object.
+struct Read {
+  std::string_view begins;
+  Reader reader;
+};
+constexpr Read kRead[] = {{"CUDA_", Reader::kDriver},
+                          {"CUBLAS", Reader::kBlas},
+                          {"NVIDIA_", Reader::kBlas},  // NVIDIA_TF32_OVERRIDE
+                          {"CURAND_", Reader::kRand},
+                          {"NCCL_", Reader::kNccl}};
+constexpr const char* kReaderNames[] = {"CUDA", "cuBLAS", "cuRAND", "NCCL"};
+constexpr std::string_view kOnlyPrint[] = {"NCCL_DEBUG", "CUBLAS_LOG", "CUBLASLT_LOG"};
+
+std::optional<Reader> reader_of(std::string_view name) {
+  for (const std::string_view begins : kOnlyPrint)
+    if (name.starts_with(begins)) return std::nullopt;
+  for (const Read& one : kRead)
+    if (name.starts_with(one.begins)) return one.reader;
+  return std::nullopt;
+}
+
 struct ProgramVariables {
   std::mutex mutex;
   bool read = false;
   Variables variables;  // the program's, when last read
+  // For each reader that has begun in this run, the values at that time. An image needs none of it: a cut is
+  // refused unless they are those that a restart takes from the program.
+  std::array<std::optional<Variables>, std::size(kReaderNames)> begun_with;
+  std::string changed;  // a change that a reader may have seen
 };
 ProgramVariables& program_variables() {
   static ProgramVariables* its = new ProgramVariables;
@@ -85,11 +113,33 @@ const std::string* find(const Variables& variables, const std::string& name) {
 }
 bool same(const std::string* a, const std::string* b) { return a && b ? *a == *b : a == b; }
 
+std::string line_of_change(const std::string& name, Reader reader) {
+  return formatted(
+      "the environment variable {} was changed after {} was first used, and a restart would set only its "
+      "last value; set it before",
+      name, kReaderNames[static_cast<size_t>(reader)]);
+}
+
+// "", or a line: a variable differs from its value when its reader, `first` or a later one, began.
+std::string difference(const Variables& variables, Reader first = Reader::kDriver) {
+  for (auto r = static_cast<size_t>(first); r < std::size(kReaderNames); ++r) {
+    const auto& before = program_variables().begun_with[r];
+    if (!before) continue;
+    for (const Variables* some : {&*before, &variables})
+      for (const auto& [name, value] : *some)
+        if (reader_of(name) == static_cast<Reader>(r) && !same(find(*before, name), find(variables, name)))
+          return line_of_change(name, static_cast<Reader>(r));
+  }
+  return "";
+}
+
 void take() {
   std::lock_guard lock(program_variables().mutex);
   if (!program_variables().read) program_variables().variables = at_start(), program_variables().read = true;
   Variables variables;
   if (!now(&variables) || variables == program_variables().variables) return;
+  if (program_variables().changed.empty())  // the driver reads once
+    program_variables().changed = difference(variables, Reader::kBlas);
   for (const auto& [name, value] : variables)
     if (const std::string* before = find(program_variables().variables, name); !before || *before != value)
       setenv(name.c_str(), value.c_str(), 1);
@@ -146,6 +196,19 @@ std::vector<std::string> program_search_path() {
 
 void restore_program_environment() { restore(); }
 void take_program_environment() { take(); }
+
+void note_reading_of_environment(Reader reader) {
+  std::lock_guard lock(program_variables().mutex);
+  auto& its = program_variables().begun_with[static_cast<size_t>(reader)];
+  if (!its) its = program_variables().variables;
+}
+
+std::string environment_refusal() {
+  std::lock_guard lock(program_variables().mutex);
+  Variables variables;
+  if (!program_variables().changed.empty()) return program_variables().changed;
+  return now(&variables) ? difference(variables) : "";
+}
 
 std::string visible_devices_of_program() { return kept_visible(); }
 

@@ -19,4 +19,11 @@ std::vector<std::string> program_search_path();
 // Called from calls of the program: copies what it has set or unset since the last call.
 void take_program_environment();
 
+// Libraries read variables as they begin, and a restart begins them with those that the program has at the
+// cut. note_reading_of_environment: the reader has begun with the variables last taken. environment_refusal:
+// "", or why a restart would not be the same: the program has changed one since. MAIN while it is stopped.
+enum class Reader { kDriver, kBlas, kRand, kNccl };
+void note_reading_of_environment(Reader reader);
+std::string environment_refusal();
+
 }  // namespace cropdl::cuda

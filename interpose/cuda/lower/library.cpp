@@ -106,7 +106,9 @@ class Runtime final : public libraries::Library {
   std::string refusal() override {
     if (std::string why = running_refusal(); !why.empty()) return why;
     if (!used()) return "";
-    const std::string why = memory_refusal();
+    if (driver_begun()) note_reading_of_environment(Reader::kDriver);
+    std::string why = environment_refusal();
+    if (why.empty()) why = memory_refusal();
     return why.empty() ? code_refusal() : why;
   }
 
