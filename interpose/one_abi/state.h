@@ -40,9 +40,10 @@ enum Member : uint32_t {
   kMemberNccl,
   kMemberThreads,
   kMemberLibraries,
-  kMemberCalls = 16,   // interpose/cuda/lower/kept.h
-  kMemberCurand = 17,  // interpose/cuda/lower/libraries/curand.cpp
-  kMemberCode = 18,    // interpose/cuda/lower/code_order.cpp
+  kMemberCalls = 16,        // interpose/cuda/lower/kept.h
+  kMemberCurand = 17,       // interpose/cuda/lower/libraries/curand.cpp
+  kMemberCode = 18,         // interpose/cuda/lower/code_order.cpp
+  kMemberEnvironment = 19,  // interpose/cuda/lower/environment.cpp
   kMembers = 32
 };
 

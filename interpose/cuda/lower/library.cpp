@@ -128,6 +128,7 @@ class Runtime final : public libraries::Library {
   Status quiesce() override {
     if (Status noted = note_devices(); !noted) return noted;
     if (Status noted = note_libraries(); !noted) return noted;
+    if (Status kept = keep_environment_of_driver(); !kept) return kept;
     if (Status noted = note_event_times(); !noted) return noted;
     nccl::quiesce();
     settle_memory();

@@ -4,7 +4,7 @@
 // WHAT one of graph, executable_graph, capture, captured_draw, context, spinning_kernel, awaited_kernel (a
 // thread waits for it, and it waits for this thread), failed_kernel, ipc_memory, ipc_event, protected_memory,
 // unloaded_malloc (memory of the device's heap, whose code is gone), variable (of the environment, set after
-// the driver has begun).
+// its library was used).
 #include <cuda.h>
 #include <curand.h>
 #include <pthread.h>
@@ -148,7 +148,10 @@ static void take(const char* name) {
   }
   if (what == "captured_draw") draw();
   if (what == "unloaded_malloc") allocate_and_unload();
-  if (what == "variable") setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+  if (what == "variable") {
+    CURAND(curandCreateGenerator(&captured, CURAND_RNG_PSEUDO_PHILOX4_32_10));
+    setenv("CURAND_ANYTHING", "1", 1);
+  }
   if (what == "protected_memory") {
     registered = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CALL(cudaHostRegister(registered, 4096, 0));
@@ -182,7 +185,7 @@ static void let_go(const char* name) {
     EXPECT(pthread_join(waiter, nullptr) == 0);
   }
   if (what == "unloaded_malloc") CALL(cudaDeviceReset());
-  if (what == "variable") unsetenv("CUDA_MODULE_LOADING");
+  if (what == "variable") unsetenv("CURAND_ANYTHING");
   if (what == "captured_draw") CURAND(curandDestroyGenerator(captured));
   if (what == "protected_memory") {
     EXPECT(mprotect(registered, 4096, PROT_READ | PROT_WRITE) == 0);
