@@ -183,10 +183,12 @@ int64_t again_cuDevicePrimaryCtxRetain(rt::Again& from) {
 }
 CUresult lower_cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
   rt::Call call;
+  const rt::Setting setting;
   return flags_set(CROPDL_DRIVER(cuDevicePrimaryCtxSetFlags)(device, flags), device);
 }
 CUresult lower_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
   rt::Call call;
+  const rt::Setting setting;
   return flags_set(CROPDL_DRIVER(cuDevicePrimaryCtxSetFlags_v2)(device, flags), device);
 }
 int64_t again_cuDevicePrimaryCtxSetFlags_v2(rt::Again& from) {
@@ -195,6 +197,7 @@ int64_t again_cuDevicePrimaryCtxSetFlags_v2(rt::Again& from) {
 }
 CUresult lower_cuCtxSetFlags(unsigned flags) {
   rt::Call call;
+  const rt::Setting setting;
   const CUresult r = CROPDL_DRIVER(cuCtxSetFlags)(flags);
   CUdevice device = -1;
   if (r == CUDA_SUCCESS && CROPDL_DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS) keep_flags(device);
@@ -202,6 +205,7 @@ CUresult lower_cuCtxSetFlags(unsigned flags) {
 }
 cudaError_t lower_cudaSetDeviceFlags(unsigned flags) {
   rt::Call call;
+  const rt::Setting setting;
   const cudaError_t r = CROPDL_CUDART(cudaSetDeviceFlags)(flags);
   if (r == cudaSuccess) keep_flags(rt::current_device());
   return r;
