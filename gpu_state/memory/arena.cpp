@@ -20,11 +20,13 @@ constexpr uint64_t kLeastSmallChunk = kGranularity, kMostSmallChunk = uint64_t{3
 // allocate and free in a loop must not become slower. Small compared to a device's memory.
 constexpr uint64_t kMostIdle = uint64_t{256} << 20;
 
-CUmemAllocationProp memory_of(int device, bool rdma) {
+// `exported`: libraries may pass the memory to other processes, as NCCL does with registered buffers.
+CUmemAllocationProp memory_of(int device, bool rdma, bool exported) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
   properties.allocFlags.gpuDirectRDMACapable = rdma;  // as cudaMalloc's memory
+  if (exported) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return properties;
 }
 
@@ -38,10 +40,12 @@ Status Arena::reserve(int devices) {
   if (wanted > devices)
     return Error{"CUDA: the program has memory of {} devices, and there are {} here", wanted, devices};
   for (int device = 0; device < devices; ++device) {
-    int can_map = 0, rdma = 0;
+    int can_map = 0, rdma = 0, exported = 0;
     driver_.cuDeviceGetAttribute(&can_map, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
     driver_.cuDeviceGetAttribute(&rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device);
-    const auto properties = memory_of(device, rdma != 0);
+    driver_.cuDeviceGetAttribute(&exported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                                 device);
+    const auto properties = memory_of(device, rdma != 0, exported != 0);
     size_t granularity = 0;
     const CUresult asked =
         driver_.cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
@@ -54,6 +58,7 @@ Status Arena::reserve(int devices) {
           : asked  ? driver_.name_of(asked)
                    : formatted("its granularity is {} bytes", granularity)};
     slices_[static_cast<size_t>(device)].rdma = rdma != 0;
+    slices_[static_cast<size_t>(device)].exported = exported != 0;
     size_t memory = 0;
     driver_.cuDeviceTotalMem_v2(&memory, device);
     slices_[static_cast<size_t>(device)].memory = memory;
@@ -127,7 +132,7 @@ CUresult Arena::set_access(uint64_t begin, uint64_t size, uint32_t devices, CUme
 
 // Releases the handle: the memory exists as long as it is mapped.
 CUresult Arena::map(Slice& slice, int device, uint64_t begin, uint64_t size) {
-  const auto properties = memory_of(device, slice.rdma);
+  const auto properties = memory_of(device, slice.rdma, slice.exported);
   CUmemGenericAllocationHandle handle = 0;
   if (const CUresult error = driver_.cuMemCreate(&handle, size, &properties, 0)) return error;
   CUresult error = driver_.cuMemMap(begin, size, 0, handle, 0);

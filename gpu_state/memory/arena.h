@@ -64,8 +64,8 @@ class Arena {
     uint64_t idle_bytes = 0;
     Chunk* spare = nullptr;  // an empty chunk for small blocks
     uint64_t small_mapped = 0, mapped = 0, used = 0;
-    uint64_t memory = 0;  // total of the device
-    bool rdma = false;
+    uint64_t memory = 0;                  // total of the device
+    bool rdma = false, exported = false;  // properties of its memory
   };
 
   CUresult map(Slice& slice, int device, uint64_t begin, uint64_t size);

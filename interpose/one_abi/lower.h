@@ -188,6 +188,7 @@ inline constexpr uint32_t kTouchedBefore = 2;  // the same, last in a former run
 inline constexpr uint32_t kLingers = 4;        // linger_word; owner[2] is when it ended
 inline constexpr uint32_t kNamedByState = 8;   // keep_state's `until`
 inline constexpr uint32_t kCaptured = 16;      // an event that was recorded into a graph only
+inline constexpr uint32_t kUncertain = 32;     // a state that two threads set to two values at one time
 inline void mark_object(uint64_t word, uint32_t flag) {
   if (handles::Slot* slot = slot_of(word)) slot->flags = (slot->flags & ~kTouchedBefore) | flag;
 }
@@ -241,6 +242,21 @@ extern int64_t (*end_again)(handles::Handle h);  // returns the library's code
 
 // `of`: the owner of the state, an object (its word) or one of these.
 inline constexpr uint64_t kOfLibrary = 1, kOfThread = 2, kOfCurrent = 3;
+// Around a setter's call of the library. Two threads' calls may take effect in one order and be recorded in
+// the other. No lock is held meanwhile: a setter may load code, and so wait for a kernel that waits for
+// another thread. Instead, keep_state() finds that another thread has recorded another value since, and the
+// state refuses checkpoints until it is set again.
+inline constexpr uint64_t kNoSetting = ~uint64_t{0};
+extern thread_local constinit uint64_t setting_began;  // the newest object or record then
+class Setting {
+ public:
+  Setting() : before_(setting_began) { setting_began = tables ? tables->newest() : 0; }
+  ~Setting() { setting_began = before_; }
+  Setting(const Setting&) = delete;
+
+ private:
+  const uint64_t before_;
+};
 // A restart makes an object's state again with the object's device current; a thread's and the library's with
 // any device. `until`: an object that the call names; when it ends, the library itself undoes the call.
 void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,

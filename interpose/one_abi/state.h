@@ -40,14 +40,15 @@ enum Member : uint32_t {
   kMemberNccl,
   kMemberThreads,
   kMemberLibraries,
-  kMemberCalls = 16,   // interpose/cuda/lower/kept.h
-  kMemberCurand = 17,  // interpose/cuda/lower/libraries/curand.cpp
-  kMemberCode = 18,    // interpose/cuda/lower/code_order.cpp
+  kMemberCalls = 16,        // interpose/cuda/lower/kept.h
+  kMemberCurand = 17,       // interpose/cuda/lower/libraries/curand.cpp
+  kMemberCode = 18,         // interpose/cuda/lower/code_order.cpp
+  kMemberEnvironment = 19,  // interpose/cuda/lower/environment.cpp
   kMembers = 32
 };
 
 extern FamilyState* family;  // null: no object was made yet
-extern bool family_failed;   // the heap had no room for it in this run: the program has real handles
+extern bool family_failed;   // the heap had no room for what is kept of it: no checkpoints of this run
 extern handles::SpinLock family_lock;
 
 // Creates the state and the handle tables at the family's first object; false: the heap is full. Takes the

@@ -120,6 +120,15 @@ struct Written {
   handles::FewOrMany<char, 192> bytes;
 };
 
+bool is_recipe_of(const handles::Slot& slot, uint32_t maker, const Written& written) {
+  const auto* r = reinterpret_cast<const handles::Recipe*>(slot.recipe);
+  const auto needs = written.needs.all();
+  const auto bytes = written.bytes.all();
+  return slot.maker == maker && r &&
+         std::equal(needs.begin(), needs.end(), r->handles().begin(), r->handles().end()) &&
+         r->bytes == bytes.size() && memcmp(r->payload(), bytes.data(), bytes.size()) == 0;
+}
+
 void take_out(uint64_t* at) {
   const auto record = static_cast<handles::Handle>(*at);
   *at = tables->slot(record)->owner[0];
@@ -129,6 +138,8 @@ void take_out(uint64_t* at) {
 }  // namespace
 
 thread_local constinit ThreadMark thread_mark{};
+thread_local constinit uint64_t setting_began = kNoSetting;
+static std::atomic<bool> some_are_uncertain{false};
 int (*current_device)() = no_device;
 bool (*make_current)(int) = no_change;
 void (*make_fresh)(bool) = stays_so;
@@ -210,11 +221,15 @@ void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint
   if (!place.list) return;
   const auto bytes = bytes_of(key);
   handles::Handle record = 0;
+  bool uncertain = false;  // another thread set it to another value since this thread's call began
   // Most calls set a thing again, often to the same value. The renewed record is repeated after the records
   // that were made in between.
   if (uint64_t* before = find(place.list, what, bytes)) {
     record = static_cast<handles::Handle>(*before);
     const Written written(recipe, place.device, place.object);
+    const handles::Slot& last = *tables->slot(record);
+    uncertain = of != kOfThread && last.serial > setting_began &&
+                ((last.flags & kUncertain) != 0 || !is_recipe_of(last, maker_of(library, function), written));
     std::vector<handles::Handle> gone;
     if (tables->slot(record)->maker == maker_of(library, function) &&
         tables->rewrite_recipe(record, written.needs.all(), written.bytes.all().data(),
@@ -231,10 +246,22 @@ void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint
                         place.object);
   if (!record) {
     note_unsaved(maker_of(library, function), "the persistent heap is full");
-  } else if (handles::Slot* named = slot_of(until); named && named->state == handles::kLive) {
+    return;
+  }
+  tables->slot(record)->flags = uncertain ? kUncertain : 0;
+  if (uncertain) some_are_uncertain = true;
+  if (handles::Slot* named = slot_of(until); named && named->state == handles::kLive) {
     named->flags |= kNamedByState;
     tables->slot(record)->within = static_cast<handles::Handle>(until);
   }
+}
+
+uint32_t uncertain_maker() {
+  if (!some_are_uncertain) return 0;
+  for (const handles::Handle h : tables->in_order(kStateRecord))
+    if ((tables->slot(h)->flags & kUncertain) != 0) return tables->slot(h)->maker + 1;
+  some_are_uncertain = false;
+  return 0;
 }
 
 void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
@@ -308,7 +335,10 @@ const char* kept_text(const char* text) {
   for (const Text* t = *list; t; t = t->next)
     if (strcmp(t->bytes, text) == 0) return t->bytes;
   auto* t = static_cast<Text*>(handles::heap_allocate(sizeof(Text) + strlen(text) + 1));
-  if (!t) return text;
+  if (!t) {
+    family_failed = true;
+    return text;
+  }
   strcpy(t->bytes, text);
   t->next = *list;
   *list = t;

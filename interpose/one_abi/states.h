@@ -18,6 +18,7 @@ void drop_states_until(handles::Handle ended);                 // records whose 
 // `device`: current when the call is repeated. `of`: the state's owner, which does not become a dependency.
 bool give_recipe(handles::Handle h, const RecipeWriter& recipe, int device, handles::Handle of);
 void note_unsaved(uint32_t maker, const char* why);
+uint32_t uncertain_maker();  // of a record with kUncertain, + 1; 0: there is none
 void rebind(handles::Handle h, uint64_t real);
 void make_state_again(handles::Handle record);  // not under the lock
 

@@ -207,6 +207,8 @@ HELD = {  # what the program has, and the words of the refusal
     "awaited_kernel": "the device has not come to its end within 5 s: a kernel runs that long, or waits for the host; ask again",
     "failed_kernel": "a kernel or copy on the device has failed (CUDA error 719): what the device holds is lost",
     "protected_memory": "cuMemHostRegister: of the registered memory at 0x<x> (4096 bytes) pages are unmapped, or protected (mprotect): unregister it before",
+    "unloaded_malloc": "cuModuleUnload: kernels of unloaded code call malloc, whose memory outlives the code, and the device's heap cannot be saved yet",
+    "variable": "the environment variable CURAND_ANYTHING was changed after cuRAND was first used, and a restart would set only its last value; set it before",
     "context": "cuCtxCreate_v4: there is a context besides the device's primary one",
 }
 if not ON_SOFTWARE:  # the software GPU has neither

@@ -29,6 +29,7 @@ int main(int count, char** arguments) {
   STEPLOG_CHECK(wanted == 0 || devices == wanted);
   cudaStream_t stream;
   STEPLOG_CHECK(cudaStreamCreate(&stream) == cudaSuccess);
+  if (visible) setenv("CUDA_VISIBLE_DEVICES", "0", 1);  // for programs that it starts: the driver has begun
   int (*of_library)() = nullptr;
   while (steplog_done < steplog_steps) {
     void* by_name = nullptr;

@@ -103,7 +103,7 @@ void read_elf(std::span<const char> code, CodeFacts* facts) {
       if (s.st_name >= names.sh_size) continue;
       const std::string name(code.data() + names.sh_offset + s.st_name);
       if (s.st_shndx == SHN_UNDEF) {
-        if (name == "malloc") facts->allocates = true;
+        if (allocates_on_heap(name)) facts->allocates = true;
       } else if (ELF64_ST_TYPE(s.st_info) == STT_OBJECT && !name.empty() && name[0] != '$' &&
                  name[0] != '.' && s.st_shndx < h.e_shnum && !is_of_kernels(section_name(s.st_shndx))) {
         facts->variables.insert(name);
@@ -159,7 +159,21 @@ void read_fat_binary(std::span<const char> code, int architecture, bool text_onl
   if (best.kind != 0) read_entry(best, payload, facts);
 }
 
+// operator new, with and without an alignment, except placement new (_ZnwmPv).
+bool is_new(std::string_view name) {
+  if (!name.starts_with("_Znw") && !name.starts_with("_Zna")) return false;
+  return name.find("Pv") == name.npos;
+}
+
 }  // namespace
+
+// nvcc makes of malloc and new one of two names: malloc, and __cuda_syscall_aligned_malloc for an alignment
+// (also of __nv_aligned_device_malloc and cuda::std::aligned_alloc). Another __cuda_syscall is unknown, and
+// counts.
+bool allocates_on_heap(std::string_view name) {
+  return name == "malloc" || name == "__nv_aligned_device_malloc_impl" ||
+         name.starts_with("__cuda_syscall") || is_new(name);
+}
 
 std::span<const char> code_at(const void* image) {
   const auto* bytes = static_cast<const char*>(image);

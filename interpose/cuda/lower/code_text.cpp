@@ -101,7 +101,7 @@ class Reader {
  private:
   Token take() {
     const Token token = lexer_.take();
-    if (token.kind == Kind::kWord && token.text == "malloc") facts_->allocates = true;
+    if (token.kind == Kind::kWord && allocates_on_heap(token.text)) facts_->allocates = true;
     return token;
   }
   // Skips to the closing sign of the bracket just opened.

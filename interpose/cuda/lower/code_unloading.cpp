@@ -76,8 +76,10 @@ template <class F, class H>
 auto unload(RealFunction<F> its, H handle, uint32_t its_kind) {
   rt::Call call;
   const CodeOrder in_order;
+  const uint64_t heaps = heaps_used_by(rt::word_of(handle));
   const auto r = its(rt::real(handle, its_kind));
   if (static_cast<int>(r) != CUDA_SUCCESS) return r;
+  note_heaps(heaps, its);
   rt::linger_word(rt::word_of(handle));
   forget_variables_of_unloaded_code();
   was_unloaded(its);
@@ -142,6 +144,7 @@ cudaError_t lower_cudaLibraryUnload(cudaLibrary_t library) {
 int lower___cudaUnregisterFatBinary(void** code) {
   rt::Call call;
   const CodeOrder in_order;
+  note_heaps(heaps_used_by(rt::word_of(code)), CROPDL_CUDART_MAKER(__cudaUnregisterFatBinary));
   stay_instead(rt::word_of(code));
   CROPDL_CUDART(__cudaUnregisterFatBinary)(rt::real(code, kind::cudaFatBinary));
   forget_variables_of(rt::word_of(code));

@@ -4,15 +4,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/format.h"
 #include "base/say.h"
+#include "interpose/handles/heap.h"
 #include "interpose/host/loaded_objects.h"
+#include "interpose/one_abi/state.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::cuda {
@@ -69,10 +75,35 @@ std::string& kept_visible() {
   return its;
 }
 
+// Who reads a variable. The driver reads once; the others read some for each object.
+struct Read {
+  std::string_view begins;
+  Reader reader;
+};
+constexpr Read kRead[] = {{"CUDA_", Reader::kDriver},
+                          {"CUBLAS", Reader::kBlas},
+                          {"NVIDIA_", Reader::kBlas},  // NVIDIA_TF32_OVERRIDE
+                          {"CURAND_", Reader::kRand},
+                          {"NCCL_", Reader::kNccl}};
+constexpr const char* kReaderNames[] = {"CUDA", "cuBLAS", "cuRAND", "NCCL"};
+constexpr std::string_view kOnlyPrint[] = {"NCCL_DEBUG", "CUBLAS_LOG", "CUBLASLT_LOG"};
+
+std::optional<Reader> reader_of(std::string_view name) {
+  for (const std::string_view begins : kOnlyPrint)
+    if (name.starts_with(begins)) return std::nullopt;
+  for (const Read& one : kRead)
+    if (name.starts_with(one.begins)) return one.reader;
+  return std::nullopt;
+}
+
 struct ProgramVariables {
   std::mutex mutex;
   bool read = false;
   Variables variables;  // the program's, when last read
+  // For each reader that has begun, the values at that time. An image has the driver's; a cut is refused
+  // unless the others' are those that a restart takes from the program.
+  std::array<std::optional<Variables>, std::size(kReaderNames)> begun_with;
+  std::string changed;  // the refusal for a change that a reader may have seen
 };
 ProgramVariables& program_variables() {
   static ProgramVariables* its = new ProgramVariables;
@@ -85,11 +116,42 @@ const std::string* find(const Variables& variables, const std::string& name) {
 }
 bool same(const std::string* a, const std::string* b) { return a && b ? *a == *b : a == b; }
 
+std::string line_of_change(const std::string& name, Reader reader) {
+  return formatted(
+      "the environment variable {} was changed after {} was first used, and a restart would set only its "
+      "last value; set it before",
+      name, kReaderNames[static_cast<size_t>(reader)]);
+}
+
+// "", or a line: a variable differs from its value when its reader began, which was not the driver.
+std::string difference(const Variables& variables) {
+  for (const Reader reader : {Reader::kBlas, Reader::kRand, Reader::kNccl}) {
+    const auto& before = program_variables().begun_with[static_cast<size_t>(reader)];
+    if (!before) continue;
+    for (const Variables* some : {&*before, &variables})
+      for (const auto& [name, value] : *some)
+        if (reader_of(name) == reader && !same(find(*before, name), find(variables, name)))
+          return line_of_change(name, reader);
+  }
+  return "";
+}
+
+// The driver's variables in the heap: "NAME=value" each with its zero, the last one empty.
+uint64_t& kept_variables() { return one_abi::family->members[one_abi::kMemberEnvironment]; }
+std::optional<Variables> variables_of_image() {
+  if (!one_abi::family || !kept_variables()) return std::nullopt;
+  Variables all;
+  for (const char* one = reinterpret_cast<const char*>(kept_variables()); *one; one += strlen(one) + 1)
+    keep(one, &all);
+  return all;
+}
+
 void take() {
   std::lock_guard lock(program_variables().mutex);
   if (!program_variables().read) program_variables().variables = at_start(), program_variables().read = true;
   Variables variables;
   if (!now(&variables) || variables == program_variables().variables) return;
+  if (program_variables().changed.empty()) program_variables().changed = difference(variables);
   for (const auto& [name, value] : variables)
     if (const std::string* before = find(program_variables().variables, name); !before || *before != value)
       setenv(name.c_str(), value.c_str(), 1);
@@ -106,11 +168,15 @@ void restore() {
   Variables program, here, all;
   if (!now(&program)) program = start;
   for (char* const* one = environ; one && *one; ++one) keep(*one, &here);
+  const std::optional<Variables> of_driver = variables_of_image();
+  program_variables().begun_with[static_cast<size_t>(Reader::kDriver)] = of_driver;
+  if (of_driver) all = *of_driver;
   for (const Variables* some :
        {&start, static_cast<const Variables*>(&program), static_cast<const Variables*>(&here)})
     all.insert(some->begin(), some->end());
   for (const auto& [name, value] : all) {
-    const std::string *wanted = find(program, name), *given = find(here, name);
+    const bool has_begun = of_driver && reader_of(name) == Reader::kDriver;
+    const std::string *wanted = find(has_begun ? *of_driver : program, name), *given = find(here, name);
     if (given && !same(given, find(start, name))) {
       // The devices are compared one by one elsewhere.
       if (!same(given, wanted) && name != kVisible)
@@ -146,6 +212,34 @@ std::vector<std::string> program_search_path() {
 
 void restore_program_environment() { restore(); }
 void take_program_environment() { take(); }
+
+void note_reading_of_environment(Reader reader) {
+  std::lock_guard lock(program_variables().mutex);
+  auto& its = program_variables().begun_with[static_cast<size_t>(reader)];
+  if (!its) its = program_variables().variables;
+}
+
+Status keep_environment_of_driver() {
+  std::lock_guard lock(program_variables().mutex);
+  const auto& its = program_variables().begun_with[static_cast<size_t>(Reader::kDriver)];
+  if (!its) return {};
+  std::string text;
+  for (const auto& [name, value] : *its)
+    if (reader_of(name) == Reader::kDriver) text += name + '=' + value + '\0';
+  handles::heap_free(reinterpret_cast<void*>(kept_variables()));
+  void* copy = handles::heap_allocate(text.size() + 1);
+  kept_variables() = reinterpret_cast<uint64_t>(copy);
+  if (!copy) return Error{"no memory was left for what CropDL keeps of CUDA's objects"};
+  memcpy(copy, text.c_str(), text.size() + 1);
+  return {};
+}
+
+std::string environment_refusal() {
+  std::lock_guard lock(program_variables().mutex);
+  Variables variables;
+  if (!program_variables().changed.empty()) return program_variables().changed;
+  return now(&variables) ? difference(variables) : "";
+}
 
 std::string visible_devices_of_program() { return kept_visible(); }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+
 namespace cropdl::cuda {
 
 // START of a restart: sets the program's variables again, as inherited and changed by it. A variable whose
@@ -18,5 +20,15 @@ std::vector<std::string> program_search_path();
 
 // Called from calls of the program: copies what it has set or unset since the last call.
 void take_program_environment();
+
+// Libraries read variables as they begin. note_reading_of_environment: the reader has begun with the
+// variables last taken.
+enum class Reader { kDriver, kBlas, kRand, kNccl };
+void note_reading_of_environment(Reader reader);
+
+// At a cut. MAIN while the program is stopped. The driver begins again with what it began with. For the
+// others, which may have read since: "", or why a restart would not be the same.
+Status keep_environment_of_driver();
+std::string environment_refusal();
 
 }  // namespace cropdl::cuda

@@ -106,7 +106,9 @@ class Runtime final : public libraries::Library {
   std::string refusal() override {
     if (std::string why = running_refusal(); !why.empty()) return why;
     if (!used()) return "";
-    const std::string why = memory_refusal();
+    if (driver_begun()) note_reading_of_environment(Reader::kDriver);
+    std::string why = environment_refusal();
+    if (why.empty()) why = memory_refusal();
     return why.empty() ? code_refusal() : why;
   }
 
@@ -126,6 +128,7 @@ class Runtime final : public libraries::Library {
   Status quiesce() override {
     if (Status noted = note_devices(); !noted) return noted;
     if (Status noted = note_libraries(); !noted) return noted;
+    if (Status kept = keep_environment_of_driver(); !kept) return kept;
     if (Status noted = note_event_times(); !noted) return noted;
     nccl::quiesce();
     settle_memory();

@@ -33,6 +33,7 @@ template <class Result, class Pool>
 Result set_of_device(RealFunction<Result(int, Pool)> set, int device, Pool pool) {
   rt::Call call;
   if (rt::has_ended(rt::word_of(pool))) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
+  const rt::Setting setting;
   const Result r = set(device, rt::real(pool, rt::kind::cudaMemPool));
   if (static_cast<int>(r) != 0) return r;
   rt::RecipeWriter recipe;
@@ -51,6 +52,7 @@ template <class Result, class Location, class Type, class Pool>
 Result set_at(RealFunction<Result(Location*, Type, Pool)> set, Location* location, Type type, Pool pool) {
   rt::Call call;
   if (rt::has_ended(rt::word_of(pool))) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
+  const rt::Setting setting;
   const Result r = set(location, type, rt::real(pool, rt::kind::cudaMemPool));
   if (static_cast<int>(r) != 0 || !location) return r;
   rt::RecipeWriter recipe;

@@ -2,8 +2,11 @@
 // id and pool come from its block; the driver answers the rest. Source: CUDA Driver API 13.0, "Unified
 // Addressing". LH, LH FS base, a thread of the program.
 #include <cstring>
+#include <map>
 #include <optional>
 
+#include "interpose/cuda/lower/contexts.h"
+#include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/one_abi/kinds.h"
 
@@ -63,33 +66,65 @@ bool from_block(void* data, CUpointer_attribute which, const Block& block) {
       return give(data, block.device);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       return give(data, block.sync_memops != 0);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:  // the arena's are for NVIDIA's libraries only
+      return block.kind != BlockKind::kManaged && give(data, uint64_t{CU_MEM_HANDLE_TYPE_NONE});
     default:
       return false;
   }
 }
 
-// Replaces a real context by the program's handle. A context unknown to the program stays real, which is of
-// no use to it.
+// Replaces a real context by the program's handle.
 void name_context(void* data) {
   CUcontext real = nullptr;
   memcpy(&real, data, sizeof real);
-  if (const uint64_t known = rt::virtual_of(rt::word_of(real), rt::kind::cudaContext))
-    give(data, rt::handle_of<CUcontext>(known));
+  give(data, virtual_context(real));
+}
+
+// The context to which the driver's own memory of that device would belong: the current one if it is of the
+// device, else the device's primary one.
+CUcontext context_of(const Block& block) {
+  const CUcontext current = current_context();
+  CUdevice device = -1;
+  if (current && CROPDL_DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS && device == block.device)
+    return current;
+  CUcontext primary = nullptr;
+  if (!device_used(block.device) ||
+      CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(&primary, block.device) != CUDA_SUCCESS)
+    return current;
+  CROPDL_DRIVER(cuDevicePrimaryCtxRelease_v2)(block.device);
+  return primary;
 }
 
 bool is_number(CUpointer_attribute which) {
   return which == CU_POINTER_ATTRIBUTE_BUFFER_ID || which == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID;
 }
 
+// Where memory that the driver itself has placed (a variable) begins. If it has another id there than before,
+// it is other memory, and gets another number. Under the lock of `blocks`.
+uint64_t begin_of_drivers(DeviceMemory& memory, CUdeviceptr address) {
+  static auto& ids = *new std::map<uint64_t, uint64_t>;  // the driver's in this run, by begin
+  CUdeviceptr begin = 0;
+  unsigned long long id = 0;
+  const auto ask = CROPDL_DRIVER(cuPointerGetAttribute);
+  if (ask(&begin, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address) != CUDA_SUCCESS ||
+      ask(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) != CUDA_SUCCESS || begin == 0)
+    return 0;
+  const auto [known, is_new] = ids.try_emplace(begin, id);
+  if (!is_new && known->second != id) memory.forget_numbers(begin, begin + 1);
+  known->second = id;
+  return begin;
+}
+
 // Replaces the driver's own id, which would differ after a restart and may equal a block's.
 void name_memory(void* data, CUdeviceptr address) {
-  DeviceMemory* its = known_device_memory();
+  DeviceMemory* its = device_memory();
   if (!its) return;
   std::lock_guard lock(its->blocks.lock());
   const HostMemory* host = its->host_around(address);
   const cropdl::memory::OwnMapping* mapping = host ? nullptr : its->own.mapping_around(address);
-  if (!host && !mapping) return;
-  if (const uint64_t number = its->number_of(host ? host->begin : mapping->begin))
+  const uint64_t begin = host ? host->begin : mapping ? mapping->begin : begin_of_drivers(*its, address);
+  if (begin == 0) return;  // no memory
+  if (const uint64_t number = its->number_of(begin))
     give(data, static_cast<unsigned long long>(number));
   else
     rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuPointerGetAttribute,
@@ -101,10 +136,7 @@ CUresult attribute_at(void* data, CUpointer_attribute which, CUdeviceptr address
   if (data && block && from_block(data, which, *block)) return CUDA_SUCCESS;
   if (!block && is_ours(address)) return CUDA_ERROR_INVALID_VALUE;
   if (block && which == CU_POINTER_ATTRIBUTE_CONTEXT && block->kind != BlockKind::kManaged && data) {
-    // Mapped memory belongs to no context; cudaMalloc's belongs to the device's.
-    CUcontext current = nullptr;
-    if (const CUresult error = CROPDL_DRIVER(cuCtxGetCurrent)(&current)) return error;
-    give(data, current);
+    give(data, context_of(*block));  // the driver knows mapped memory, which belongs to none
     name_context(data);
     return CUDA_SUCCESS;
   }

@@ -129,6 +129,7 @@ CUmemPool_attribute as_driver(cudaMemPoolAttr attribute) {
 constexpr uint64_t kAttribute = 0x6d70'6174'7472, kAccess = 0x6d70'6163'6373;
 
 CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, Maker m) {
+  const rt::Setting setting;
   if (const CUresult error = CROPDL_DRIVER(cuMemPoolSetAttribute)(real_pool(pool), attribute, value))
     return error;
   set_back(pool, attribute);
@@ -167,6 +168,7 @@ uint32_t opened_to(uint32_t peers, const CUmemAccessDesc* access, size_t n) {
 
 // The arena opens its memory before the driver opens the pool's. The driver's error has precedence.
 CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n, Maker m) {
+  const rt::Setting setting;
   DeviceMemory* its = device_memory();
   Pool* known = its && access ? arenas_side(pool) : nullptr;
   const uint32_t before = known ? known->peers : 0;

@@ -11,7 +11,9 @@
 //
 #include "interpose/cuda/lower/code_image.h"
 #include "interpose/cuda/lower/code_order.h"
+#include "interpose/cuda/lower/load_options.h"
 #include "interpose/cuda/lower/real.h"
+#include "interpose/cuda/lower/variables.h"
 #include "interpose/one_abi/kinds.h"
 
 namespace rt = cropdl::one_abi;
@@ -73,18 +75,6 @@ void write(rt::RecipeWriter& recipe, const Options& o) {
   recipe.array(o.values.data(), static_cast<int64_t>(o.values.size()));
   recipe.value(static_cast<uint32_t>(o.names.size()));
 }
-struct ReadOptions {
-  const int32_t* names;
-  void* const* values;
-  uint32_t n;
-  explicit ReadOptions(rt::Again& from)
-      : names(from.array<int32_t>()), values(from.array<void*>()), n(from.value<uint32_t>()) {}
-  template <class T>
-  T* as() const {
-    return n ? reinterpret_cast<T*>(const_cast<int32_t*>(names)) : nullptr;
-  }
-  void** of() const { return n ? const_cast<void**>(values) : nullptr; }
-};
 
 // The handle of a module or library loaded from that code. If the code's end is unknown or options point
 // elsewhere, it has no recipe, and refuses checkpoints while it exists.
@@ -97,6 +87,8 @@ H loaded(H real, uint32_t its_kind, Maker m, const void* image, const Options& j
     recipe.array(code.data(), static_cast<int64_t>(code.size()));
     write(recipe, jit);
     write(recipe, its);
+  } else {
+    note_heaps(heaps_used_by_image(image), m);
   }
   return rt::handle_of<H>(
       rt::made_word(rt::word_of(real), its_kind, m.library, m.function, known ? &recipe : nullptr));
@@ -133,10 +125,10 @@ R unread(R r, Maker m) {
 
 int64_t load_module_again(rt::Again& from) {
   const char* code = from.array<char>();
-  const ReadOptions jit(from);
+  ReadOptions jit(from);
   CUmodule module = nullptr;
   const CUresult r =
-      CROPDL_DRIVER(cuModuleLoadDataEx)(&module, code, jit.n, jit.as<CUjit_option>(), jit.of());
+      CROPDL_DRIVER(cuModuleLoadDataEx)(&module, code, jit.count(), jit.names<CUjit_option>(), jit.values());
   from.made(rt::word_of(module));
   return r;
 }
@@ -188,10 +180,10 @@ Result load_library_file(RealFunction<Load<Result, char, Jit, Own>> load,
 template <class Result, class Jit, class Own>
 int64_t load_library_again(rt::Again& from, Load<Result, void, Jit, Own>* load) {
   const char* code = from.array<char>();
-  const ReadOptions jit(from), its(from);
+  ReadOptions jit(from), its(from);
   CUlibrary library = nullptr;
-  const auto r = static_cast<int64_t>(
-      load(&library, code, jit.as<Jit>(), jit.of(), jit.n, its.as<Own>(), its.of(), its.n));
+  const auto r = static_cast<int64_t>(load(&library, code, jit.names<Jit>(), jit.values(), jit.count(),
+                                           its.names<Own>(), its.values(), its.count()));
   from.made(rt::word_of(library));
   return r == CUDA_SUCCESS ? bring_library(library, from.ended()) : r;
 }

@@ -10,9 +10,13 @@
 namespace cropdl::cuda {
 namespace {
 
+// `kept_number` null: there was no room for it. Under family_lock.
 uint64_t number(uint64_t* kept_number, uint64_t real) {
   Kept* k = kept();
-  if (!k) return real;
+  if (!k || !kept_number) {
+    one_abi::family_failed = true;
+    return real;
+  }
   if (!*kept_number) *kept_number = k->numbers_before + real;
   k->largest_number = std::max(k->largest_number, *kept_number);
   return *kept_number;
@@ -62,7 +66,7 @@ uint64_t number_of_default_stream(int device, int which, uint64_t real) {
   if (!k || !has_number(device)) return number(&of_this_run, real);
   auto& of_device = k->default_streams[device];
   uint64_t* place = which == 0 ? &of_device.legacy : number_of_own(&of_device.own);
-  return number(place ? place : &of_this_run, real);
+  return number(place, real);
 }
 
 void begin_numbers() {

@@ -11,6 +11,7 @@
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/memory.h"
+#include "interpose/cuda/lower/variables.h"
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
@@ -58,6 +59,7 @@ void device_was_reset(int device) {
   end_captures_of(device);  // before the handles of their streams are gone
   rt::forget_device(device);
   device_code_is_gone(device);
+  heap_has_ended(device);
   forget_memory_of(device);
   forget_peer(device);
 }
@@ -180,10 +182,12 @@ int64_t again_cuDevicePrimaryCtxRetain(rt::Again& from) {
 }
 CUresult lower_cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
   rt::Call call;
+  const rt::Setting setting;
   return flags_set(CROPDL_DRIVER(cuDevicePrimaryCtxSetFlags)(device, flags), device);
 }
 CUresult lower_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
   rt::Call call;
+  const rt::Setting setting;
   return flags_set(CROPDL_DRIVER(cuDevicePrimaryCtxSetFlags_v2)(device, flags), device);
 }
 int64_t again_cuDevicePrimaryCtxSetFlags_v2(rt::Again& from) {
@@ -192,6 +196,7 @@ int64_t again_cuDevicePrimaryCtxSetFlags_v2(rt::Again& from) {
 }
 CUresult lower_cuCtxSetFlags(unsigned flags) {
   rt::Call call;
+  const rt::Setting setting;
   const CUresult r = CROPDL_DRIVER(cuCtxSetFlags)(flags);
   CUdevice device = -1;
   if (r == CUDA_SUCCESS && CROPDL_DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS) keep_flags(device);
@@ -199,6 +204,7 @@ CUresult lower_cuCtxSetFlags(unsigned flags) {
 }
 cudaError_t lower_cudaSetDeviceFlags(unsigned flags) {
   rt::Call call;
+  const rt::Setting setting;
   const cudaError_t r = CROPDL_CUDART(cudaSetDeviceFlags)(flags);
   if (r == cudaSuccess) keep_flags(rt::current_device());
   return r;

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <string_view>
 
 #include "base/say.h"
 #include "interpose/cuda/lower/contexts.h"
@@ -30,6 +31,36 @@ struct LibraryFile {
   void* file;
 };
 std::array<LibraryFile, seam::kMaxLibraries> library_files{};
+
+// Some functions only tell something.
+bool reads_environment(std::string_view function) {
+  for (const std::string_view part : {"Version", "Error", "Property", "Status"})
+    if (function.find(part) != function.npos) return false;
+  return true;
+}
+
+// Before a function is looked for: the driver has begun with the variables of before, and what the program
+// has set since is taken. Under opening().
+void take_environment() {
+  static bool looking = false;
+  if (looking) return;  // driver_begun() looks for functions
+  looking = true;
+  if (driver_begun()) note_reading_of_environment(Reader::kDriver);
+  looking = false;
+  // At a cut, nothing begins.
+  const seam::ThreadRecord* thread = one_abi::thread_mark.record;
+  if ((seam::control()->attention & seam::kAttentionStop) == 0 || (thread && thread->in_device_call != 0))
+    take_program_environment();
+}
+
+// After that.
+void note_environment_of(const one_abi::RealLibrary& library, uint32_t function) {
+  const std::string_view name = library.name;
+  if (!reads_environment(library.names[function])) return;
+  if (name == "nccl") note_reading_of_environment(Reader::kNccl);
+  if (name == "curand") note_reading_of_environment(Reader::kRand);
+  if (name.starts_with("cublas")) note_reading_of_environment(Reader::kBlas);
+}
 
 int current() {
   int device = -1;
@@ -86,7 +117,8 @@ bool driver_begun() {
 
 void* cropdl::one_abi::find_function(const RealLibrary& library, uint32_t function) {
   std::scoped_lock lock(cuda::opening());
-  cuda::take_program_environment();
+  cuda::take_environment();
+  cuda::note_environment_of(library, function);
   cuda::LibraryFile& its = cuda::library_files[library.number];
   if (!its.tried) {
     its.tried = true;

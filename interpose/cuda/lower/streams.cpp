@@ -92,6 +92,7 @@ std::vector<Value> values_of(CUstream real, bool own) {
 // `copy`: the real call. Keeps the attributes that it changed.
 template <class Copy>
 auto copy_attributes(uint64_t to, bool own, Copy copy) -> decltype(copy()) {
+  const rt::Setting setting;
   const auto real = rt::handle_of<CUstream>(rt::real_word(to));
   const std::vector<Value> before = values_of(real, own);
   if (own_default(to, own))
@@ -169,6 +170,7 @@ int64_t again_cuStreamSetAttribute(rt::Again& from) {
   Result lower_##name(Stream stream, Id attribute, const V* value) {                             \
     rt::Call call;                                                                               \
     if (own_default(rt::word_of(stream), own)) note_own_before(rt::current_device(), attribute); \
+    const rt::Setting setting;                                                                   \
     const Result r = real_function(rt::real(stream, kind::cudaStream), attribute, value);        \
     if (static_cast<int>(r) == 0) keep_attribute(rt::word_of(stream), own, attribute, value);    \
     return r;                                                                                    \

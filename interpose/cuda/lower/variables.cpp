@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <set>
 
 #include "base/format.h"
@@ -58,6 +60,29 @@ std::string name_of_maker(uint32_t maker) {
   return library ? library->names[maker & 0xffff] : "";
 }
 
+// Without its kernels and variables. Nothing: no code, or code without a copy in its recipe. Under
+// family_lock.
+std::optional<Code> code_of(handles::Handle h) {
+  const handles::Slot& slot = *rt::tables->slot(h);
+  if (slot.state != handles::kLive || !slot.recipe) return std::nullopt;
+  if (loads(slot.maker)) {
+    const auto* copy = static_cast<const char*>(recipe_of(slot)->payload()) + sizeof(int64_t);
+    int64_t size = 0;
+    memcpy(&size, copy, sizeof size);
+    return Code{rt::kTag | h,
+                slot.owner[0],
+                slot.serial,
+                handles::kind_of(h),
+                name_of_maker(slot.maker),
+                rt::device_of(slot),
+                {copy + sizeof size, static_cast<size_t>(std::max<int64_t>(size, 0))}};
+  }
+  if (slot.maker != rt::maker_of(kCudart, cudart::kFn___cudaRegisterFatBinary)) return std::nullopt;
+  Code code{rt::kTag | h, slot.owner[0], slot.serial, handles::kind_of(h), "", -1, {}};
+  code.image = rt::arguments_of(slot).value<const void*>();
+  return code;
+}
+
 // All code with a recipe. Code without a copy in its recipe is unknown here, and refuses checkpoints itself.
 std::vector<Code> all_code() {
   std::vector<Code> all;
@@ -65,24 +90,10 @@ std::vector<Code> all_code() {
   std::map<uint64_t, size_t> registered;
   const handles::SpinGuard guard(rt::family_lock);
   for (const handles::Handle h : rt::tables->all_in_order()) {
-    const handles::Slot& slot = *rt::tables->slot(h);
-    if (slot.state != handles::kLive || !slot.recipe) continue;
-    if (loads(slot.maker)) {
-      const auto* copy = static_cast<const char*>(recipe_of(slot)->payload()) + sizeof(int64_t);
-      int64_t size = 0;
-      memcpy(&size, copy, sizeof size);
-      all.push_back({rt::kTag | h,
-                     slot.owner[0],
-                     slot.serial,
-                     handles::kind_of(h),
-                     name_of_maker(slot.maker),
-                     rt::device_of(slot),
-                     {copy + sizeof size, static_cast<size_t>(std::max<int64_t>(size, 0))}});
-    } else if (slot.maker == rt::maker_of(kCudart, cudart::kFn___cudaRegisterFatBinary)) {
-      registered[rt::kTag | h] = all.size();
-      all.push_back({rt::kTag | h, slot.owner[0], slot.serial, handles::kind_of(h), "", -1, {}});
-      all.back().image = rt::arguments_of(slot).value<const void*>();
-    }
+    std::optional<Code> code = code_of(h);
+    if (!code) continue;
+    if (code->image) registered[code->word] = all.size();
+    all.push_back(std::move(*code));
   }
   each_registered_symbol([&](const RegisteredSymbol& one) {
     const auto of = registered.find(one.code);
@@ -108,14 +119,30 @@ bool is_software() {
   return false;
 }
 
+std::map<std::pair<uint64_t, int>, CodeFacts>& known_facts() {
+  static auto& all = *new std::map<std::pair<uint64_t, int>, CodeFacts>;
+  return all;
+}
+
 // Read once a run: the code of a large program takes a while.
 const CodeFacts& facts(const Code& code, int architecture) {
-  static auto& known = *new std::map<std::pair<uint64_t, int>, CodeFacts>;
-  const auto [at, is_new] = known.try_emplace({code.serial, architecture});
+  const auto [at, is_new] = known_facts().try_emplace({code.serial, architecture});
   if (is_new)
     at->second = code.image ? facts_at(code.image, architecture, is_software())
                             : facts_of(code.bytes, architecture, is_software());
   return at->second;
+}
+
+// Heaps of devices that may hold what unloaded code has allocated. Not in the image: while there are any,
+// there is none.
+struct LeftHeaps {
+  std::mutex mutex;
+  uint64_t devices = 0;  // one bit each
+  const char* function = "";
+};
+LeftHeaps& left_heaps() {
+  static auto& its = *new LeftHeaps;
+  return its;
 }
 
 // The module to query for a variable. `device`: the current one. Null: the code is not on it.
@@ -217,9 +244,51 @@ std::vector<uint64_t> code_with_variables() {
   return all;
 }
 
+uint64_t heaps_used_by(uint64_t word) {
+  std::optional<Code> code;
+  if (rt::has_ended(word) || !rt::slot_of(word)) return 0;
+  {
+    const handles::SpinGuard guard(rt::family_lock);
+    code = code_of(static_cast<handles::Handle>(word));
+  }
+  if (!code || (code->image && first_use_of(word) == 0)) return 0;
+  uint64_t devices = 0;
+  for (int device : used_devices()) {
+    if (code->kind == kind::cudaModule && code->device != device) continue;
+    if (facts(*code, architecture_of(device)).allocates) devices |= uint64_t{1} << device;
+  }
+  auto& known = known_facts();  // not needed any more
+  known.erase(known.lower_bound({code->serial, 0}), known.lower_bound({code->serial + 1, 0}));
+  return devices;
+}
+
+uint64_t heaps_used_by_image(const void* image) {
+  uint64_t devices = 0;
+  for (int device : used_devices())
+    if (facts_at(image, architecture_of(device), is_software()).allocates) devices |= uint64_t{1} << device;
+  return devices;
+}
+
+void note_heaps(uint64_t devices, Maker m) {
+  if (devices == 0) return;
+  const std::lock_guard lock(left_heaps().mutex);
+  if (left_heaps().devices == 0) left_heaps().function = m.library.names[m.function];
+  left_heaps().devices |= devices;
+}
+
+void heap_has_ended(int device) {
+  const std::lock_guard lock(left_heaps().mutex);
+  left_heaps().devices &= ~(uint64_t{1} << device);
+}
+
 std::string code_refusal() {
   const std::vector<int> devices = used_devices();
   if (devices.empty()) return "";
+  if (const std::lock_guard lock(left_heaps().mutex); left_heaps().devices != 0)
+    return left_heaps().function +
+           std::string(
+               ": kernels of unloaded code call malloc, whose memory outlives the code, and the "
+               "device's heap cannot be saved yet");
   for (const Code& code : all_code()) {
     const bool registered = code.image != nullptr;
     // Registered code may have nothing for a device, and has no state on devices where it was never loaded.

@@ -246,6 +246,28 @@ void refuse_checkpoints(void* upper) {
   TOY(toyFree)(thing);
 }
 
+// Another thread's call, from its beginning to its end, falls into this thread's.
+toy_t shared = nullptr;
+int value_of_other = 0;
+toyResult set_by_another_first(toy_t real, int value) {
+  kToy.functions[toy::kFn_toySet] = nullptr;  // looked for again
+  reinterpret_cast<decltype(&toySet)>(cropdl_toy_lower_table[toy::kFn_toySet])(shared, value_of_other);
+  return rt::function_of<decltype(toySet)>(kToy, toy::kFn_toySet)(real, value);
+}
+
+void setters_of_two_threads(void* upper) {
+  TOY(toyMake)(&shared, 1);
+  for (const int other : {6, 5}) {
+    value_of_other = other;
+    kToy.functions[toy::kFn_toySet] = reinterpret_cast<void*>(set_by_another_first);
+    TOY(toySet)(shared, 6);
+    expect(refusal().empty() == (other == 6), "two setters at one time may only set the same value");
+  }
+  expect(has(refusal(), "toySet: two threads"), "... and are named otherwise");
+  expect(TOY(toySet)(shared, 7) == TOY_OK && refusal().empty(), "... until one sets it again");
+  TOY(toyFree)(shared);
+}
+
 // Everything that a recipe can contain; all of it is compared after a restart.
 void all_is_made_again(void* upper, const char* file) {
   const uint32_t before = rt::recipe_count();
@@ -350,6 +372,15 @@ void a_lost_recipe_is_noticed(void* upper, const char* file) {
   expect(restarts(file), "... and with it the restart succeeds");
 }
 
+void a_text_without_room_is_told() {
+  for (size_t size = size_t{1} << 36; size >= 4096;)
+    if (!handles::heap_reserve(size)) size /= 2;
+  const std::string text(3 << 20, 'x');
+  expect(refusal().empty() && rt::kept_text(text.c_str()) == text.c_str(),
+         "a text for which there is no room comes back as it is");
+  expect(has(refusal(), "no memory was left"), "... and refuses checkpoints");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -359,9 +390,11 @@ int main(int argc, char** argv) {
   void* upper = load(argv[1]);
   calls_cross(upper);
   refuse_checkpoints(upper);
+  setters_of_two_threads(upper);
   all_is_made_again(upper, argv[2]);
   does_not_grow(upper);
   a_lost_recipe_is_noticed(upper, argv[2]);
+  a_text_without_room_is_told();  // leaves no room
   if (!failures) puts("all expectations hold");
   return failures != 0;
 }

@@ -1,12 +1,16 @@
-// Facts read from device code: its end, its variables, and whether its kernels call malloc.
+// Facts read from device code: its end, its variables, and whether its kernels call malloc. The options with
+// which a restart loads it.
 #include "interpose/cuda/lower/code_image.h"
 
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <zstd.h>
 
 #include <cstring>
 #include <fstream>
 #include <iterator>
+
+#include "interpose/cuda/lower/load_options.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -144,6 +148,51 @@ TEST(CodeImage, MallocIsFoundWhereverItStands) {
   EXPECT_TRUE(allocates(".func f() { .reg .u32 malloc_1; call (r), malloc, (p); }"));
   EXPECT_TRUE(allocates(".extern .func (.param .b64 r)\nmalloc\n(.param .b64 malloc_param_0);"));
   EXPECT_FALSE(allocates(".func f() { // malloc\n call my_malloc, (p); } .file 1 \"malloc\""));
+  // new of an aligned type, as nvcc 13.0 writes it
+  EXPECT_TRUE(
+      allocates(".extern .func (.param .b64 func_retval0) __cuda_syscall_aligned_malloc\n(\n"
+                "\t.param .b64 __cuda_syscall_aligned_malloc_param_0,\n"
+                "\t.param .b64 __cuda_syscall_aligned_malloc_param_1\n)\n;"));
+  EXPECT_TRUE(allocates(".func f() { call (r), _ZnwmSt11align_val_t, (n, a); }"));
+  EXPECT_FALSE(allocates(".func f() { call (r), _ZnwmPv, (n, p); call free, (p); }"));
+}
+
+// An object file with one symbol, which it does not define.
+std::string object_that_calls(const char* name) {
+  const std::string names = std::string("\0", 1) + name + '\0';
+  Elf64_Ehdr header{};
+  Elf64_Sym symbols[2] = {};
+  Elf64_Shdr sections[3] = {};
+  memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_shoff = sizeof header;
+  header.e_shnum = 3;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  symbols[1].st_name = 1;
+  sections[1].sh_type = SHT_SYMTAB;
+  sections[1].sh_offset = sizeof header + sizeof sections;
+  sections[1].sh_size = sizeof symbols;
+  sections[1].sh_entsize = sizeof(Elf64_Sym);
+  sections[1].sh_link = 2;
+  sections[2].sh_offset = sections[1].sh_offset + sizeof symbols;
+  sections[2].sh_size = names.size();
+  std::string all;
+  append(&all, &header, sizeof header);
+  append(&all, sections, sizeof sections);
+  append(&all, symbols, sizeof symbols);
+  return all + names;
+}
+
+TEST(CodeImage, MallocIsFoundInMachineCode) {
+  const auto facts = [](const char* name) {
+    const std::string all = object_that_calls(name);
+    return facts_of({all.data(), all.size()}, 90, false);
+  };
+  for (const char* name : {"malloc", "__cuda_syscall_aligned_malloc"}) {
+    EXPECT_TRUE(facts(name).read) << name;
+    EXPECT_TRUE(facts(name).allocates) << name;
+  }
+  EXPECT_TRUE(facts("free").read);
+  EXPECT_FALSE(facts("free").allocates);
 }
 
 TEST(CodeImage, KernelsThatCallMallocAreFound) {
@@ -195,6 +244,32 @@ TEST(CodeImage, VariablesOfAnObjectFileAreFound) {
   for (const std::string& name : facts_of(code, 90, false).variables)
     found = found || name.find("a_variable_of_this_program") != std::string::npos;
   EXPECT_TRUE(found) << a_variable_of_this_program++;
+}
+
+struct LoadRecipe {
+  int32_t names[1] = {1};  // CU_JIT_THREADS_PER_BLOCK
+  void* values[1] = {reinterpret_cast<void*>(96)};
+  template <class T>
+  const T* array() {
+    if constexpr (std::is_same_v<T, int32_t>)
+      return names;
+    else
+      return values;
+  }
+  template <class T>
+  T value() {
+    return 1;
+  }
+};
+
+TEST(LoadOptions, WhatTheDriverWritesIntoAValueStaysOutOfTheRecipe) {
+  LoadRecipe recipe;
+  ReadOptions options(recipe);
+  ASSERT_EQ(options.count(), 1u);
+  EXPECT_EQ(*options.names<int32_t>(), 1);
+  EXPECT_EQ(*options.values(), reinterpret_cast<void*>(96));
+  *options.values() = reinterpret_cast<void*>(1024);
+  EXPECT_EQ(recipe.values[0], reinterpret_cast<void*>(96));
 }
 
 TEST(CodeImage, ATruncatedImageHasNoFacts) {

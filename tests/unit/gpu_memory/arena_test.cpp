@@ -217,6 +217,48 @@ TEST_F(ArenaTest, AfterARestartBlocksAreWhereTheyWereAndTheRestIsFree) {
   }
 }
 
+// A driver with memory for other processes, which the software GPU has not.
+bool driver_exports = true;
+int made_to_be_exported = 0, made = 0;
+CUresult attribute_of_exporting(int* value, CUdevice_attribute which, CUdevice device) {
+  if (which != CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)
+    return cuDeviceGetAttribute(value, which, device);
+  *value = driver_exports;
+  return CUDA_SUCCESS;
+}
+CUmemAllocationProp without_handles(CUmemAllocationProp properties) {
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  return properties;
+}
+CUresult granularity_of_exporting(size_t* size, const CUmemAllocationProp* asked,
+                                  CUmemAllocationGranularity_flags option) {
+  const auto properties = without_handles(*asked);
+  return cuMemGetAllocationGranularity(size, &properties, option);
+}
+CUresult make_exporting(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* asked,
+                        unsigned long long flags) {
+  ++made;
+  made_to_be_exported += asked->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  const auto properties = without_handles(*asked);
+  return cuMemCreate(handle, size, &properties, flags);
+}
+
+TEST_F(ArenaTest, MemoryCanBeExportedWhereTheDriverCan) {
+  driver.cuDeviceGetAttribute = attribute_of_exporting;
+  driver.cuMemGetAllocationGranularity = granularity_of_exporting;
+  driver.cuMemCreate = make_exporting;
+  for (const bool can : {true, false}) {
+    driver_exports = can;
+    restart();
+    made = made_to_be_exported = 0;
+    allocate(3 * kMiB);
+    EXPECT_EQ(made, 1);
+    EXPECT_EQ(made_to_be_exported, can ? 1 : 0);
+    restart();
+    EXPECT_EQ(made_to_be_exported, can ? made : 0);
+  }
+}
+
 TEST_F(ArenaTest, TakenAddressesGiveOneLineAndReserveNothing) {
   forget_devices();
   void* taken = mmap(reinterpret_cast<void*>(kArenaBegin + kMiB * 512), 4096, PROT_NONE,

@@ -61,7 +61,14 @@ static void by_turns(CUcontext second) {
     if (step % 2) {
       EXPECT(current() == nullptr);
       Buffer<unsigned> some(64);
-      EXPECT(current() != nullptr && current() != second);
+      const CUcontext its = current();
+      EXPECT(its != nullptr && its != second);
+      CU(cuCtxPushCurrent(second));  // memory's context is its own device's
+      CUcontext owner = nullptr, was = nullptr;
+      CU(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT,
+                               reinterpret_cast<CUdeviceptr>(some.data)));
+      EXPECT(owner == its);
+      CU(cuCtxPopCurrent(&was));
     } else {
       if (step) EXPECT(current() != nullptr && current() != second);
       CU(cuCtxSetCurrent(nullptr));

@@ -2,7 +2,9 @@
 // run: ways=static
 // Holds a CUDA object that prevents a checkpoint, and releases it after half of its steps: held WHAT, with
 // WHAT one of graph, executable_graph, capture, captured_draw, context, spinning_kernel, awaited_kernel (a
-// thread waits for it, and it waits for this thread), failed_kernel, ipc_memory, ipc_event, protected_memory.
+// thread waits for it, and it waits for this thread), failed_kernel, ipc_memory, ipc_event, protected_memory,
+// unloaded_malloc (memory of the device's heap, whose code is gone), variable (of the environment, set after
+// its library was used).
 #include <cuda.h>
 #include <curand.h>
 #include <pthread.h>
@@ -64,6 +66,39 @@ static void draw() {
   CALL(cudaGraphDestroy(graph));
 }
 
+// A kernel that keeps memory of the device's heap, as nvcc writes it.
+static const char* kAllocates = R"(.version 8.0
+.target sm_75
+.address_size 64
+.extern .func (.param .b64 func_retval0) malloc (.param .b64 malloc_param_0);
+.visible .entry allocate(.param .u64 at) {
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [at];
+  cvta.to.global.u64 %rd1, %rd1;
+  mov.u64 %rd2, 64;
+  {
+    .param .b64 param0;
+    st.param.b64 [param0+0], %rd2;
+    .param .b64 retval0;
+    call.uni (retval0), malloc, (param0);
+    ld.param.b64 %rd3, [retval0+0];
+  }
+  st.global.u64 [%rd1], %rd3;
+  ret;
+}
+)";
+
+static void allocate_and_unload() {
+  CUmodule module;
+  CUfunction function;
+  void* arguments[] = {&memory};
+  EXPECT(cuModuleLoadData(&module, kAllocates) == CUDA_SUCCESS);
+  EXPECT(cuModuleGetFunction(&function, module, "allocate") == CUDA_SUCCESS);
+  EXPECT(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr) == CUDA_SUCCESS);
+  CALL(cudaStreamSynchronize(stream));
+  EXPECT(cuModuleUnload(module) == CUDA_SUCCESS);
+}
+
 static void capture() {
   CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   add<<<1, 32, 0, stream>>>(memory);
@@ -112,6 +147,11 @@ static void take(const char* name) {
       EXPECT(cudaMalloc(&more, size) == cudaErrorLaunchFailure);
   }
   if (what == "captured_draw") draw();
+  if (what == "unloaded_malloc") allocate_and_unload();
+  if (what == "variable") {
+    CURAND(curandCreateGenerator(&captured, CURAND_RNG_PSEUDO_PHILOX4_32_10));
+    setenv("CURAND_ANYTHING", "1", 1);
+  }
   if (what == "protected_memory") {
     registered = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CALL(cudaHostRegister(registered, 4096, 0));
@@ -144,6 +184,8 @@ static void let_go(const char* name) {
     *word = 1;
     EXPECT(pthread_join(waiter, nullptr) == 0);
   }
+  if (what == "unloaded_malloc") CALL(cudaDeviceReset());
+  if (what == "variable") unsetenv("CURAND_ANYTHING");
   if (what == "captured_draw") CURAND(curandDestroyGenerator(captured));
   if (what == "protected_memory") {
     EXPECT(mprotect(registered, 4096, PROT_READ | PROT_WRITE) == 0);

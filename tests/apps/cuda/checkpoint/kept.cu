@@ -22,6 +22,8 @@ __global__ void spin(unsigned* value, int n) {
   for (int i = 0; i < n; i++) atomicAdd(value, 1);
 }
 
+__device__ unsigned variable[4];
+
 struct Named {
   cudaStream_t stream;
   unsigned long long number;
@@ -61,15 +63,18 @@ struct AfterReset {
   cudaMemPool_t pool;
   unsigned char *pinned, *registered;
   void *block, *host;
-  unsigned long long numbers[3];
+  unsigned long long numbers[4];
   static constexpr size_t kSize = 2 << 20;
 
   // All buffers have different ids, and keep them.
-  void number(unsigned long long (&to)[3]) const {
+  void number(unsigned long long (&to)[4]) const {
+    void* there;
+    CALL(cudaGetSymbolAddress(&there, variable));
     to[0] = number_of(block);
     to[1] = number_of(host);
     to[2] = number_of(reinterpret_cast<void*>(range + 100));
-    EXPECT(to[0] != to[1] && to[0] != to[2] && to[1] != to[2]);
+    to[3] = number_of(there);
+    EXPECT(std::set<unsigned long long>(to, to + 4).size() == 4);
   }
 
   AfterReset() {
@@ -107,7 +112,7 @@ struct AfterReset {
     CU(cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, reinterpret_cast<CUdeviceptr>(block)));
   }
   void check() {
-    unsigned long long again_numbers[3];
+    unsigned long long again_numbers[4];
     number(again_numbers);
     EXPECT(memcmp(numbers, again_numbers, sizeof numbers) == 0);
     unsigned synchronizes = 0;
