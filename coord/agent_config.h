@@ -20,6 +20,7 @@ struct AgentConfig {
   Schedule schedule;   // only rank 0's value is used
   double shortest_interval = kShortestInterval;  // seconds; for an automatic schedule
   double former_cost = 0;                        // seconds that a version took before the restart; 0: unknown
+  double plausible_cost = 0;  // likewise, without what only a hung server or a suspended job explains
   // Seconds from now until the job's time limit; 0: unknown. Only rank 0's value is used.
   double time_limit = 0;
   // Rank 0 draws a progress line on its standard error if that is a terminal (progress.h).

@@ -15,11 +15,8 @@ constexpr int64_t kTooEarlyPause = 500'000;  // us
 // Without a known version, the cost is estimated from the memory of all ranks, which write to one file
 // system: a plain disk or a shared one takes about 500 MB/s. A faster one is measured soon. A slower one
 // exceeds the bound with the first version, and the next waits until that is made up for.
-constexpr double kAssumedSpeed = 500e6;  // bytes/s
-// Before a restart versions may have been slow for a reason that is gone (a file server hung, the job was
-// suspended). Such a cost must not keep this run from versions: as much counts as a slow disk explains.
-constexpr double kSlowestSpeed = 25e6, kLeastSlow = 10;  // bytes/s, s
-constexpr int64_t kAskAgain = 1'000'000;                 // us; after a refused last version
+constexpr double kAssumedSpeed = 500e6;   // bytes/s
+constexpr int64_t kAskAgain = 1'000'000;  // us; after a refused last version
 
 void Hub::at_interval(int64_t now) {
   if (!policy_) {
@@ -28,7 +25,8 @@ void Hub::at_interval(int64_t now) {
     return request(now);
   }
   // The program may have grown since the last estimate.
-  if (!policy_->measured()) policy_->expect(expected_cost());
+  if (!policy_->measured())
+    policy_->expect(config_.plausible_cost > 0 ? config_.plausible_cost : expected_cost());
   next_interval_ = in_us(policy_->due());
   if (now < next_interval_) return;
   // finished() sets the next one, even if this request is refused because a version is in progress.
@@ -38,9 +36,8 @@ void Hub::at_interval(int64_t now) {
 
 // The first version's cost.
 double Hub::expected_cost() const {
-  const double bytes = static_cast<double>(memory_()) * config_.ranks;
-  if (config_.former_cost > 0) return std::min(config_.former_cost, kLeastSlow + bytes / kSlowestSpeed);
-  return kAssumedFixed + bytes / kAssumedSpeed;
+  if (config_.former_cost > 0) return config_.former_cost;
+  return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / kAssumedSpeed;
 }
 
 double Hub::predicted_cost() const {

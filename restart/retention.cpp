@@ -32,14 +32,14 @@ std::vector<DatedVersion> without_passed_over(std::vector<DatedVersion> versions
                                               std::set<uint64_t>& kept) {
   std::ranges::sort(versions, std::greater(), &DatedVersion::number);
   std::vector<DatedVersion> past;
-  uint64_t latest = UINT64_MAX;
+  std::map<std::string, uint64_t> latest;  // by job
   for (const DatedVersion& version : versions) {
-    if (version.number > latest) {
+    if (const auto its = latest.find(version.job); its != latest.end() && version.number > its->second) {
       if (past.size() < count) kept.insert(version.number);
       continue;
     }
     past.push_back(version);
-    if (version.restarted_from != 0) latest = version.restarted_from;
+    if (version.restarted_from != 0) latest[version.job] = version.restarted_from;
   }
   return past;
 }

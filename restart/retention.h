@@ -19,15 +19,16 @@ struct DatedVersion {
   uint64_t number = 0;
   std::optional<int64_t> created;  // seconds since 1970; empty: unknown
   uint64_t restarted_from = 0;     // the first version of a restarted run: that run's parent; else 0
+  std::string job = "";            // only versions of the same job are passed over
 };
 
 // Numbers of the versions to keep; always the newest. Hours and days are UTC. Those without versions do not
 // count: neither a pause nor a clock that jumps forward removes anything. With hours or days, a version whose
 // time is unknown or later than the newest's (a clock was set back) is kept.
 //
-// A restart from an older version passes over the newer ones: they are damaged, or the user chose the older
-// one. They do not count, so that they do not displace the version that worked, and they stay until `keep`
-// newer versions exist.
+// A restart from an older version passes over the job's newer ones: they are damaged, or the user chose the
+// older one. They do not count, so that they do not displace the version that worked, and they stay until
+// `keep` newer versions exist.
 std::set<uint64_t> versions_to_keep(const std::vector<DatedVersion>& versions, const Retention& retention);
 
 // Parses --keep: "3", "3,24h", "3,7d", "3,24h,7d" (the newest 3, 24 hourly ones, 7 daily ones). Empty:

@@ -216,7 +216,10 @@ Status Store::take_lock(bool* in_use) {
   std::string owner = formatted("{} {}\n", ::getpid(), host_name());
   iovec piece{owner.data(), owner.size()};
   // For people only (live_job() knows the process without it), so a full disk is no reason to refuse.
-  if (::ftruncate(file.fd(), 0) == 0) static_cast<void>(write_all(file.fd(), {&piece, 1}, 0));
+  // Written over the last one's, which needs no space.
+  const bool written = write_all(file.fd(), {&piece, 1}, 0) == 0;
+  const int cut = ::ftruncate(file.fd(), written ? static_cast<off_t>(owner.size()) : 0);
+  static_cast<void>(cut);
   Result<LockedStore> key = key_of(directory());
   if (!key) return key.error();
   std::lock_guard guard(locked_stores_mutex);

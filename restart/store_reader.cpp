@@ -216,8 +216,10 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
   Result<std::string> text = read_small_file(file, path, 4096);
   if (text && std::sscanf(text->c_str(), "%ld %255s", &job.pid, host) == 2)
     job.host = host;
+  else if (lock.l_pid > 0)  // a process of this machine
+    job = {lock.l_pid, host_name()};
   else
-    job.pid = lock.l_pid;
+    job = {-1, "another machine or container"};
   return job;
 }
 

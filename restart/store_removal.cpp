@@ -12,7 +12,7 @@ namespace cropdl::restart {
 
 DatedVersion dated(const Version& version) {
   const Manifest& m = version.manifest;
-  return {version.number, seconds_of(m.created), m.restarted ? m.parent : 0};
+  return {version.number, seconds_of(m.created), m.restarted ? m.parent : 0, m.job};
 }
 
 Result<std::vector<uint64_t>> Store::old_versions(const std::string& job) const {

@@ -180,7 +180,7 @@ static bool writes_elsewhere() {
   return ::fstat(1, &output) != 0 || output.st_rdev != lines.st_rdev;
 }
 
-Status start_agent(Process& p, double former_cost) {
+Status start_agent(Process& p, double former_cost, double plausible_cost) {
   // Without a launcher Open MPI would fork a daemon (orte/mca/ess/singleton). Only MPI_Comm_spawn needs it,
   // and a live child refuses checkpoints. The program does not see this variable: its environment is laid out
   // already.
@@ -206,6 +206,7 @@ Status start_agent(Process& p, double former_cost) {
   config.ranks = p.launch.ranks;
   config.schedule = p.schedule;
   config.former_cost = former_cost;
+  config.plausible_cost = plausible_cost;
   config.time_limit = launching::time_limit(p.boot, p.schedule);
   config.metrics = p.boot.metrics;
   config.quiet = p.boot.quiet;

@@ -33,7 +33,7 @@ class RestoreSession {
   void read_versions();
   void reserve_addresses_and_descriptors();
   void open_versions_for_writing();
-  double former_cost() const;
+  Status start_agent_of_restart();
   void read_versions_again();
   void load_newest_version();
   files::FilesPutBack files_put_back(const Candidate& candidate);
@@ -73,7 +73,7 @@ void RestoreSession::run() {
   open_versions_for_writing();
   fill_control_page(p_);
   if (auto s = start_tls_block_pool(); !s) die(s.error().message);
-  if (auto s = start_agent(p_, former_cost()); !s) die(s.error().message);
+  if (auto s = start_agent_of_restart(); !s) die(s.error().message);
   p_.agent->note_phase("restarting");
   read_versions_again();
   load_newest_version();
@@ -153,12 +153,19 @@ void RestoreSession::open_versions_for_writing() {
 }
 
 // Of the last whole versions: a single slow one must not decide on this run's schedule.
-double RestoreSession::former_cost() const {
-  std::vector<double> last;
-  for (const Candidate& c : candidates_)
-    if (c.version.damage.empty() && c.version.manifest.stall_seconds > 0)
-      last.push_back(c.version.manifest.stall_seconds);
-  return coord::typical_cost(last);
+Status RestoreSession::start_agent_of_restart() {
+  // Versions may have been slow for a reason that is gone (a file server hung, the job was suspended). Such a
+  // cost must not keep this run from versions: as much is plausible as a slow disk explains. A last version
+  // counts on all of it.
+  constexpr double kSlowDisk = 25e6, kLeast = 10;  // bytes/s, s
+  std::vector<double> costs, plausible;
+  for (const Candidate& c : candidates_) {
+    const restart::Manifest& m = c.version.manifest;
+    if (!c.version.damage.empty() || m.stall_seconds <= 0) continue;
+    costs.push_back(m.stall_seconds);
+    plausible.push_back(std::min(m.stall_seconds, kLeast + static_cast<double>(m.bytes()) / kSlowDisk));
+  }
+  return start_agent(p_, coord::typical_cost(costs), coord::typical_cost(plausible));
 }
 
 // The killed job may have ended only now, and have published a version meanwhile. Rank 0 agrees with the

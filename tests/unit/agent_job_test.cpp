@@ -820,17 +820,6 @@ TEST_F(AgentJob, ATooShortTimeLimitIsReportedAtOnceAndIgnoredUntilAVersionProves
   EXPECT_TRUE(soon([&] { return fakes_[0].left_with == 75; }));
 }
 
-TEST_F(AgentJob, OfAVersionThatTookHoursBeforeARestartAsMuchCountsAsASlowDiskExplains) {
-  fakes_ = std::vector<FakeRank>(1);
-  fakes_[0].memory = 1'000'000'000;
-  AgentConfig c = config(0, 1);
-  c.time_limit = 60;
-  c.former_cost = 36'000;  // the job was suspended meanwhile
-  add(c, fakes_[0]);
-  ASSERT_EQ(lines().size(), 1u);
-  EXPECT_NE(lines()[0].find("one may take 50 s"), std::string::npos) << lines()[0];
-}
-
 TEST_F(AgentJob, ALastVersionThatIsRefusedIsAskedForAgainWhileThereIsTime) {
   fakes_ = std::vector<FakeRank>(1);
   fakes_[0].stands.refusal = "a pipe is open";

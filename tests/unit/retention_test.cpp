@@ -49,6 +49,12 @@ TEST(Retention, VersionsThatARestartPassedOverDoNotDisplaceTheOneThatWorked) {
   EXPECT_EQ(versions_to_keep(restarted_from_2(8), {1, 1, 0}), Numbers{8});
 }
 
+TEST(Retention, ARestartPassesOverNoOtherJobsVersions) {
+  std::vector<DatedVersion> versions = restarted_from_2(9);
+  for (DatedVersion& one : versions) one.job = one.number >= 3 && one.number <= 5 ? "begun anew" : "first";
+  EXPECT_EQ(versions_to_keep(versions, {6, 0, 0}), (Numbers{4, 5, 6, 7, 8, 9}));
+}
+
 TEST(Retention, WhatIsPassedOverPassesOverNothing) {
   std::vector<DatedVersion> versions = restarted_from_2(6);
   versions.push_back({7, 7, 5});  // version 6 was damaged, too, and the user asked for version 5

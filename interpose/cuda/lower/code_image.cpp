@@ -159,20 +159,15 @@ void read_fat_binary(std::span<const char> code, int architecture, bool text_onl
   if (best.kind != 0) read_entry(best, payload, facts);
 }
 
-// operator new, with and without an alignment, except placement new (_ZnwmPv).
-bool is_new(std::string_view name) {
-  if (!name.starts_with("_Znw") && !name.starts_with("_Zna")) return false;
-  return name.find("Pv") == name.npos;
-}
-
 }  // namespace
 
-// nvcc makes of malloc and new one of two names: malloc, and __cuda_syscall_aligned_malloc for an alignment
-// (also of __nv_aligned_device_malloc and cuda::std::aligned_alloc). Another __cuda_syscall is unknown, and
-// counts.
+// nvcc makes of malloc and of a new that the program does not define one of two names: malloc, and
+// __cuda_syscall_aligned_malloc for an alignment (also of __nv_aligned_device_malloc and
+// cuda::std::aligned_alloc). Other names with __cuda_syscall are those of launches, of device queries and of
+// bulk copies (seen with nvcc 13.0).
 bool allocates_on_heap(std::string_view name) {
-  return name == "malloc" || name == "__nv_aligned_device_malloc_impl" ||
-         name.starts_with("__cuda_syscall") || is_new(name);
+  return name == "malloc" || name == "__cuda_syscall_aligned_malloc" ||
+         name == "__nv_aligned_device_malloc_impl";
 }
 
 std::span<const char> code_at(const void* image) {

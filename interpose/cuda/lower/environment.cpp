@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/format.h"
+#include "base/readable.h"
 #include "base/say.h"
 #include "interpose/handles/heap.h"
 #include "interpose/host/loaded_objects.h"
@@ -57,16 +58,55 @@ Variables at_start() {
   return variables;
 }
 
+// 0: the program has no C library yet.
+uint64_t address_of_environment() {
+  static uint64_t address = 0;  // in the program's C library, which stays
+  if (address == 0) address = host::program_symbol("environ");
+  return address;
+}
+
 // The variables as the program's getenv() finds them. Like getenv(), this assumes that no thread changes them
 // meanwhile.
 bool now(Variables* variables) {
-  static uint64_t address = 0;  // in the program's C library, which stays
-  if (address == 0) address = host::program_symbol("environ");
+  const uint64_t address = address_of_environment();
   if (address == 0) return false;
   for (char* const* one = *reinterpret_cast<char* const* const*>(address); one != nullptr && *one != nullptr;
        ++one)
     keep(*one, variables);
   return true;
+}
+
+std::optional<std::string> text_at(const ReadableMemory& memory, uint64_t at) {
+  constexpr size_t kLongest = 1 << 20, kPiece = 256;  // pieces end with a page
+  std::string text;
+  while (text.size() < kLongest) {
+    const uint64_t bytes = kPiece - at % kPiece;
+    const char* piece = memory.copy(at, bytes);
+    if (!piece) return std::nullopt;
+    const size_t length = strnlen(piece, bytes);
+    text.append(piece, length);
+    if (length < bytes) return text;
+    at += bytes;
+  }
+  return std::nullopt;
+}
+
+// The same while the program is stopped, perhaps in the middle of setenv(). False: in the middle.
+bool at_cut(Variables* variables) {
+  const ReadableMemory memory;
+  if (!memory) return now(variables);
+  constexpr int kMost = 1 << 20;
+  uint64_t one = *reinterpret_cast<const uint64_t*>(address_of_environment()), text = 0;
+  for (int i = 0; one != 0 && i < kMost; ++i, one += sizeof text) {
+    const char* pointer = memory.copy(one, sizeof text);
+    if (!pointer) return false;
+    memcpy(&text, pointer, sizeof text);
+    if (text == 0) return true;
+    const std::optional<std::string> entry = text_at(memory, text);
+    if (!entry) return false;
+    keep(*entry, variables);
+  }
+  return one == 0;
 }
 
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
@@ -82,14 +122,15 @@ struct Read {
 };
 constexpr Read kRead[] = {{"CUDA_", Reader::kDriver},
                           {"CUBLAS", Reader::kBlas},
-                          {"NVIDIA_", Reader::kBlas},  // NVIDIA_TF32_OVERRIDE
+                          {"NVIDIA_TF32_OVERRIDE", Reader::kBlas},
                           {"CURAND_", Reader::kRand},
                           {"NCCL_", Reader::kNccl}};
 constexpr const char* kReaderNames[] = {"CUDA", "cuBLAS", "cuRAND", "NCCL"};
-constexpr std::string_view kOnlyPrint[] = {"NCCL_DEBUG", "CUBLAS_LOG", "CUBLASLT_LOG"};
+// Read for something else: to print, or by CropDL and programs to find libraries.
+constexpr std::string_view kOthers[] = {"NCCL_DEBUG", "CUBLAS_LOG", "CUBLASLT_LOG", "CUDA_HOME", "CUDA_PATH"};
 
 std::optional<Reader> reader_of(std::string_view name) {
-  for (const std::string_view begins : kOnlyPrint)
+  for (const std::string_view begins : kOthers)
     if (name.starts_with(begins)) return std::nullopt;
   for (const Read& one : kRead)
     if (name.starts_with(one.begins)) return one.reader;
@@ -104,6 +145,8 @@ struct ProgramVariables {
   // unless the others' are those that a restart takes from the program.
   std::array<std::optional<Variables>, std::size(kReaderNames)> begun_with;
   std::string changed;  // the refusal for a change that a reader may have seen
+  // In a restart: what the program has set since the driver began; empty: unset.
+  std::map<std::string, std::optional<std::string>> set_since;
 };
 ProgramVariables& program_variables() {
   static ProgramVariables* its = new ProgramVariables;
@@ -146,6 +189,13 @@ std::optional<Variables> variables_of_image() {
   return all;
 }
 
+void put(const std::string& name, const std::string* value) {
+  if (value)
+    setenv(name.c_str(), value->c_str(), 1);
+  else
+    unsetenv(name.c_str());
+}
+
 void take() {
   std::lock_guard lock(program_variables().mutex);
   if (!program_variables().read) program_variables().variables = at_start(), program_variables().read = true;
@@ -182,11 +232,11 @@ void restore() {
       if (!same(given, wanted) && name != kVisible)
         say(formatted("cropdl-restart: {}={} counts, which the program had {}", name, *given,
                       wanted ? "as " + *wanted : std::string("not set")));
-    } else if (wanted) {
-      setenv(name.c_str(), wanted->c_str(), 1);
-      if (!given && name == kVisible) kept_visible() = *wanted;
     } else {
-      unsetenv(name.c_str());
+      put(name, wanted);
+      if (wanted && !given && name == kVisible) kept_visible() = *wanted;
+      if (const std::string* last = find(program, name); has_begun && !same(last, wanted))
+        program_variables().set_since[name] = last ? std::optional(*last) : std::nullopt;
     }
   }
   program_variables().variables = std::move(program);
@@ -213,6 +263,11 @@ std::vector<std::string> program_search_path() {
 void restore_program_environment() { restore(); }
 void take_program_environment() { take(); }
 
+void end_restore_of_environment() {
+  std::lock_guard lock(program_variables().mutex);
+  for (const auto& [name, value] : program_variables().set_since) put(name, value ? &*value : nullptr);
+}
+
 void note_reading_of_environment(Reader reader) {
   std::lock_guard lock(program_variables().mutex);
   auto& its = program_variables().begun_with[static_cast<size_t>(reader)];
@@ -238,7 +293,9 @@ std::string environment_refusal() {
   std::lock_guard lock(program_variables().mutex);
   Variables variables;
   if (!program_variables().changed.empty()) return program_variables().changed;
-  return now(&variables) ? difference(variables) : "";
+  if (address_of_environment() == 0) return "";
+  if (!at_cut(&variables)) return "the program is in the middle of changing its environment; try again";
+  return difference(variables);
 }
 
 std::string visible_devices_of_program() { return kept_visible(); }

@@ -12,6 +12,8 @@ namespace cropdl::cuda {
 // START of a restart: sets the program's variables again, as inherited and changed by it. A variable whose
 // value in the restart differs from that at the first start keeps the restart's.
 void restore_program_environment();
+// Then, when the driver has begun as it did: sets what the program has set since.
+void end_restore_of_environment();
 // CUDA_VISIBLE_DEVICES, if a restart took it from the program; else "".
 std::string visible_devices_of_program();
 

@@ -47,6 +47,7 @@ Status make_all_again() {
   begin_code_again();
   if (auto s = one_abi::make_all_again(libraries()); !s) return s;
   end_code_again();
+  end_restore_of_environment();
   if (auto s = record_events(); !s) return s;
   begin_event_times();
   for (const std::string& line : other_devices()) say(line);

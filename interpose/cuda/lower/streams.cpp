@@ -34,6 +34,24 @@ void was_set(int32_t attribute) {
   if (attribute >= 0 && attribute < 64) ever_set |= uint64_t{1} << attribute;
 }
 
+// The bytes of the union that the attribute has. The program may leave anything in the others.
+size_t bytes_of(int32_t attribute) {
+  switch (attribute) {
+    case CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+      return offsetof(CUaccessPolicyWindow, missProp) + sizeof(CUaccessPolicyWindow::missProp);
+    case CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+      return sizeof(CUsynchronizationPolicy);
+    case CU_STREAM_ATTRIBUTE_PRIORITY:
+      return sizeof(int);
+    case CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+      return sizeof(CUlaunchMemSyncDomainMap);
+    case CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      return sizeof(CUlaunchMemSyncDomain);
+    default:
+      return sizeof(CUstreamAttrValue);
+  }
+}
+
 // `own`: stream 0 is the thread's own default stream.
 void keep_attribute(uint64_t stream, bool own, int32_t attribute, const void* value) {
   was_set(attribute);
@@ -47,7 +65,9 @@ void keep_attribute(uint64_t stream, bool own, int32_t attribute, const void* va
   recipe.value(device);
   recipe.handle(of_thread ? reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) : stream);
   recipe.value(attribute);
-  recipe.array(static_cast<const char*>(value), sizeof(CUstreamAttrValue));
+  CUstreamAttrValue kept{};
+  memcpy(&kept, value, bytes_of(attribute));
+  recipe.array(reinterpret_cast<const char*>(&kept), sizeof kept);
   const uint64_t of = rt::is_virtual(stream) ? stream : of_thread ? rt::kOfThread : rt::kOfCurrent;
   rt::keep_state(of, kDriver, driver::kFn_cuStreamSetAttribute, kStreamAttribute, key, recipe);
 }

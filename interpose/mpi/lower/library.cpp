@@ -112,10 +112,11 @@ class Runtime final : public libraries::Library {
     if (status.refusal.empty()) status.refusal = lasting_refusal();
     if (!status.refusal.empty()) return;
     const int64_t now = monotonic_us(), held_since = counting::held_since();
-    std::string pending = pending_synchronous_send();
-    if (pending.empty()) {
-      none_pending_ = now;
-    } else if (held_since != 0 && now - std::max(held_since, none_pending_) < kPatience) {
+    uint64_t oldest = 0;
+    std::string pending = pending_synchronous_send(&oldest);
+    if (std::exchange(oldest_pending_, oldest) != oldest) pending_since_ = now;
+    if (pending.empty()) return;
+    if (held_since != 0 && now - std::max(held_since, pending_since_) < kPatience) {
       status.inside.push_back(counting::several_of(number()));  // no cut is made yet
     } else {
       status.refusal = std::move(pending);
@@ -184,10 +185,11 @@ class Runtime final : public libraries::Library {
   void announce_end() override { leave_hydra(); }
 
  private:
-  // How long (us) an agreement waits while synchronous sends are pending: longer than most programs compute
+  // How long (us) an agreement waits for one pending synchronous send: longer than most programs compute
   // between a send and its wait, short beside the bound of an attempt.
   static constexpr int64_t kPatience = 500'000;
-  int64_t none_pending_ = 0;  // when the agent last saw none
+  uint64_t oldest_pending_ = 0;  // request; 0: none, when the agent looked last
+  int64_t pending_since_ = 0;
 
   // Reasons that do not pass by themselves.
   static std::string lasting_refusal() {

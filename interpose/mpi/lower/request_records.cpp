@@ -231,14 +231,18 @@ std::string refusing_request() {
   return {};
 }
 
-std::string pending_synchronous_send() {
+std::string pending_synchronous_send(uint64_t* oldest) {
   if (!synchronous_sends.load(std::memory_order_relaxed)) return {};
+  const RequestRecord* first = nullptr;
   for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
     const RequestRecord* r = request_record(i);
-    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestActive && is_synchronous(r))
-      return std::string(function_name(r->maker)) + kNotComplete;
+    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestActive && is_synchronous(r) &&
+        (!first || r->serial < first->serial))
+      first = r;
   }
-  return {};
+  if (!first) return {};
+  if (oldest) *oldest = first->serial;
+  return std::string(function_name(first->maker)) + kNotComplete;
 }
 
 void test_synchronous_sends() {

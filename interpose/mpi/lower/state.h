@@ -336,7 +336,8 @@ void free_inactive(Vid v);
 // Why live requests refuse a checkpoint, or "". A synchronous send may pass (MPI_Issend, a started
 // MPI_Ssend_init); it ends when the program or test_synchronous_sends() has seen its receive.
 std::string refusing_request();
-std::string pending_synchronous_send();
+// `oldest`: gets its number in the order of requests.
+std::string pending_synchronous_send(uint64_t* oldest = nullptr);
 // For a thread held in an agreement. No rank stops while a synchronous send is pending, so what ends one is a
 // receive of the program's, and no drain. (Several threads might be testing it already.)
 void test_synchronous_sends();
