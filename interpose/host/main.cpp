@@ -26,6 +26,7 @@
 #include "restart/session/checkpoint_session.h"
 #include "restart/session/lock_wait.h"
 #include "restart/session/process_state.h"
+#include "restart/threads/pending_signals.h"
 #include "restart/threads/program_threads.h"
 #include "restart/threads/tls_block.h"
 
@@ -103,6 +104,8 @@ seam::ThreadRecord& ready_to_run(const session::Metadata* saved) {
   program_threads::make_segments(&main);
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = install_handlers(last_version_at_sigterm(p.schedule)); !s) die(s.error().message);
+  if (saved != nullptr)
+    if (auto s = program_threads::queue_ignored_again(saved->pending_signals); !s) die(s.error().message);
   // The signal mask is inherited, too. With SIGSYS blocked a trapped call would kill the program; with the
   // suspend signal blocked the program could not be stopped. A restart leaves them blocked until the program
   // resumes with its own mask: such a signal that is pending belongs to the program's C library.

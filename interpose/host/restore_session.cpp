@@ -16,6 +16,7 @@
 #include "interpose/host/window.h"
 #include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
+#include "restart/process/raised_limit.h"
 #include "restart/session/restore_process.h"
 
 namespace cropdl::host {
@@ -247,6 +248,8 @@ Status RestoreSession::place_files_memory_and_process() {
     return Error{"the job ran on the software GPU, and here it is not installed"};
   if (chdir(m.cwd.c_str()) != 0) return Error{"the program's directory {} is gone", m.cwd};
   if (auto s = files::place_files(saved_files(), reopening_); !s) return s;
+  // The program may have raised it itself, and is given its own limits later.
+  const process::RaisedLimit locked_memory(RLIMIT_MEMLOCK, RLIM_INFINITY);
   if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_, &late_, &memory_note_);
       !s)
     return s;

@@ -35,9 +35,12 @@ std::string own(const std::string& path) { return "the program's file " + path; 
 
 constexpr const char* kChoices = " (or go on with it as it is: cropdl-restart --files=keep)";
 
-Status set_modified(int fd, int64_t ns) {
+// "", or why the file keeps today's time. Not fatal: its contents are there, and who may write to another
+// user's file may not set its time.
+std::string set_modified(int fd, int64_t ns) {
   const timespec times[2] = {{0, UTIME_OMIT}, {ns / 1'000'000'000, ns % 1'000'000'000}};
-  return ns < 0 || futimens(fd, times) == 0 ? Status() : Status(Error{errno_text(errno)});
+  if (ns < 0 || futimens(fd, times) == 0) return "";
+  return formatted(" (its time cannot be set back: {})", errno_text(errno));
 }
 
 // As open_high(), also if the file's mode forbids its owner to write.
@@ -230,8 +233,9 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
     if (Status its = check_opened(c, file.fd()); !its) return its;
     if (ftruncate(file.fd(), c.identity.size) != 0)
       return Error{"{}: cannot be cut back: {}", own(c.path), errno_text(errno)};
-    note(formatted(" was cut back from {} to {}", st.st_size, bytes_text(size)));
-    return set_modified(file.fd(), c.identity.modified);
+    note(formatted(" was cut back from {} to {}{}", st.st_size, bytes_text(size),
+                   set_modified(file.fd(), c.identity.modified)));
+    return {};
   }
   const auto copy = restart::open_stored(version, c.stored);
   if (!copy) return copy.error();
@@ -240,20 +244,21 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   if (!file && errno == ENOENT) {
     // Makes the file under a temporary name and links it when it is complete. Another rank may be first.
     const std::string aside = formatted("{}.cropdl-{}", c.path, getpid());
+    unlink(aside.c_str());  // of a restart that was killed and had the same process id
     Descriptor made = open_high(aside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (!made) return Error{"{}: cannot be made again: {}", own(c.path), errno_text(errno)};
     Status s = restart::put_back_content(copy->fd(), made.fd(), size, own(c.path), &changed);
     // Without the set-user-ID and set-group-ID bits: the owner may be another one.
     if (s && fchmod(made.fd(), c.identity.mode & 0777) != 0)
       s = Error{own(c.path) + ": " + errno_text(errno)};
-    if (s) s = set_modified(made.fd(), c.identity.modified);
+    const std::string time = s ? set_modified(made.fd(), c.identity.modified) : "";
     if (s && fsync(made.fd()) != 0) s = Error{own(c.path) + ": " + errno_text(errno)};
     const bool linked = s && link(aside.c_str(), c.path.c_str()) == 0;
     const int why = errno;
     unlink(aside.c_str());
     if (!s) return s;
     if (linked) {
-      note(" was made again");
+      note(" was made again" + time);
       return {};
     }
     if (why != EEXIST) return Error{"{}: cannot be made again: {}", own(c.path), errno_text(why)};
@@ -263,8 +268,8 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   if (Status its = check_opened(c, file.fd()); !its) return its;
   if (auto s = restart::put_back_content(copy->fd(), file.fd(), size, own(c.path), &changed); !s) return s;
   if (!changed) return {};
-  note(" was put back");
-  return set_modified(file.fd(), c.identity.modified);
+  note(" was put back" + set_modified(file.fd(), c.identity.modified));
+  return {};
 }
 
 }  // namespace cropdl::files

@@ -180,16 +180,28 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   return result;
 }
 
-Status queue_again(const std::vector<PendingSignal>& signals) {
+static bool is_ignored(int sig) {
+  const auto* state = seam::state();
+  const uint64_t handler = seam::kernel_action(sig, state->actions[sig], state->core).handler;
+  if (handler != reinterpret_cast<uint64_t>(SIG_DFL)) return handler == reinterpret_cast<uint64_t>(SIG_IGN);
+  return sig == SIGCHLD || sig == SIGCONT || sig == SIGURG || sig == SIGWINCH;
+}
+
+static Status queue_some(const std::vector<PendingSignal>& signals, bool only_ignored) {
   for (const PendingSignal& s : signals) {
     Taken t{s.process, {}};
     if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
       return Error{"a pending signal of the program is not readable in the image"};
+    if (only_ignored && !is_ignored(t.info.si_signo)) continue;
     if (has_sender(t.info) && t.info.si_code != SI_QUEUE && t.info.si_pid == seam::state()->virtual_pid)
       t.info.si_pid = getpid();
     if (!queue(t)) return Error{"a pending signal of the program cannot be queued again (see `ulimit -i`)"};
   }
   return {};
 }
+
+Status queue_again(const std::vector<PendingSignal>& signals) { return queue_some(signals, false); }
+
+Status queue_ignored_again(const std::vector<PendingSignal>& signals) { return queue_some(signals, true); }
 
 }  // namespace cropdl::program_threads

@@ -32,4 +32,8 @@ uint64_t pending_for_thread(int32_t tid);
 // Queues the signals again, in the new process.
 Status queue_again(const std::vector<PendingSignal>& signals);
 
+// When an action is set that ignores a signal, the kernel discards what is pending of it, though blocked
+// (kernel/signal.c, do_sigaction). Call this once the program's actions are set: queues those again.
+Status queue_ignored_again(const std::vector<PendingSignal>& signals);
+
 }  // namespace cropdl::program_threads

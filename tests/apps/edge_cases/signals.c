@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "edge_case.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <sys/auxv.h>
@@ -55,10 +56,25 @@ static void queued_real_time_signals(void) {
 static void pending_kill_keeps_its_sender(void) {
   block(SIGUSR2), block(SIGTERM);
   EDGE_CHECK(kill(getpid(), SIGUSR2) == 0 && raise(SIGTERM) == 0);
+  // Signals that would be ignored are pending while they are blocked.
+  signal(SIGHUP, SIG_IGN), signal(SIGRTMIN + 5, SIG_IGN);
+  block(SIGCHLD), block(SIGWINCH), block(SIGHUP), block(SIGRTMIN + 5);
+  EDGE_CHECK(kill(getpid(), SIGCHLD) == 0 && raise(SIGWINCH) == 0 && kill(getpid(), SIGHUP) == 0);
+  for (int i = 0; i < 2; i++)
+    EDGE_CHECK(sigqueue(getpid(), SIGRTMIN + 5, (union sigval){.sival_int = i}) == 0);
   while (edge_more()) {
     sigset_t pending;
     EDGE_CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR2) && sigismember(&pending, SIGTERM));
+    EDGE_CHECK(sigismember(&pending, SIGCHLD) && sigismember(&pending, SIGWINCH) &&
+               sigismember(&pending, SIGHUP) && sigismember(&pending, SIGRTMIN + 5));
   }
+  sigset_t ignored = set_of(SIGRTMIN + 5);
+  for (int i = 0; i < 2; i++) {
+    siginfo_t info;
+    EDGE_CHECK(sigwaitinfo(&ignored, &info) == SIGRTMIN + 5 && info.si_value.sival_int == i);
+  }
+  struct timespec now = {0, 0};
+  EDGE_CHECK(sigtimedwait(&ignored, NULL, &now) == -1 && errno == EAGAIN);
   sigset_t one = set_of(SIGUSR2), two = set_of(SIGTERM);
   siginfo_t info;
   EDGE_CHECK(sigwaitinfo(&one, &info) == SIGUSR2 && info.si_code == SI_USER && info.si_pid == getpid() &&
