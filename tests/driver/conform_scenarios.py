@@ -9,6 +9,7 @@ from driver import Place, app, expect, collects_into, launcher, scenario_main, t
 SCENARIOS = {}
 scenario = collects_into(SCENARIOS)
 MPIS = ("openmpi", "mpich")
+LEVELS = {"OMPI_MPI_THREAD_LEVEL": "2", "MPIR_CVAR_DEFAULT_THREAD_LEVEL": "MPI_THREAD_SERIALIZED"}  # of MPI_Init
 
 
 def same_output(program, mpi, arguments=(), least=1, ranks=1):
@@ -16,7 +17,7 @@ def same_output(program, mpi, arguments=(), least=1, ranks=1):
     with Place("conform") as place:
         outputs = []
         for prefix in ([], [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"]):
-            job = place.start(launcher(mpi, ranks) + prefix + [app(f"{mpi}/{program}")] + list(arguments))
+            job = place.start(launcher(mpi, ranks) + prefix + [app(f"{mpi}/{program}")] + list(arguments), environment=LEVELS)
             job.finish()
             outputs.append([line for line in job.output().splitlines() if not line.startswith("cropdl")])
         native, mine = outputs

@@ -135,7 +135,8 @@ bool register_world_and_self() {
   }
   for (auto [vid, real] : {std::pair{world, MPI_COMM_WORLD}, std::pair{self, MPI_COMM_SELF}}) {
     MPI_Comm_set_errhandler(real, MPI_ERRORS_RETURN);
-    if (const char* name = comm_record(vid)->name; *name) MPI_Comm_set_name(real, name);  // after a restart
+    const CommRecord* c = comm_record(vid);
+    if (c->named != 0 || c->name[0] != 0) MPI_Comm_set_name(real, c->name);  // after a restart
   }
   MPI_Comm_group(MPI_COMM_WORLD, &world_group);
   return true;
@@ -347,7 +348,10 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
 int lower_MPI_Comm_set_name(Vid comm, const char* name) {
   const int code = MPI_Comm_set_name(mpi::comm(comm), name);
   if (code == MPI_SUCCESS) {
-    if (CommRecord* c = comm_record(comm)) snprintf(c->name, sizeof c->name, "%s", name);
+    if (CommRecord* c = comm_record(comm)) {
+      snprintf(c->name, sizeof c->name, "%s", name);
+      c->named = 1;
+    }
   }
   return error_out(code);
 }

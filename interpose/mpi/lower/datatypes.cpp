@@ -8,9 +8,19 @@ namespace {
 
 enum TypeFlag : uint32_t { kCommitted = 1 };
 
+// MPI-3.1, 17.2.5: the same arguments may give the same handle, which is never freed; both MPIs do so.
+bool is_shared(uint32_t maker) {
+  return maker == seam::kFn_MPI_Type_create_f90_real || maker == seam::kFn_MPI_Type_create_f90_complex ||
+         maker == seam::kFn_MPI_Type_create_f90_integer;
+}
+
 }  // namespace
 
 int keep_datatype(MPI_Datatype made, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid) {
+  if (is_shared(maker)) {
+    *vid = find_datatype(made);
+    if (seam::vid_index(*vid)) return seam::kSuccess;
+  }
   *vid = new_object(Kind::kDatatype, to_word(made), maker, recipe.dependencies(), recipe.payload().data(),
                     recipe.payload().size());
   if (seam::vid_index(*vid)) return seam::kSuccess;

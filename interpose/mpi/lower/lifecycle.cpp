@@ -21,7 +21,10 @@ int initialize_mpi(int required) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int provided = MPI_THREAD_SINGLE;
   const SignalActions kept;
-  const int code = MPI_Init_thread(nullptr, nullptr, thread_level_in(required), &provided);
+  int code = required == kLevelOfEnvironment
+                 ? MPI_Init(nullptr, nullptr)
+                 : MPI_Init_thread(nullptr, nullptr, thread_level_in(required), &provided);
+  if (code == MPI_SUCCESS && required == kLevelOfEnvironment) code = MPI_Query_thread(&provided);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (code != MPI_SUCCESS) return code;
   if (const int r = prepare_end(); r != MPI_SUCCESS) return r;
@@ -87,7 +90,7 @@ int init(int required, int* provided) {
   if (!begin_collective(seam::kVid_MPI_COMM_WORLD, seam::kFn_MPI_Init)) return seam::kAgain;
   int result = error_out(initialize_mpi(required));
   if (result == seam::kSuccess) {
-    state->required = required;
+    state->required = required == kLevelOfEnvironment ? state->provided : required;
     state->thread = own_number();
     if (make_counters() && register_world_and_self()) {
       state->initialized = 1;
@@ -109,7 +112,7 @@ int lower_MPI_Init_thread(int required, int* provided) { return init(required, p
 
 int lower_MPI_Init() {
   int provided = 0;
-  return init(seam::kThreadSingle, &provided);
+  return init(kLevelOfEnvironment, &provided);
 }
 
 int lower_MPI_Finalize() {

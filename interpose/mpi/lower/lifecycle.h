@@ -3,6 +3,9 @@
 
 namespace cropdl::mpi {
 
+// In place of a level: MPI_Init, for which the MPIs take it from OMPI_MPI_THREAD_LEVEL and
+// MPIR_CVAR_DEFAULT_THREAD_LEVEL.
+inline constexpr int kLevelOfEnvironment = -1;
 // Calls MPI_Init_thread with a seam::ThreadLevel, with all signals blocked. Returns the MPI's code.
 int initialize_mpi(int required);
 

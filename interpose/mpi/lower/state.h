@@ -39,8 +39,8 @@ struct CommRecord {
   uint64_t members;
   uint32_t size;
   uint32_t rank;
-  uint32_t freed;  // the program freed it
-  uint32_t reserved;
+  uint32_t freed;   // the program freed it
+  uint32_t named;   // the program has set its name, perhaps to ""
   uint64_t next;    // list of all records
   char name[128];   // 128: the larger of the MPIs' MPI_MAX_OBJECT_NAME
   uint64_t before;  // back link of the list; rebuilt at a restart

@@ -25,7 +25,7 @@ int init(int required, int* provided, seam::Fn fn) {
     _exit(1);
   }
   int level = seam::kThreadSingle;
-  const int r = call_library<int>(seam::kFn_MPI_Init_thread, required, &level);
+  const int r = fn == seam::kFn_MPI_Init ? call_library<int>(fn) : call_library<int>(fn, required, &level);
   if (r) return fail_mpi_call(kNoObject, r, fn);
   if (provided) *provided = constants::from_seam_thread_level(level);
 #if defined(CROPDL_ABI_OPENMPI)
@@ -51,11 +51,15 @@ MPI_FUNCTION(int, Finalize, void) {
   const int deleted = delete_attributes(seam::kVid_MPI_COMM_SELF);
   if (deleted != MPI_SUCCESS)
     return fail_mpi_call_with(seam::kVid_MPI_COMM_SELF, deleted, seam::kFn_MPI_Finalize);
+#if !defined(CROPDL_ABI_OPENMPI)
+  delete_attributes(seam::kVid_MPI_COMM_WORLD);
+#endif
   const int r = call_library<int>(seam::kFn_MPI_Finalize);
   if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Finalize);
   forget_ranks();
 #if defined(CROPDL_ABI_OPENMPI)
   ompi_mpi_state = 5;
+  delete_attributes(seam::kVid_MPI_COMM_WORLD);  // Open MPI does when MPI_Finalized is true already
 #endif
   return MPI_SUCCESS;
 }

@@ -130,6 +130,26 @@ static void session(void) {
 #endif
 }
 
+static int deleted(MPI_Comm comm, int key, void* value, void* extra) {
+  int finalized = -1;
+  (void)comm, (void)key, (void)extra;
+  MPI_Finalized(&finalized);
+  printf("%s's attribute is deleted, finalized %d\n", (const char*)value, finalized);
+  return MPI_SUCCESS;
+}
+
+static void worlds(void) {
+  int level, key;
+  MPI_Datatype a, b;
+  MPI_Query_thread(&level);
+  MPI_Type_create_f90_real(6, 30, &a);
+  MPI_Type_create_f90_real(6, 30, &b);
+  printf("MPI_Init gives level %d; types for Fortran are equal: %d\n", level, a == b);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, deleted, &key, NULL);
+  MPI_Comm_set_attr(MPI_COMM_WORLD, key, "the world");
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, "the rank");
+}
+
 int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IONBF, 0);
   if (argc > 1 && strcmp(argv[1], "session") == 0) {
@@ -140,6 +160,7 @@ int main(int argc, char** argv) {
   generalized();
   contents();
   hints();
+  worlds();  // before tools(): Open MPI's MPI_T_init_thread changes the level
   tools();
 #if MPI_VERSION >= 4
   MPI_Datatype large;

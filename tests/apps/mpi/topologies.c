@@ -105,6 +105,7 @@ int main(int argc, char** argv) {
   int dims[2] = {2, ranks / 2}, periods[2] = {1, 0}, keep_rows[2] = {0, 1}, keep_none[2] = {0, 0};
   MPI_Cart_create(turned, 2, dims, periods, 1, &cart);
   MPI_Comm_set_name(cart, "the grid");
+  MPI_Comm_set_name(MPI_COMM_SELF, "");
   MPI_Cart_sub(cart, keep_rows, &rows);
   MPI_Cart_sub(cart, keep_none, &point);  // one process, no dimension
   // Fewer processes than the communicator has: the other ranks get MPI_COMM_NULL.
@@ -161,6 +162,8 @@ int main(int argc, char** argv) {
     steplog_mix((uint64_t)theirs);
     char name[MPI_MAX_OBJECT_NAME];
     int length;
+    MPI_Comm_get_name(MPI_COMM_SELF, name, &length);
+    STEPLOG_CHECK(length == 0);
     MPI_Comm_get_name(cart, name, &length);
     STEPLOG_CHECK(!strcmp(name, "the grid"));
     // A temporary topology, made and freed repeatedly.
