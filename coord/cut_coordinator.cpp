@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/time.h"
+#include "base/words.h"
 #include "coord/cut.h"
 
 namespace cropdl::coord {
@@ -321,8 +322,8 @@ void Coordinator::give_up_attempt(int64_t now, Actions* out) {
     started_ = now;
     return;
   }
-  fail(formatted("checkpoint given up after {} attempt{} of {:.3g} s: {}; try again later", tries_,
-                 tries_ == 1 ? "" : "s", in_seconds(limits_.attempt_bound), what_is_missing()),
+  fail(formatted("checkpoint given up after {} of {:.3g} s: {}; try again later", counted(tries_, "attempt"),
+                 in_seconds(limits_.attempt_bound), what_is_missing()),
        now, out);
 }
 

@@ -18,7 +18,7 @@ import termios
 import time
 
 from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, Skipped, app, check_continued, check_refused, check_results,
-                    check_whole, expect, expect_taken, collects_into, launcher, logs_of, native, scenario_main, take_checkpoint, too_late, tool,
+                    check_whole, expect, expect_taken, collects_into, forge, launcher, logs_of, native, scenario_main, take_checkpoint, too_late, tool,
                     without_waiting)
 
 SCENARIOS = {}
@@ -727,10 +727,6 @@ def made_store(place, versions=2, program="plain/memory"):
     return job
 
 
-def forge(directory, kind, value):
-    subprocess.run([os.path.join(BUILD, "tests", "driver", "forge_version"), directory, kind, value], check=True)
-
-
 class Page(html.parser.HTMLParser):
     """Parser of a page of `cropdl report`: every element is closed in order. Collects the texts of headings and cells, and the titles in
     each plot."""
@@ -818,7 +814,7 @@ def report_shows():
         expect(done.returncode == 0 and not done.stderr and table_of(Page(done.stdout)) == rows, done.stderr)
         name = "/tmp/\"'><script>alert(1)</script><img src=x onerror=y>&amp;"
         for kind in ("manifest-program", "manifest-devices", "manifest-created"):
-            forge(place.version_path(2), kind, name)
+            forge("forge_version", place.version_path(2), kind, name)
         page, text = reported(place)
         expect(page.texts["h1"] == ["script><img src=x onerror=y>&amp;"] and name in page.texts["dd"] and "img" not in page.count, f"{page.texts}")
         expect(table_of(page)[0]["Created"] == name[:40] + "\u2026", f"{table_of(page)[0]}")
@@ -848,7 +844,7 @@ def report_of_many():
             lines.append(f"{number} {parent} {int(number == 401)} {created} {iteration} {9 if number == 555 else 0.3} {size} {size - 5000}")
         with open(place.path("history"), "w") as f:
             f.write("\n".join(lines) + "\n")
-        forge(place.version_path(1), "history", place.path("history"))
+        forge("forge_version", place.version_path(1), "history", place.path("history"))
         page, text = reported(place)
         rows = table_of(page)
         expect([row["Version"] for row in rows] == [str(number) for number in range(1000, 950, -1)], f"{rows[0]}")
@@ -955,7 +951,7 @@ def without_libraries():
         version, _, bounds = take_checkpoint(place, job)
         job.kill_running()
         before = Log(job.log)
-        subprocess.run([os.path.join(BUILD, "tests", "driver", "forge_memory"), place.version_path(version), "0", "heap"], check=True)
+        forge("forge_memory", place.version_path(version), "0", "heap")
         job = place.restart()
         job.finish()
         check_continued(before, Log(job.log), job.started, *bounds[job.log])
@@ -1098,8 +1094,7 @@ def forged(kind, value, *words, lines=1, program="plain/memory", environment=Non
     """A version as another CropDL or another machine would have written it."""
     with Place("forged") as place:
         made_store(place, 1, program)
-        forge = os.path.join(BUILD, "tests", "driver", "forge_version")
-        subprocess.run([forge, place.version_path(place.versions()[0]), kind, value], check=True)
+        forge("forge_version", place.version_path(place.versions()[0]), kind, value)
         refused_here(place, [tool("cropdl-restart"), place.store], *words, lines=lines, environment=environment)
         status, text, _ = place.ask([tool("cropdl"), "list", place.store])
         expect(not re.search("terminate|Segm", text) and text, f"`cropdl list`: {status}: {text}")

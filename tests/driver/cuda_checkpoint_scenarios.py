@@ -10,12 +10,11 @@ import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 
 from command_scenarios import refused_here
 from cuda_scenarios import LEFT_OUT, ON_SOFTWARE, built_ways
-from driver import (BUILD, Failure, Log, Place, SOURCE, Skipped, TooLate, check_refused, check_whole, expect, launcher, logs_of, native,
+from driver import (BUILD, Failure, Log, Place, SOURCE, Skipped, TooLate, check_refused, check_whole, expect, forge, launcher, logs_of, native,
                     scenario_main, recipes_of, take_checkpoint, too_late, tool)
 from restart_scenarios import survives
 
@@ -366,14 +365,6 @@ def no_device():
 
 # --- Nothing is lost silently -------------------------------------------------------------------------------------
 
-def forge(place, version, *words):
-    """Returns (exit status, output)."""
-    done = subprocess.run([os.path.join(BUILD, "tests", "driver", "forge_memory"), place.version_path(version), "0", *words], check=False,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    expect(done.returncode in (0, 3), f"forge_memory {words}: {done.stdout}")
-    return done.returncode, done.stdout.strip()
-
-
 def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, environment=None):
     """Removes one part after another from an image. Each time, the restart is refused, or the program fails or ends with another digest.
     Returns how each loss was noticed."""
@@ -383,7 +374,7 @@ def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, e
         job, version = stopped(place, name, arguments, way=way)
         shutil.copytree(place.store, place.path("kept"))
         log = open(job.log, "rb").read()
-        count = int(forge(place, version, *count_words)[1])
+        count = int(forge("forge_memory", place.version_path(version), "0", *count_words)[1])
         expect(count > 0, f"there is nothing to remove by {drop_words}")
         noticed, kept = [], []
         for number in rng.sample(range(count), count):
@@ -393,7 +384,7 @@ def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, e
             shutil.copytree(place.path("kept"), place.store)
             with open(job.log, "wb") as back:
                 back.write(log)
-            status, _ = forge(place, version, *drop_words, str(number))
+            status, _ = forge("forge_memory", place.version_path(version), "0", *drop_words, str(number), statuses=(0, 3))
             if status == 3:
                 kept.append(number)
                 continue
@@ -434,7 +425,7 @@ def variable_missed():
     """A variable that nobody writes is noticed by its value."""
     with Place("variable") as place:
         job, version = stopped(place, "variables")
-        forge(place, version, "bytes", DEVICE_VARIABLES, (123456789).to_bytes(4, "little").hex(), "00000000")
+        forge("forge_memory", place.version_path(version), "0", "bytes", DEVICE_VARIABLES, (123456789).to_bytes(4, "little").hex(), "00000000")
         restarted = place.restart(log=job.log)
         status = restarted.process.wait(timeout=60)
         expect(status != 0 and Log(job.log).failed, f"ended with {status}: {restarted.output()}")

@@ -521,6 +521,14 @@ def iteration_of(place, version):
     return found.pop()
 
 
+def forge(program, version_path, *words, statuses=(0,)):
+    """Runs forge_version or forge_memory, which change a version and keep its checksums right. Returns (exit status, output)."""
+    done = subprocess.run([os.path.join(BUILD, "tests", "driver", program), version_path, *words], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    expect(done.returncode in statuses, f"{program} {words}: {done.returncode}: {done.stdout}")
+    return done.returncode, done.stdout.strip()
+
+
 def recipes_of(place, version, ranks):
     """Per rank, how many recipes the image has for objects of CUDA's libraries."""
     found = []

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_whole, expect, expect_taken, collects_into, launcher,
+from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_whole, expect, expect_taken, collects_into, forge, launcher,
                     logs_of, metadata_of, scenario_main, take_checkpoint, tool)
 
 SCENARIOS = {}
@@ -226,10 +226,9 @@ def fifos():
 
 @scenario("bad_input.number_of_ranks_beyond_32_bits_is_refused")
 def many_ranks():
-    forge = os.path.join(BUILD, "tests", "driver", "forge_version")
     with Place("ranks") as place:
         made_store(place)
-        subprocess.run([forge, place.version_path(place.versions()[0]), "manifest-ranks", "4294967297"], check=True)
+        forge("forge_version", place.version_path(place.versions()[0]), "manifest-ranks", "4294967297")
         status, text, _ = place.ask([tool("cropdl-restart"), place.store])
         expect(status == 1 and "damaged: " in text and "expected a whole number from 0 to 4294967295" in text
                and len(text.splitlines()) == 1, f"{status}: {text}")

@@ -5,11 +5,10 @@ else can write to it. If the tests run as root, the other users are real ones.""
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 
-from driver import (BUILD, PATIENCE, Log, Place, app, check_whole, expect, expect_taken, installed_for_others, collects_into, native,
+from driver import (BUILD, PATIENCE, Log, Place, app, check_whole, expect, expect_taken, forge, installed_for_others, collects_into, native,
                     scenario_main, take_checkpoint, tool)
 
 SCENARIOS = {}
@@ -19,13 +18,6 @@ OWNER, THIRD = 65534, 65533  # users need no entry in /etc/passwd
 
 def by(user, command):
     return ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"] + command
-
-
-def forge(place, kind, value, version=1):
-    """Changes the version as a user with write access could: all checksums stay right."""
-    done = subprocess.run([os.path.join(BUILD, "tests", "driver", "forge_version"), place.version_path(version), kind, value],
-                          capture_output=True, text=True)
-    expect(done.returncode == 0, done.stderr)
 
 
 def version_of(place, user=None, steps="40"):
@@ -105,7 +97,7 @@ def of_another():
     with Place("another") as place:
         os.chmod(place.root, 0o777)
         version_of(place, OWNER)
-        forge(place, "manifest-launcher", launcher_that_leaves_a_mark(place))
+        forge("forge_version", place.version_path(1), "manifest-launcher", launcher_that_leaves_a_mark(place))
         restart = [place.path("cropdl/bin/cropdl-restart"), place.store]
         refused(place, restart, NOT_YOURS % (OWNER, 0))
         refused(place, restart[:1] + ["--version", "1", place.store], NOT_YOURS % (OWNER, 0))
@@ -135,7 +127,7 @@ def of_another():
 def others_may_write():
     with Place("writable") as place:
         log = version_of(place)
-        forge(place, "manifest-launcher", launcher_that_leaves_a_mark(place))
+        forge("forge_version", place.version_path(1), "manifest-launcher", launcher_that_leaves_a_mark(place))
         restart = [tool("cropdl-restart"), place.store]
         for name, before in {"": 0o700, "store.json": 0o600, "lock": 0o600, "v000001": 0o700, "v000001/manifest.json": 0o600,
                              "v000001/rank-0.img": 0o600, "v000001/rank-0.files": 0o700, "v000001/rank-0.files/0": 0o600}.items():
@@ -155,7 +147,7 @@ def others_may_write():
         os.chmod(place.root, 0o1777)  # sticky, like /tmp; being readable for others is no reason to refuse
         os.chmod(place.version_path(1), 0o755)
         os.chmod(place.version_path(1, "rank-0.img"), 0o644)
-        forge(place, "manifest-launcher", "")
+        forge("forge_version", place.version_path(1), "manifest-launcher", "")
         place.restart(alone=True, log=log).finish()
         check_whole(Log(log))
 
@@ -215,10 +207,10 @@ def looked_at():
         for stored, words in (("rank-0.files/9", "is not a regular file"), ("../../outside", "no name of a file saved"),
                               (outside, "no name of a file saved"), ("rank-0.files/../../../outside", "no name of a file saved"),
                               ("rank-0.img", "no name of a file saved"), ("/", "no name of a file saved")):
-            forge(place, "image-contents", '[{"stored": "%s", %s}]' % (stored, nothing))
+            forge("forge_version", place.version_path(1), "image-contents", '[{"stored": "%s", %s}]' % (stored, nothing))
             look(1, words, listed="complete")
-        forge(place, "image-contents", "[]")
-        forge(place, "manifest-program", "/bin/\x1b[2J\x07\x7f\x9b\r\nx")
+        forge("forge_version", place.version_path(1), "image-contents", "[]")
+        forge("forge_version", place.version_path(1), "manifest-program", "/bin/\x1b[2J\x07\x7f\x9b\r\nx")
         look(0, "version 1: good", listed="complete")
         status, text, _ = place.ask([cropdl, "status", place.store])
         expect(r"program: /bin/\x1b[2J\x07\x7f\xc2\x9b\r\nx" in text, f"not escaped: {text}")
@@ -235,7 +227,7 @@ def not_waited_for():
             pass
         identity = '{"device": 1, "inode": 1, "born": -1, "modified": -1, "size": 0, "mode": 33152, "handle": ""}'
         for stored, words in (("rank-0.files/9", "is not a regular file"), ("../../outside", "no name of a file saved")):
-            forge(place, "image-contents", '[{"path": "%s", "stored": "%s", "identity": %s, "checksum": "0x2d06800538d394c2"}]' %
+            forge("forge_version", place.version_path(1), "image-contents", '[{"path": "%s", "stored": "%s", "identity": %s, "checksum": "0x2d06800538d394c2"}]' %
                   (place.path("outside"), stored, identity))
             status, text, _ = place.ask([tool("cropdl-restart"), place.store], timeout=20)
             expect(status == 1 and words in text, f"ended with {status}: {text}")

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -159,6 +160,14 @@ const std::string* find(const Variables& variables, const std::string& name) {
 }
 bool same(const std::string* a, const std::string* b) { return a && b ? *a == *b : a == b; }
 
+std::set<std::string> changed_between(const Variables& before, const Variables& after) {
+  std::set<std::string> names;
+  for (const Variables* some : {&before, &after})
+    for (const auto& [name, value] : *some)
+      if (!same(find(before, name), find(after, name))) names.insert(name);
+  return names;
+}
+
 std::string line_of_change(const std::string& name, Reader reader) {
   return formatted(
       "the environment variable {} was changed after {} was first used, and a restart would set only its "
@@ -171,10 +180,8 @@ std::string difference(const Variables& variables) {
   for (const Reader reader : {Reader::kBlas, Reader::kRand, Reader::kNccl}) {
     const auto& before = program_variables().begun_with[static_cast<size_t>(reader)];
     if (!before) continue;
-    for (const Variables* some : {&*before, &variables})
-      for (const auto& [name, value] : *some)
-        if (reader_of(name) == reader && !same(find(*before, name), find(variables, name)))
-          return line_of_change(name, reader);
+    for (const std::string& name : changed_between(*before, variables))
+      if (reader_of(name) == reader) return line_of_change(name, reader);
   }
   return "";
 }
@@ -202,11 +209,8 @@ void take() {
   Variables variables;
   if (!now(&variables) || variables == program_variables().variables) return;
   if (program_variables().changed.empty()) program_variables().changed = difference(variables);
-  for (const auto& [name, value] : variables)
-    if (const std::string* before = find(program_variables().variables, name); !before || *before != value)
-      setenv(name.c_str(), value.c_str(), 1);
-  for (const auto& [name, value] : program_variables().variables)
-    if (!variables.contains(name)) unsetenv(name.c_str());
+  for (const std::string& name : changed_between(program_variables().variables, variables))
+    put(name, find(variables, name));
   program_variables().variables = std::move(variables);
 }
 
