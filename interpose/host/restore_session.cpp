@@ -16,6 +16,7 @@
 #include "interpose/host/window.h"
 #include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
+#include "restart/process/process_ids.h"
 #include "restart/process/raised_limit.h"
 #include "restart/session/restore_process.h"
 
@@ -79,6 +80,7 @@ void RestoreSession::run() {
   read_versions_again();
   load_newest_version();
   prepare_libraries();
+  process::know_other_ranks(all_gather(p_, process::told_ids()), p_.launch.rank);
   agree_or_die(p_, place_files_memory_and_process());
   agree_or_die(p_, restart_libraries());
   for (libraries::Library* library : p_.libraries.all()) finish_library(p_, *library);

@@ -209,6 +209,7 @@ struct ControlPage {
   void* const* volatile for_core;            // functions of the LH that the core calls, by ForCore
   // 1: programs may read and write FS and GS bases by instructions; 0: only by arch_prctl.
   uint32_t has_fsgsbase;
+  RankIds other_ranks;  // none in a first run: there the kernel's ids are the program's
 };
 static_assert(sizeof(ControlPage) <= kControlPageSize);
 

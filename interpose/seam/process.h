@@ -15,6 +15,29 @@ struct ProcessIds {
   int32_t reserved[2];
 };
 
+// In the control page of a process that continues an image: the other ranks that share its pid namespace, by
+// the pids of their first run and of this one. All are on this node.
+struct RankIds {
+  static constexpr uint32_t kMax = 4096;  // further ranks are not listed
+  struct Pair {
+    int32_t virtual_pid, kernel_pid;
+  };
+  uint32_t entries;
+  Pair ranks[kMax];
+
+  // The other id of a rank; 0: no rank has this one.
+  int32_t kernel_pid(int32_t virtual_pid) const {
+    for (uint32_t i = 0; i < entries; ++i)
+      if (ranks[i].virtual_pid == virtual_pid) return ranks[i].kernel_pid;
+    return 0;
+  }
+  int32_t virtual_pid(int32_t kernel_pid) const {
+    for (uint32_t i = 0; i < entries; ++i)
+      if (ranks[i].kernel_pid == kernel_pid) return ranks[i].virtual_pid;
+    return 0;
+  }
+};
+
 // System V semaphore sets and message queues that the program has used. They belong to the machine, and no
 // image has their contents. The core writes the list; a cut reads it.
 struct SystemVObjects {

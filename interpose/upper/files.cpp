@@ -41,11 +41,12 @@ bool names_own_exe(long directory, const char* path) {
   };
   if (starts_with(path, "/proc/")) {
     constexpr unsigned kProc = 6, kSelf = 4, kTask = 6;
-    long pid = seam::state()->virtual_pid, thread;
+    const long own = seam::state()->kernel_pid;  // the path has been translated (proc_paths.cpp)
+    long pid = own, thread;
     const char* p = path + kProc;
     p = starts_with(p, "self/") ? p + kSelf : skip_number(p, &pid);
     if (starts_with(p, "/task/")) p = skip_number(p + kTask, &thread);
-    if (equal(p, "/exe") && pid == seam::state()->virtual_pid) return true;
+    if (equal(p, "/exe") && pid == own) return true;
   }
   return is_link_to_own_exe(directory, path);
 }

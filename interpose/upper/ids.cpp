@@ -2,9 +2,9 @@
 // stored ids of its first run anywhere in its memory. Every system call that takes or returns an id is
 // translated here (kTrappedAfterRestart), in the process and in its children. UH, any thread.
 //
-// The translation is a bijection without a table. An id of the first run stands for its replacement in this
-// run. A process of this run that happens to have such an id is shown with kForeignId added. All other ids
-// are the kernel's.
+// The translation is a bijection. An id of the first run stands for its replacement in this run: the
+// process's own ids, those of its threads and of its parent, and the pids of the other ranks. A process of
+// this run that happens to have such an id is shown with kForeignId added. All other ids are the kernel's.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -105,6 +105,9 @@ bool any_pair(Role role, Visit visit) {
     if (record.used != 0 && record.kind != seam::kSpawnedChild && known({record.virtual_tid, record.tid}))
       return true;
   }
+  const seam::RankIds& others = seam::control()->other_ranks;
+  for (uint32_t i = 0; i < others.entries; ++i)
+    if (known({others.ranks[i].virtual_pid, others.ranks[i].kernel_pid})) return true;
   return known(group) || known(session);
 }
 
@@ -215,8 +218,10 @@ void note_group() {
 
 void tell_sender(siginfo_t* info) {
   if (seam::control()->restarted == 0) return;
-  // With sigqueue() the sender writes si_pid itself: the program writes its virtual pid.
-  if (info->si_code == SI_QUEUE && info->si_pid == seam::state()->virtual_pid) return;
+  // With sigqueue() the sender writes si_pid itself: the program, and each other rank, its virtual pid.
+  if (info->si_code == SI_QUEUE && (info->si_pid == seam::state()->virtual_pid ||
+                                    seam::control()->other_ranks.kernel_pid(info->si_pid) != 0))
+    return;
   // Signals with a sender, and a child's end (man 2 sigaction).
   const bool sent = info->si_code <= 0 && info->si_code != SI_TIMER && info->si_code != SI_ASYNCIO;
   if ((sent || info->si_signo == SIGCHLD) && info->si_pid > 0)

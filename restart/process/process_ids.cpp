@@ -1,11 +1,28 @@
 #include "restart/process/process_ids.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <set>
+#include <sstream>
+
+#include "base/format.h"
+#include "interpose/seam/control_page.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::process {
 namespace {
+
+struct ToldIds {
+  int32_t virtual_pid = 0, kernel_pid = 0;
+  std::string pid_namespace;
+};
+
+ToldIds parse_ids(const std::string& told) {
+  ToldIds ids;
+  std::istringstream(told) >> ids.virtual_pid >> ids.kernel_pid >> ids.pid_namespace;
+  return ids;
+}
 
 // The core updates the pair if the program changes its group or session after a restart. After other changes
 // (a new parent after the old one's death) the program sees the kernel's id.
@@ -29,6 +46,26 @@ void take_place_of_ids() {
   state->ids.kernel_parent = getppid();
   state->ids.kernel_group = getpgrp();
   state->ids.kernel_session = getsid(0);
+}
+
+std::string told_ids() {
+  struct stat space {};
+  if (stat("/proc/self/ns/pid", &space) != 0) space = {};
+  return formatted("{} {} {}:{}", seam::state()->virtual_pid, getpid(), space.st_dev, space.st_ino);
+}
+
+void know_other_ranks(const std::vector<std::string>& all, size_t own) {
+  seam::RankIds& known = seam::writable_control->other_ranks;
+  known.entries = 0;
+  const ToldIds self = parse_ids(all[own]);
+  std::set<int32_t> taken{self.virtual_pid};  // in pid namespaces of their own, ranks had equal ids
+  for (size_t r = 0; r < all.size() && known.entries < seam::RankIds::kMax; ++r) {
+    const ToldIds ids = parse_ids(all[r]);
+    if (r == own || ids.virtual_pid <= 0 || ids.kernel_pid <= 0 || ids.pid_namespace != self.pid_namespace)
+      continue;
+    if (taken.insert(ids.virtual_pid).second)
+      known.ranks[known.entries++] = {ids.virtual_pid, ids.kernel_pid};
+  }
 }
 
 }  // namespace cropdl::process

@@ -2,6 +2,9 @@
 // translates). LH, main thread.
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace cropdl::process {
 
 // While an image is written: records the program's ids of its parent, group and session.
@@ -9,5 +12,10 @@ void note_ids();
 
 // In a process that continues an image: records its own ids as those of the saved process.
 void take_place_of_ids();
+
+// In a process that continues an image, with its memory loaded: what this rank tells the others of its ids.
+std::string told_ids();
+// Records the ids of the other ranks in the control page. `all`: told_ids() of every rank; `own`: this rank.
+void know_other_ranks(const std::vector<std::string>& all, size_t own);
 
 }  // namespace cropdl::process

@@ -137,6 +137,12 @@ bool has_sender(const siginfo_t& info) {
          info.si_code == SI_MESGQ;
 }
 
+// Exchanges the sender's id for the other one that it has, if it is another rank of a restarted job.
+void name_rank(siginfo_t* info, int32_t (seam::RankIds::*other_id)(int32_t) const) {
+  const int32_t id = (seam::control()->other_ranks.*other_id)(info->si_pid);
+  if (id != 0) info->si_pid = id;
+}
+
 bool parse(const std::string& text, siginfo_t* info) {
   const auto bytes = bytes_of_hex(text);
   if (!bytes || bytes->size() != kInfoSize) return false;
@@ -174,7 +180,10 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
     const bool by_itself = has_sender(t.info) && own;
     const bool is_blocked = (blocked >> (t.info.si_signo - 1) & 1) != 0;
     if (!is_blocked && has_sender(t.info) && !by_itself) continue;
-    if (by_itself) t.info.si_pid = state->virtual_pid;
+    if (by_itself)
+      t.info.si_pid = state->virtual_pid;
+    else if (has_sender(t.info) && t.info.si_code != SI_QUEUE)
+      name_rank(&t.info, &seam::RankIds::virtual_pid);
     result.push_back({t.process, hex_digits(&t.info, kInfoSize)});
   }
   return result;
@@ -193,8 +202,12 @@ static Status queue_some(const std::vector<PendingSignal>& signals, bool only_ig
     if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
       return Error{"a pending signal of the program is not readable in the image"};
     if (only_ignored && !is_ignored(t.info.si_signo)) continue;
-    if (has_sender(t.info) && t.info.si_code != SI_QUEUE && t.info.si_pid == seam::state()->virtual_pid)
-      t.info.si_pid = getpid();
+    if (has_sender(t.info) && t.info.si_code != SI_QUEUE) {
+      if (t.info.si_pid == seam::state()->virtual_pid)
+        t.info.si_pid = getpid();
+      else
+        name_rank(&t.info, &seam::RankIds::kernel_pid);
+    }
     if (!queue(t)) return Error{"a pending signal of the program cannot be queued again (see `ulimit -i`)"};
   }
   return {};

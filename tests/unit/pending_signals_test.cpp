@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -59,9 +60,11 @@ void queue_for_this_thread(int signal, uint64_t value) {
 }
 
 TEST(PendingSignals, StayPendingIfMemoryRunsOut) {
-  ASSERT_NE(mmap(reinterpret_cast<void*>(seam::kState), seam::kStateSize, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0),
-            MAP_FAILED);
+  for (const auto& [at, size] :
+       {std::pair(seam::kState, seam::kStateSize), std::pair(seam::kControlPage, seam::kControlPageSize)})
+    ASSERT_NE(mmap(reinterpret_cast<void*>(at), size, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0),
+              MAP_FAILED);
   block_all();
   kill(getpid(), SIGUSR2);
   queue_for_this_thread(SIGUSR1, 1);
