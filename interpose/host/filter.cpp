@@ -54,7 +54,11 @@ enum Label : Program::Label {
   kArchPrctl,
   kPrctl,
   kMembarrier,
-  kRandom
+  kRandom,
+  kGetsockopt,
+  kSemctl,
+  kShmctl,
+  kMsgctl
 };
 
 // Emits the targets for the jumps before: trap, or fail with ENOSYS, if the instruction pointer lies in the
@@ -84,7 +88,16 @@ struct Followed {
   const bool segments = state->segments.followed != 0;
   const bool random = state->began != 0;
   const bool rare_calls = state->core_level >= 1;
+  const bool id_commands = restarted && state->core_level >= 2;
 };
+
+// Calls of which only commands that take or return ids are trapped; so are some of fcntl and ioctl.
+struct IdCall {
+  int nr;
+  Label test;
+};
+constexpr IdCall kIdCalls[] = {
+    {__NR_getsockopt, kGetsockopt}, {__NR_semctl, kSemctl}, {__NR_shmctl, kShmctl}, {__NR_msgctl, kMsgctl}};
 
 void test_call(Program& p, const Followed& follows) {
   const auto jump = [&p](int nr, Label to) { p.jump(BPF_JEQ, static_cast<uint32_t>(nr), to); };
@@ -112,6 +125,8 @@ void test_call(Program& p, const Followed& follows) {
   if (follows.segments) test_numbers(p, upper::kTrappedSinceSegments, kTrap);
   test_numbers(p, upper::kMakesDescriptors, kTrap);
   if (follows.restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
+  if (follows.id_commands)
+    for (const IdCall& call : kIdCalls) jump(call.nr, call.test);
   test_numbers(p, upper::kAbsent, kAbsent);
   p.result(SECCOMP_RET_ALLOW);
   put_ends(p);
@@ -177,6 +192,19 @@ void test_futex(Program& p, bool restarted) {
   p.jump(BPF_JEQ, 0, kAllow, kTrap);
 }
 
+void trap_id_commands(Program& p, int nr) {
+  for (const upper::IdCommand& c : upper::kIdCommands)
+    if (c.nr == nr) p.jump(BPF_JEQ, c.command, kTrap);
+}
+
+void test_id_calls(Program& p) {
+  for (const IdCall& call : kIdCalls) {
+    begin_test(p, call.test, upper::command_argument(call.nr));
+    trap_id_commands(p, call.nr);
+    p.result(SECCOMP_RET_ALLOW);
+  }
+}
+
 void test_other_calls(Program& p, const Followed& follows) {
   begin_test(p, kMask, 0);  // unblocking is harmless
   p.jump(BPF_JEQ, 1 /* SIG_UNBLOCK */, kAllow, kTrap);
@@ -192,9 +220,11 @@ void test_other_calls(Program& p, const Followed& follows) {
   trap_any_of(p, {0x1001 /* ARCH_SET_GS */, 0x1004 /* ARCH_GET_GS */});
 
   begin_test(p, kFcntl, 1);
+  if (follows.id_commands) trap_id_commands(p, __NR_fcntl);
   trap_any_of(p, {0 /* F_DUPFD */, 1030 /* F_DUPFD_CLOEXEC */, 1026 /* F_NOTIFY */});
 
   begin_test(p, kIoctl, 1);
+  if (follows.id_commands) trap_id_commands(p, __NR_ioctl);
   trap_any_of(p, upper::kDescriptorIoctls);
 
   begin_test(p, kInput, 0);
@@ -214,6 +244,7 @@ Status install_filter(bool restarted, bool watch_input) {
   p.jump(BPF_JEQ, 0, kAllow, kTrap);
   test_memory_calls(p);
   test_futex(p, restarted);
+  if (follows.id_commands) test_id_calls(p);
   test_other_calls(p, follows);
   put_ends(p);
 

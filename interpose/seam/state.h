@@ -117,8 +117,9 @@ struct OutsideExtent {
 };
 
 // What the core takes besides the calls that every core does; the core is part of the image, so the filter
-// must not trap for an older one. Level 1: iopl, ioperm, fallocate, PR_SET_TSC.
-inline constexpr uint32_t kCoreLevel = 1;
+// must not trap for an older one. Level 1: iopl, ioperm, fallocate, PR_SET_TSC. Level 2: commands that take
+// or return ids, such as F_GETLK, after a restart.
+inline constexpr uint32_t kCoreLevel = 2;
 
 struct PersistentState {
   uint32_t reserved0;

@@ -126,6 +126,14 @@ void tell_waited(seam::ThreadRecord* t);
 long to_kernel_pid(long upper);
 long to_virtual_pid(long real);  // the id by which the program knows the process
 long own_process();              // the program's getpid()
+// The same for ids of groups and sessions.
+long to_kernel_group(long upper);
+long to_virtual_group(long real);
+long to_virtual_session(long real);
+
+// Commands of calls that do not always take ids (id_commands.cpp)
+bool is_id_command(const SystemCall& call);
+long id_command(const SystemCall& call);  // if is_id_command()
 
 // Clocks (clocks.cpp)
 bool takes_clock(long nr);

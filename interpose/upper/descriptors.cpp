@@ -40,16 +40,17 @@ bool is_lower_file(long fd) {
   return fd >= seam::control()->first_lower_file && is_program_table() && !seam::owns_file(seam::state(), fd);
 }
 
-// Descriptors received with a message (man 7 unix, SCM_RIGHTS; man 3 cmsg).
+// Descriptors and the sender's id, received with a message (man 7 unix, SCM_RIGHTS, SCM_CREDENTIALS; man 3
+// cmsg).
 struct Message {
   uint64_t name, name_length, pieces, piece_count, control, control_length, flags;
 };
-void own_received(const Message& m) {
+void take_received(const Message& m) {
   struct Header {
     uint64_t length;
     int32_t level, type;
   };
-  constexpr int kSocketLevel = 1, kRights = 1, kPidFd = 4;
+  constexpr int kSocketLevel = 1, kRights = 1, kCredentials = 2, kPidFd = 4;
   uint64_t at = m.control;
   const uint64_t end = m.control + m.control_length;
   while (m.control != 0 && at + sizeof(Header) <= end) {
@@ -58,6 +59,11 @@ void own_received(const Message& m) {
     if (header->level == kSocketLevel && (header->type == kRights || header->type == kPidFd))
       for (uint64_t fd = at + sizeof(Header); fd + 4 <= at + header->length; fd += 4)
         own(*reinterpret_cast<const int32_t*>(fd));
+    if (header->level == kSocketLevel && header->type == kCredentials &&
+        header->length >= sizeof(Header) + sizeof(int32_t)) {
+      auto* sender = reinterpret_cast<int32_t*>(at + sizeof(Header));
+      *sender = static_cast<int32_t>(to_virtual_pid(*sender));
+    }
     at += (header->length + 7) & ~7ull;
   }
 }
@@ -65,7 +71,7 @@ void own_received(const Message& m) {
 long receive_message(const SystemCall& c) {  // may wait long
   const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
   if (static_cast<int>(c.a[0]) == 0) seam::state()->input_used = 1;
-  if (!failed(result)) own_received(*reinterpret_cast<const Message*>(c.a[1]));
+  if (!failed(result)) take_received(*reinterpret_cast<const Message*>(c.a[1]));
   return result;
 }
 
@@ -77,7 +83,7 @@ long receive_messages(const SystemCall& c) {
   const long result = pass_on(c);
   if (static_cast<int>(c.a[0]) == 0) seam::state()->input_used = 1;
   for (long i = 0; !failed(result) && i < result; ++i)
-    own_received(reinterpret_cast<const Received*>(c.a[1])[i].message);
+    take_received(reinterpret_cast<const Received*>(c.a[1])[i].message);
   return result;
 }
 

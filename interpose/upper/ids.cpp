@@ -251,6 +251,9 @@ long to_kernel_pid(long upper) { return to_kernel(upper, kProcess); }
 long to_virtual_pid(long real) {
   return seam::control()->restarted != 0 && real > 0 ? to_virtual(real, kProcess) : real;
 }
+long to_kernel_group(long upper) { return to_kernel(upper, kGroup); }
+long to_virtual_group(long real) { return real > 0 ? to_virtual(real, kGroup) : real; }
+long to_virtual_session(long real) { return real > 0 ? to_virtual(real, kSession) : real; }
 long own_process() { return to_virtual(raw(__NR_getpid), kProcess); }
 
 bool takes_ids(long nr) { return id_call_of(nr) != nullptr; }

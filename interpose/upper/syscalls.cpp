@@ -22,7 +22,9 @@ bool made_in_one_piece(long nr) {
        __NR_set_tid_address, __NR_rseq,
        // what is counted or noted
        __NR_timer_create, __NR_timer_delete, __NR_io_setup, __NR_io_destroy, __NR_iopl, __NR_ioperm,
-       __NR_membarrier, kLandlockRestrictSelf});
+       __NR_membarrier, kLandlockRestrictSelf,
+       // what returns ids by a command
+       __NR_getsockopt, __NR_semctl, __NR_shmctl, __NR_msgctl});
   static constexpr CallSet kMayWaitLong({__NR_wait4, __NR_waitid, __NR_clock_nanosleep, __NR_futex});
   // Registers must hold no ids and times of this run at a cut.
   return kIndivisible.has(nr) || (!kMayWaitLong.has(nr) && (takes_ids(nr) || takes_clock(nr)));
@@ -129,6 +131,7 @@ long kernels_call(const SystemCall& c) {
     case __NR_perf_event_open:
       return descriptor_call(with_kernel_ids(c));
     default:
+      if (is_id_command(c)) return id_command(c);
       if (takes_path(c.nr)) return path_call(c);
       if (takes_clock(c.nr)) return clock_call(c);
       if (takes_ids(c.nr)) return id_call(c);

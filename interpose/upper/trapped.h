@@ -60,6 +60,35 @@ inline constexpr int kTrappedAfterRestart[] = {
     __NR_stat, __NR_lstat, __NR_newfstatat, __NR_statx, __NR_access, __NR_faccessat, __NR_faccessat2,
     __NR_chdir, __NR_statfs, __NR_inotify_add_watch};
 
+// Commands that take or return ids (id_commands.cpp); trapped only in a process that continues an image, and
+// since core level 2.
+struct IdCommand {
+  int nr;
+  unsigned command;
+};
+inline constexpr unsigned kSetOwn = 8, kGetOwn = 9, kSetOwnEx = 15, kGetOwnEx = 16;  // F_SETOWN and its kin
+inline constexpr unsigned kTerminalSession = 0x5429;                                 // TIOCGSID
+inline constexpr IdCommand kIdCommands[] = {
+    {__NR_fcntl, 5 /* F_GETLK */},
+    {__NR_fcntl, 36 /* F_OFD_GETLK */},
+    {__NR_fcntl, kSetOwn},
+    {__NR_fcntl, kGetOwn},
+    {__NR_fcntl, kSetOwnEx},
+    {__NR_fcntl, kGetOwnEx},
+    {__NR_ioctl, 0x540f /* TIOCGPGRP */},
+    {__NR_ioctl, kTerminalSession},
+    {__NR_getsockopt, 17 /* SO_PEERCRED */},
+    {__NR_semctl, 11 /* GETPID */},
+    {__NR_shmctl, 2 /* IPC_STAT */},
+    {__NR_shmctl, 13 /* SHM_STAT */},
+    {__NR_shmctl, 15 /* SHM_STAT_ANY */},
+    {__NR_msgctl, 2 /* IPC_STAT */},
+    {__NR_msgctl, 11 /* MSG_STAT */},
+    {__NR_msgctl, 13 /* MSG_STAT_ANY */},
+};
+// The argument that holds the command.
+constexpr int command_argument(long nr) { return nr == __NR_getsockopt || nr == __NR_semctl ? 2 : 1; }
+
 // Fail with ENOSYS, which glibc handles. clone3 passes its arguments in memory, where the filter cannot see
 // them.
 inline constexpr int kAbsent[] = {__NR_clone3};

@@ -1,0 +1,137 @@
+// Commands of fcntl, ioctl, getsockopt, semctl, shmctl and msgctl that take or return ids (kIdCommands). They
+// are trapped in a process that continues an image. UH, any thread.
+#include <asm/unistd.h>
+
+#include "interpose/upper/core.h"
+#include "interpose/upper/trapped.h"
+
+namespace cropdl::upper {
+namespace {
+
+// What the kernel has just written. `at` has room for it.
+void tell_process(long at) {
+  auto* id = reinterpret_cast<int32_t*>(at);
+  *id = static_cast<int32_t>(to_virtual_pid(*id));
+}
+
+// fcntl. An owner below 0 is a group (man 2 fcntl).
+long owner_to_kernel(int owner) {
+  if (owner > 0) return to_kernel_pid(owner);
+  return owner < 0 ? -to_kernel_group(-static_cast<long>(owner)) : 0;
+}
+
+struct Owner {  // struct f_owner_ex
+  int32_t type, id;
+  bool is_group() const { return type == 2; }  // F_OWNER_PGRP
+};
+
+long set_owner(const SystemCall& c) {
+  SystemCall call = c;
+  Owner owner;
+  if (!copy_in(&owner, c.a[2])) return pass_on(c);
+  if (owner.id > 0)
+    owner.id = static_cast<int32_t>(owner.is_group() ? to_kernel_group(owner.id) : to_kernel_pid(owner.id));
+  call.a[2] = reinterpret_cast<long>(&owner);
+  return pass_on(call);
+}
+
+long tell_owner(const SystemCall& c) {
+  const long result = pass_on(c);
+  if (failed(result)) return result;
+  auto* owner = reinterpret_cast<Owner*>(c.a[2]);
+  if (owner->id > 0)
+    owner->id =
+        static_cast<int32_t>(owner->is_group() ? to_virtual_group(owner->id) : to_virtual_pid(owner->id));
+  return result;
+}
+
+long tell_lock_holder(const SystemCall& c) {
+  struct Lock {  // struct flock
+    int16_t type, whence;
+    int64_t start, length;
+    int32_t process;
+  };
+  constexpr int kUnlocked = 2;  // F_UNLCK: nobody's, and `process` is unchanged
+  const long result = pass_on(c);
+  const auto* lock = reinterpret_cast<const Lock*>(c.a[2]);
+  if (!failed(result) && lock->type != kUnlocked) tell_process(reinterpret_cast<long>(&lock->process));
+  return result;
+}
+
+long file_command(const SystemCall& c) {
+  switch (static_cast<uint32_t>(c.a[1])) {
+    case kSetOwn: {
+      SystemCall call = c;
+      call.a[2] = owner_to_kernel(static_cast<int>(c.a[2]));
+      return pass_on(call);
+    }
+    case kGetOwn: {
+      const long result = pass_on(c);
+      if (failed(result)) return result;
+      return result < 0 ? -to_virtual_group(-result) : to_virtual_pid(result);
+    }
+    case kSetOwnEx:
+      return set_owner(c);
+    case kGetOwnEx:
+      return tell_owner(c);
+    default:
+      return tell_lock_holder(c);
+  }
+}
+
+long terminal_command(const SystemCall& c) {
+  const long result = pass_on(c);
+  if (failed(result)) return result;
+  auto* id = reinterpret_cast<int32_t*>(c.a[2]);
+  *id = static_cast<int32_t>(static_cast<uint32_t>(c.a[1]) == kTerminalSession ? to_virtual_session(*id)
+                                                                               : to_virtual_group(*id));
+  return result;
+}
+
+long socket_option(const SystemCall& c) {
+  constexpr int kSocketLevel = 1;  // SOL_SOCKET
+  const long result = pass_on(c);
+  if (failed(result) || static_cast<int>(c.a[1]) != kSocketLevel) return result;
+  if (*reinterpret_cast<const uint32_t*>(c.a[4]) >= sizeof(int32_t)) tell_process(c.a[3]);
+  return result;
+}
+
+// Of struct shmid_ds and struct msqid_ds: who made or attached it last, who sent and received last.
+long statistics(const SystemCall& c) {
+  constexpr long kMaker = 80, kLastAttached = 84, kLastSender = 96, kLastReceiver = 100;  // offsets
+  const long result = pass_on(c);
+  if (failed(result)) return result;
+  const bool memory = c.nr == __NR_shmctl;
+  tell_process(c.a[2] + (memory ? kMaker : kLastSender));
+  tell_process(c.a[2] + (memory ? kLastAttached : kLastReceiver));
+  return result;
+}
+
+}  // namespace
+
+bool is_id_command(const SystemCall& c) {
+  if (seam::control()->restarted == 0) return false;
+  for (const IdCommand& command : kIdCommands)
+    if (command.nr == c.nr && command.command == static_cast<uint32_t>(c.a[command_argument(c.nr)]))
+      return true;
+  return false;
+}
+
+long id_command(const SystemCall& c) {
+  switch (c.nr) {
+    case __NR_fcntl:
+      return file_command(c);
+    case __NR_ioctl:
+      return terminal_command(c);
+    case __NR_getsockopt:
+      return socket_option(c);
+    case __NR_semctl: {
+      const long result = pass_on(c);
+      return failed(result) ? result : to_virtual_pid(result);
+    }
+    default:
+      return statistics(c);
+  }
+}
+
+}  // namespace cropdl::upper
