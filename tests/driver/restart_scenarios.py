@@ -97,6 +97,7 @@ for _mpi in ("openmpi", "mpich"):
 scenario("restart.mpich.datatypes_of_more_than_2_to_the_31", "large_types", "mpich", 2, SHORT)
 # Some MPICH builds name their library like this.
 scenario("restart.mpich.program_linked_with_libmpi_so_12", "collectives", "mpich", 3, FEW, folder="named", chain=("same", "other"))
+scenario("restart.openmpi.ranks_reach_each_other_by_process_id", "ranks_ids", "openmpi", 2, SHORT, chain=("same", "other"), attempts=20)
 scenario("restart.openmpi.program_below_4_gib", "torture_nonpie", "openmpi", 2, SHORT)
 
 # Started under each MPI, restarted under it, then under the other one.
