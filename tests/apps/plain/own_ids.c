@@ -89,12 +89,15 @@ static void files(const char* log) {
 
 // Opens files in /proc. Runs in a child, since no cut may come in between.
 static int opens_its_parent_s(void) {
-  char path[64], name[32] = "";
+  char path[64], name[32] = "", own[4096], exe[4096];
   snprintf(path, sizeof path, "/proc/%d/task/%d/comm", pid, pid);
   FILE* file = fopen(path, "r");
   if (!file || !fgets(name, sizeof name, file) || strcmp(name, "itself\n") || fclose(file)) return 0;
   snprintf(path, sizeof path, "/proc/%d", pid);
   DIR* directory = opendir(path);
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  const ssize_t n = readlink(path, exe, sizeof exe);
+  if (n <= 0 || readlink("/proc/self/exe", own, sizeof own) != n || memcmp(own, exe, (size_t)n)) return 0;
   return directory && readdir(directory) && !closedir(directory);
 }
 
