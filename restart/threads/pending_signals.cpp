@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "base/procfs.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
+#include "restart/process/other_ranks.h"
 
 namespace cropdl::program_threads {
 namespace {
@@ -137,6 +139,13 @@ bool has_sender(const siginfo_t& info) {
          info.si_code == SI_MESGQ;
 }
 
+// Whether another rank sent the signal. `ranks`: filled when first needed.
+bool sent_by_rank(const siginfo_t& info, std::optional<std::vector<pid_t>>* ranks) {
+  if (info.si_code == SI_QUEUE && seam::control()->other_ranks.kernel_pid(info.si_pid) != 0) return true;
+  if (!*ranks) *ranks = process::other_ranks();
+  return std::find((*ranks)->begin(), (*ranks)->end(), info.si_pid) != (*ranks)->end();
+}
+
 // Exchanges the sender's id for the other one that it has, if it is another rank of a restarted job.
 void name_rank(siginfo_t* info, int32_t (seam::RankIds::*other_id)(int32_t) const) {
   const int32_t id = (seam::control()->other_ranks.*other_id)(info->si_pid);
@@ -173,13 +182,15 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   known.queue_all();
   const auto* state = seam::state();
   std::vector<PendingSignal> result;
+  std::optional<std::vector<pid_t>> ranks;
   for (Taken t : known.all) {
     // sigqueue()'s caller writes si_pid itself: the program writes its virtual pid.
     const bool own = t.info.si_pid == state->kernel_pid ||
                      (t.info.si_code == SI_QUEUE && t.info.si_pid == state->virtual_pid);
     const bool by_itself = has_sender(t.info) && own;
     const bool is_blocked = (blocked >> (t.info.si_signo - 1) & 1) != 0;
-    if (!is_blocked && has_sender(t.info) && !by_itself) continue;
+    // What arrives while the program is stopped comes after the cut, except from a rank that then still ran.
+    if (!is_blocked && has_sender(t.info) && !by_itself && !sent_by_rank(t.info, &ranks)) continue;
     if (by_itself)
       t.info.si_pid = state->virtual_pid;
     else if (has_sender(t.info) && t.info.si_code != SI_QUEUE)

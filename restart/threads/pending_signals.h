@@ -21,9 +21,9 @@ void list_members(PendingSignal& s, Visit&& member) {  // base/json.h
 }
 
 // Returns the pending signals to save: all that the program blocks (`blocked`, as in rt_sigprocmask), and of
-// the others, which arrived during the stop, those that the kernel or the program itself sent. Signals that
-// others sent during the stop, such as a scheduler's SIGTERM, count as after the cut. All signals stay
-// pending.
+// the others, which arrived during the stop, those that the kernel, the program itself or another rank sent.
+// Signals that others sent during the stop, such as a scheduler's SIGTERM, count as after the cut. All
+// signals stay pending.
 std::vector<PendingSignal> pending_signals(uint64_t blocked);
 
 // Returns the mask of signals pending for one thread of this process, not for the process.

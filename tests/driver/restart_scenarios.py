@@ -98,6 +98,7 @@ scenario("restart.mpich.datatypes_of_more_than_2_to_the_31", "large_types", "mpi
 # Some MPICH builds name their library like this.
 scenario("restart.mpich.program_linked_with_libmpi_so_12", "collectives", "mpich", 3, FEW, folder="named", chain=("same", "other"))
 scenario("restart.openmpi.ranks_reach_each_other_by_process_id", "ranks_ids", "openmpi", 2, SHORT, chain=("same", "other"), attempts=20)
+scenario("restart.openmpi.signals_between_ranks_arrive_exactly_once", "ranks_signals", "openmpi", 2, SHORT, chain=("same", "same"))
 scenario("restart.openmpi.program_below_4_gib", "torture_nonpie", "openmpi", 2, SHORT)
 
 # Started under each MPI, restarted under it, then under the other one.

@@ -1,0 +1,18 @@
+// The processes of the job's other ranks on this node, found in /proc. LH; the main thread, while the program
+// is stopped.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace cropdl::process {
+
+// The numbers that name the entries of a directory in /proc; none: it cannot be read.
+std::vector<int> numbers_in(const std::string& directory);
+
+// By the kernel's ids. None where the launcher is unknown (launching::launchers_process()).
+std::vector<pid_t> other_ranks();
+
+}  // namespace cropdl::process
