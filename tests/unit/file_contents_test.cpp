@@ -95,6 +95,24 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotOverwritten) {
   EXPECT_TRUE(apply(content));
 }
 
+TEST_F(FileContents, AFileThatARestartMadeAgainIsKnownToTheNextOne) {
+  write("log", "then");
+  const FileContent content = saved("rank-0.files/0");
+  std::filesystem::remove(path("log"));
+  const Status made = apply(content);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(read("log"), "then");
+  write("log", "written after the restart");
+  const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
+  ASSERT_TRUE(version);
+  const auto verdict = [&] { return check_content(content, *version, FilesPolicy::kTruncate); };
+  EXPECT_EQ(verdict().kind, FileVerdict::kFine) << verdict().line;
+  EXPECT_TRUE(apply(content));
+  EXPECT_EQ(read("log"), "then");
+  replace("of somebody else");
+  EXPECT_EQ(verdict().kind, FileVerdict::kRefused);
+}
+
 TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
   write("log", "then");
   const FileContent content = saved("");
