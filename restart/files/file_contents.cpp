@@ -147,6 +147,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     const auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
     if (!checksum) return checksum.error();
     c.checksum = *checksum;
+    c.attributes = attributes_of(file.fd());
     if (auto s = copies.add(std::move(copy), path); !s) return s.error();
   }
   if (auto s = copies.sync(); !s) return s.error();

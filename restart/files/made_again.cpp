@@ -123,14 +123,17 @@ Result<std::string> fill(const NewFile& made, const FileContent& c, int copy, co
   const auto identity = identify_file(made.fd(), "");
   const Status recorded =
       identity ? add_to_record(c, version, {*identity, made.temporary()}) : Status(identity.error());
+  if (fchmod(made.fd(), 0600) != 0) return cannot_be_made(c, errno);  // the umask may have forbidden it
   bool changed = false;
   const auto size = static_cast<uint64_t>(c.identity.size);
   if (Status s = restart::put_back_content(copy, made.fd(), size, "the program's file " + c.path, &changed);
       !s)
     return s.error();
   // Without the set-user-ID and set-group-ID bits: the owner may be another one.
-  if (fchmod(made.fd(), c.identity.mode & 0777) != 0) return cannot_be_made(c, errno);
-  std::string said = " was made again" + set_modified(made.fd(), c.identity.modified);
+  uint32_t mode = c.identity.mode & 0777;
+  std::string said = " was made again" + put_back_attributes(made.fd(), c.attributes, &mode);
+  if (fchmod(made.fd(), mode) != 0) return cannot_be_made(c, errno);
+  said += set_modified(made.fd(), c.identity.modified);
   if (!recorded)
     said += formatted(" (a second restart from this version would take it for another file: {})",
                       recorded.error().message);

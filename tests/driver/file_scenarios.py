@@ -347,9 +347,14 @@ def changed():
 
 @scenario("files.deleted_since_the_checkpoint_are_restored")
 def made_again():
-    """Twice from the same version: the second restart knows the file that the first one has made."""
+    """Twice from the same version: the second restart knows the file that the first one has made. The program checks the file's attributes."""
     with Place("changing") as place:
         _, bounds = kept_open(place)
+        for attribute in ("user.sum", "system.posix_acl_access"):
+            try:
+                os.getxattr(place.path("in_place"), attribute)
+            except OSError as why:
+                print(f"skipped: {attribute}: {why}")
         os.rename(place.path("in_place"), place.path("elsewhere"))
         for said in ("in_place was made again", "in_place was put back"):
             job = place.restart()

@@ -113,6 +113,21 @@ TEST_F(FileContents, AFileThatARestartMadeAgainIsKnownToTheNextOne) {
   EXPECT_EQ(verdict().kind, FileVerdict::kRefused);
 }
 
+TEST_F(FileContents, AFileMadeAgainIsForItsOwnerAloneIfItsAccessControlListCannotBePutBack) {
+  write("log", "then");
+  FileContent content = saved("rank-0.files/0");
+  content.identity.mode = S_IFREG | 0664;
+  content.attributes.group = getegid();
+  const auto mode_made = [&](const std::string& list) {
+    content.attributes.acl = list;
+    std::filesystem::remove(path("log"));
+    EXPECT_TRUE(apply(content));
+    return identify_file(-1, path("log"))->mode & 0777;
+  };
+  EXPECT_EQ(mode_made(""), 0664u);
+  EXPECT_EQ(mode_made("is no list"), 0600u);
+}
+
 TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
   write("log", "then");
   const FileContent content = saved("");
