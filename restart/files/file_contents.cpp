@@ -13,6 +13,7 @@
 #include "base/format.h"
 #include "restart/content.h"
 #include "restart/files/closed_mode.h"
+#include "restart/files/made_again.h"
 #include "restart/store.h"
 
 namespace cropdl::files {
@@ -35,14 +36,6 @@ std::string own(const std::string& path) { return "the program's file " + path; 
 
 constexpr const char* kChoices = " (or go on with it as it is: cropdl-restart --files=keep)";
 
-// "", or why the file keeps today's time. Not fatal: its contents are there, and who may write to another
-// user's file may not set its time.
-std::string set_modified(int fd, int64_t ns) {
-  const timespec times[2] = {{0, UTIME_OMIT}, {ns / 1'000'000'000, ns % 1'000'000'000}};
-  if (ns < 0 || futimens(fd, times) == 0) return "";
-  return formatted(" (its time cannot be set back: {})", errno_text(errno));
-}
-
 // As open_high(), also if the file's mode forbids its owner to write.
 Descriptor open_to_write(const FileContent& c, int flags) {
   const int fd = open_despite_mode(c.path, flags, c.identity.mode);
@@ -51,12 +44,15 @@ Descriptor open_to_write(const FileContent& c, int flags) {
 
 // Checks that the opened file is the program's, or has its contents: since check_content() the name may lead
 // to another file.
-Status check_opened(const FileContent& c, int fd) {
+Status check_opened(const FileContent& c, const Folder& version, int fd) {
   const auto now = identify_file(fd, "");
-  if (now && is_same_file(c.identity, *now)) return {};
+  if (now && is_programs_file(c, *now, version)) return {};
   if (now && now->size == c.identity.size && !c.stored.empty()) {
     const auto sum = restart::content_checksum(fd, 0, static_cast<uint64_t>(c.identity.size), c.path);
-    if (sum && *sum == c.checksum) return {};  // another rank has made it again
+    if (sum && *sum == c.checksum) {
+      static_cast<void>(take_for_programs(c, *now, version));  // otherwise the next restart refuses it
+      return {};
+    }
   }
   return Error{own(c.path) + ": was replaced while the program was being restarted; try again"};
 }
@@ -151,6 +147,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     const auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
     if (!checksum) return checksum.error();
     c.checksum = *checksum;
+    c.attributes = attributes_of(file.fd());
     if (auto s = copies.add(std::move(copy), path); !s) return s.error();
   }
   if (auto s = copies.sync(); !s) return s.error();
@@ -187,7 +184,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
   if (policy == FilesPolicy::kKeep) return {};
   const auto now = identify_file(-1, c.path);
   if (!now) return {FileVerdict::kMissing, own(c.path) + ": " + now.error().message};
-  const bool same = is_same_file(c.identity, *now);
+  const bool same = is_programs_file(c, *now, version);
   if (same && looks_the_same(c.identity, *now)) return {};
   const Descriptor file = open_high(c.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file) return refused("{}: cannot be read: {}", own(c.path), errno_text(errno));
@@ -230,7 +227,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
     struct stat st {};
     if (!file || fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
     if (st.st_size == c.identity.size) return {};
-    if (Status its = check_opened(c, file.fd()); !its) return its;
+    if (Status its = check_opened(c, version, file.fd()); !its) return its;
     if (ftruncate(file.fd(), c.identity.size) != 0)
       return Error{"{}: cannot be cut back: {}", own(c.path), errno_text(errno)};
     note(formatted(" was cut back from {} to {}{}", st.st_size, bytes_text(size),
@@ -242,30 +239,16 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   bool changed = false;
   Descriptor file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   if (!file && errno == ENOENT) {
-    // Makes the file under a temporary name and links it when it is complete. Another rank may be first.
-    const std::string aside = formatted("{}.cropdl-{}", c.path, getpid());
-    unlink(aside.c_str());  // of a restart that was killed and had the same process id
-    Descriptor made = open_high(aside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-    if (!made) return Error{"{}: cannot be made again: {}", own(c.path), errno_text(errno)};
-    Status s = restart::put_back_content(copy->fd(), made.fd(), size, own(c.path), &changed);
-    // Without the set-user-ID and set-group-ID bits: the owner may be another one.
-    if (s && fchmod(made.fd(), c.identity.mode & 0777) != 0)
-      s = Error{own(c.path) + ": " + errno_text(errno)};
-    const std::string time = s ? set_modified(made.fd(), c.identity.modified) : "";
-    if (s && fsync(made.fd()) != 0) s = Error{own(c.path) + ": " + errno_text(errno)};
-    const bool linked = s && link(aside.c_str(), c.path.c_str()) == 0;
-    const int why = errno;
-    unlink(aside.c_str());
-    if (!s) return s;
-    if (linked) {
-      note(" was made again" + time);
+    const auto said = make_again(c, copy->fd(), version);
+    if (!said) return said.error();
+    if (!said->empty()) {
+      note(*said);
       return {};
     }
-    if (why != EEXIST) return Error{"{}: cannot be made again: {}", own(c.path), errno_text(why)};
     file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
   if (!file) return cannot_be_written(own(c.path), errno);
-  if (Status its = check_opened(c, file.fd()); !its) return its;
+  if (Status its = check_opened(c, version, file.fd()); !its) return its;
   if (auto s = restart::put_back_content(copy->fd(), file.fd(), size, own(c.path), &changed); !s) return s;
   if (!changed) return {};
   note(" was put back" + set_modified(file.fd(), c.identity.modified));

@@ -10,6 +10,7 @@
 
 #include "base/folder.h"
 #include "base/result.h"
+#include "restart/files/file_attributes.h"
 #include "restart/files/open_files.h"
 
 namespace cropdl::files {
@@ -19,8 +20,9 @@ inline constexpr uint64_t kSaveFilesDefault = 1'000'000'000;
 struct FileContent {  // one per inode
   std::string path;
   FileIdentity identity;
-  std::string stored;     // name in the version's folder (restart/content.h); "": only appended to
-  uint64_t checksum = 0;  // of the whole content, or the mark
+  std::string stored;              // name in the version's folder (restart/content.h); "": only appended to
+  uint64_t checksum = 0;           // of the whole content, or the mark
+  FileAttributes attributes = {};  // if it is stored
 };
 template <class Visit>
 void list_members(FileContent& c, Visit&& member) {  // base/json.h
@@ -28,6 +30,7 @@ void list_members(FileContent& c, Visit&& member) {  // base/json.h
   member("identity", c.identity);
   member("stored", c.stored);
   member.hex("checksum", c.checksum);
+  member.since("attributes", c.attributes);
 }
 
 // Sets OpenFile::content. Refuses by name to save more than `limit` bytes.

@@ -32,15 +32,23 @@ bool is_device(const Mapping& m, struct stat* st) {
          (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode));
 }
 
-bool holds(const std::vector<PageRun>& runs, uint64_t page) {
-  for (const PageRun& r : runs)
-    if (page >= r.begin && page < r.end) return true;
-  return false;
-}
+// Ascending runs, which may be millions, asked for ascending pages.
+class InOrder {
+ public:
+  explicit InOrder(const std::vector<PageRun>& runs) : at_(runs.begin()), end_(runs.end()) {}
+  bool holds(uint64_t page) {
+    while (at_ != end_ && at_->end <= page) ++at_;
+    return at_ != end_ && at_->begin <= page;
+  }
 
-// Finds the pages of [begin, end) whose memory differs from the file. False: the file cannot be read, or is
-// too short.
-bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, const std::vector<PageRun>& guards,
+ private:
+  std::vector<PageRun>::const_iterator at_;
+  const std::vector<PageRun>::const_iterator end_;
+};
+
+// Finds the pages of [begin, end) whose memory differs from the file, or which are copies. False: the file
+// cannot be read, or is too short.
+bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, InOrder guards, InOrder copies,
                   std::vector<uint64_t>* changed) {
   std::vector<char> text(kAtOnce);
   for (uint64_t a = begin; a < end;) {
@@ -51,7 +59,8 @@ bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, const s
     if (left.iov_len >= kPage) return false;  // even the last page's first byte is missing
     memset(left.iov_base, 0, left.iov_len);   // as the kernel fills the last page
     for (uint64_t p = 0; p < bytes; p += kPage)
-      if (!holds(guards, a + p) && memcmp(reinterpret_cast<void*>(a + p), text.data() + p, kPage) != 0)
+      if (!guards.holds(a + p) &&
+          (copies.holds(a + p) || memcmp(reinterpret_cast<void*>(a + p), text.data() + p, kPage) != 0))
         changed->push_back(a + p);
     a += bytes;
   }
@@ -91,6 +100,13 @@ MappedFile examine_file(const Mapping& m) {
   if (auto now = files::identify_file(-1, m.path); now && now->inode == m.inode && S_ISREG(now->mode))
     file.identity = std::move(*now);
   return file;
+}
+
+bool may_have_copies(const MappedFile& file) {
+  struct statx x {};
+  return !file.shared && file.identity.inode != 0 &&
+         statx(AT_FDCWD, file.path.c_str(), 0, STATX_BASIC_STATS, &x) == 0 &&
+         (x.stx_attributes & STATX_ATTR_DAX) == 0;
 }
 
 bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began) {
@@ -141,7 +157,8 @@ Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, in
 }
 
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
-                        const std::string& kept, const std::vector<PageRun>& guards, std::string* why) {
+                        const std::string& kept, const std::vector<PageRun>& guards,
+                        const std::vector<PageRun>& copies, std::string* why) {
   const files::FileIdentity& then = file.identity;
   if (then.inode == 0) return Remapped::kOtherFile;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -155,12 +172,14 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   const uint64_t pages = page_up(static_cast<uint64_t>(then.size));
   const uint64_t readable = pages > file.offset ? std::min(pages - file.offset, end - begin) : 0;
   std::vector<uint64_t> changed;
-  bool complete = find_changed(fd.fd(), file.offset, begin, begin + readable, guards, &changed);
+  const bool complete =
+      find_changed(fd.fd(), file.offset, begin, begin + readable, InOrder(guards), InOrder(copies), &changed);
   if (!file.shared && complete && !files::looks_the_same(then, *now)) {
     // This rank or another one may restore the file later: no page may depend on its contents until then.
     changed.clear();
+    InOrder no_pages(guards);
     for (uint64_t page = begin; page < begin + readable; page += kPage)
-      if (!holds(guards, page)) changed.push_back(page);
+      if (!no_pages.holds(page)) changed.push_back(page);
   }
   if (file.shared && complete && itself && files::is_a_services_table(file.path)) changed.clear();
   if (file.shared && (!complete || !changed.empty())) {

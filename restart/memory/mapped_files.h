@@ -29,6 +29,10 @@ bool is_anonymous(const Mapping& mapping);
 
 MappedFile examine_file(const Mapping& mapping);
 
+// Whether the kernel tells the program's copies from the file's pages: not on DAX, where both are memory
+// that no page cache has. What the kernel merged (KSM) is a copy, and so is its page of zeros.
+bool may_have_copies(const MappedFile& file);
+
 // Whether the contents can stay in the file: a data set that the program shares and cannot write to, large
 // enough to be worth it, unchanged since the program began (`began`, ns since 1970; 0: unknown, and nothing
 // is left), not in memory (tmpfs), where files are lost as easily as programs, and not of a name that ends
@@ -52,10 +56,11 @@ Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, in
 enum class Remapped { kYes, kOtherFile, kRefused };
 
 // Maps the file over [begin, end), where readable and writable memory has the contents of the cut. Pages that
-// the program had changed become its private copies again. kOtherFile: the file is missing or another one;
-// the memory stays unchanged. kRefused, with *why: the same file, whose contents the program shared, has
-// changed.
+// differ from the file, and `copies`, become the program's private copies again. kOtherFile: the file is
+// missing or another one; the memory stays unchanged. kRefused, with *why: the same file, whose contents the
+// program shared, has changed.
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
-                        const std::string& kept, const std::vector<PageRun>& guards, std::string* why);
+                        const std::string& kept, const std::vector<PageRun>& guards,
+                        const std::vector<PageRun>& copies, std::string* why);
 
 }  // namespace cropdl::host_memory

@@ -31,16 +31,17 @@ struct ScanArguments {
   uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
 };
 constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
-constexpr uint64_t kIsPresent = 1 << 3, kIsSwapped = 1 << 4;
+constexpr uint64_t kIsFile = 1 << 2, kIsPresent = 1 << 3, kIsSwapped = 1 << 4;
 constexpr uint64_t kIsGuard = 1 << 8;  // Linux 6.15; older kernels refuse the bit
 
 // A page that is neither present nor a guard is swapped out, or has one of the kernel's marks: a guard that
 // the kernel does not report as one (Linux 6.13), or memory that the machine found broken.
-void sort_in(Pages& pages, uint64_t begin, uint64_t end, bool present, bool guard) {
+void sort_in(Pages& pages, uint64_t begin, uint64_t end, bool present, bool guard, bool copy) {
   append(guard ? pages.guards : present ? pages.present : pages.unclear, begin, end);
+  if (copy && !guard) append(pages.copies, begin, end);
 }
 
-bool scan(int fd, uint64_t begin, uint64_t end, uint64_t categories, Pages* pages) {
+bool scan(int fd, uint64_t begin, uint64_t end, uint64_t categories, FindCopies copies, Pages* pages) {
   std::vector<PageRegion> found(4096);
   while (begin < end) {
     ScanArguments a{};
@@ -50,11 +51,13 @@ bool scan(int fd, uint64_t begin, uint64_t end, uint64_t categories, Pages* page
     a.vec = reinterpret_cast<uint64_t>(found.data());
     a.vec_len = found.size();
     a.category_anyof_mask = a.return_mask = categories;
+    if (copies == FindCopies::kYes) a.return_mask |= kIsFile;
     const int n = ioctl(fd, kPagemapScan, &a);
     if (n < 0) return false;
     for (int i = 0; i < n; ++i)
       sort_in(*pages, found[i].begin, found[i].end, (found[i].categories & kIsPresent) != 0,
-              (found[i].categories & kIsGuard) != 0);
+              (found[i].categories & kIsGuard) != 0,
+              copies == FindCopies::kYes && (found[i].categories & kIsFile) == 0);
     // The kernel gathers 512 runs at a time (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE). With more runs, walk_end
     // is the end of the walk that filled the kernel's own array, not of the last walk; the last run found may
     // end later.
@@ -66,8 +69,8 @@ bool scan(int fd, uint64_t begin, uint64_t end, uint64_t categories, Pages* page
 }
 
 // Reads /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst). False: it cannot be read.
-bool read_entries(int fd, uint64_t begin, uint64_t end, Pages* pages) {
-  constexpr uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kGuard = 1ull << 58;
+bool read_entries(int fd, uint64_t begin, uint64_t end, FindCopies copies, Pages* pages) {
+  constexpr uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kFile = 1ull << 61, kGuard = 1ull << 58;
   std::vector<uint64_t> entries(65536);
   for (uint64_t a = begin; a < end;) {
     const uint64_t count = std::min<uint64_t>((end - a) / kPage, entries.size());
@@ -77,7 +80,8 @@ bool read_entries(int fd, uint64_t begin, uint64_t end, Pages* pages) {
     for (uint64_t i = 0; i < count; ++i)
       if ((entries[i] & (kPresent | kSwapped)) != 0)
         sort_in(*pages, a + i * kPage, a + (i + 1) * kPage, (entries[i] & kPresent) != 0,
-                (entries[i] & kPresent) == 0 && (entries[i] & kGuard) != 0);
+                (entries[i] & kPresent) == 0 && (entries[i] & kGuard) != 0,
+                copies == FindCopies::kYes && (entries[i] & kFile) == 0);
     a += count * kPage;
   }
   return true;
@@ -131,18 +135,18 @@ std::vector<Mapping> read_mappings() { return parse_mappings(kernel_text("/proc/
 
 std::vector<Mapping> read_mappings_and_flags() { return parse_mappings(kernel_text("/proc/self/smaps")); }
 
-Pages pages_of(uint64_t begin, uint64_t end) {
+Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies) {
   Pages pages;
   const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   for (const uint64_t categories : {kIsPresent | kIsSwapped | kIsGuard, kIsPresent | kIsSwapped}) {
     pages = {};
-    if (fd >= 0 && scan(fd, begin, end, categories, &pages)) {
+    if (fd >= 0 && scan(fd, begin, end, categories, copies, &pages)) {
       close(fd);
       return pages;
     }
   }
   pages = {};
-  if (fd < 0 || !read_entries(fd, begin, end, &pages)) pages = {{}, {}, {{begin, end}}};
+  if (fd < 0 || !read_entries(fd, begin, end, copies, &pages)) pages = {{}, {}, {{begin, end}}, {}};
   if (fd >= 0) close(fd);
   return pages;
 }

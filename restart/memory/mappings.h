@@ -40,10 +40,13 @@ struct Pages {
   std::vector<PageRun> present;  // in memory or swapped out
   std::vector<PageRun> guards;   // MADV_GUARD_INSTALL: touching one raises SIGSEGV
   std::vector<PageRun> unclear;  // neither in memory nor known to be readable
+  std::vector<PageRun> copies;   // of a file's mapping: pages that are no longer the file's
 };
 
-// The pages of [begin, end), from PAGEMAP_SCAN (Linux 6.7) or /proc/self/pagemap.
-Pages pages_of(uint64_t begin, uint64_t end);
+// The pages of [begin, end), from PAGEMAP_SCAN (Linux 6.7) or /proc/self/pagemap. Finds copies only on
+// request: the kernel then looks at each page.
+enum class FindCopies { kNo, kYes };
+Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies = FindCopies::kNo);
 
 // Finds the runs of readable pages in [begin, end) without a signal: pages beyond a file's end raise SIGBUS,
 // guard pages SIGSEGV. False if that is not possible here.

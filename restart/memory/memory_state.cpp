@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "base/page.h"
 
 namespace cropdl::host_memory {
 
@@ -32,6 +33,30 @@ MappedFile file_from(const json& j) {
   return f;
 }
 
+// In pages, how many are none and how many are copies, by turns from the region's begin: a program may have
+// millions of runs.
+json copies_json(const RegionState& r) {
+  json turns = json::array();
+  uint64_t at = r.begin;
+  for (const PageRun& run : r.copies) {
+    turns.push_back((run.begin - at) / kPage);
+    turns.push_back((run.end - run.begin) / kPage);
+    at = run.end;
+  }
+  return turns;
+}
+
+std::vector<PageRun> copies_from(const json& turns, uint64_t begin) {
+  std::vector<PageRun> runs;
+  uint64_t at = begin;
+  for (size_t i = 0; i + 1 < turns.size(); i += 2) {
+    const uint64_t from = at + integer_from_json<uint64_t>(turns[i]) * kPage;
+    at = from + integer_from_json<uint64_t>(turns[i + 1]) * kPage;
+    runs.push_back({from, at});
+  }
+  return runs;
+}
+
 }  // namespace
 
 const RegionState* MemoryState::of(uint64_t begin, uint64_t end) const {
@@ -46,6 +71,7 @@ void to_json(json& j, const MemoryState& state) {
     json one{{"begin", r.begin}, {"end", r.end}, {"flags", r.flags}};
     if (r.file) one["file"] = file_json(*r.file);
     for (const PageRun& g : r.guards) one["guards"].push_back({g.begin, g.end});
+    if (!r.copies.empty()) one["copies"] = copies_json(r);
     if (r.policy.mode != 0) one["policy"] = r.policy;
     regions.push_back(std::move(one));
   }
@@ -63,6 +89,7 @@ void from_json(const json& j, MemoryState& state) {
     if (one.contains("guards"))
       for (const json& g : one.at("guards"))
         r.guards.push_back({g.at(0).get<uint64_t>(), g.at(1).get<uint64_t>()});
+    if (one.contains("copies")) r.copies = copies_from(one.at("copies"), r.begin);
     if (one.contains("policy")) one.at("policy").get_to(r.policy);
     state.regions.push_back(std::move(r));
   }

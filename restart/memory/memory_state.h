@@ -25,6 +25,7 @@ struct RegionState {
   std::string flags;  // flags_to_keep()
   std::optional<MappedFile> file;
   std::vector<PageRun> guards;
+  std::vector<PageRun> copies;  // of a private mapping of a file: pages that were no longer the file's
   MemoryPolicy policy;
 };
 

@@ -81,7 +81,7 @@ Result<bool> finish_region(const restart::Region& r, const RegionState& s, bool 
   } else if (s.file) {
     std::string why;
     const Remapped how =
-        map_file_again(*s.file, r.begin, r.end, static_cast<int>(r.prot), s.flags, s.guards, &why);
+        map_file_again(*s.file, r.begin, r.end, static_cast<int>(r.prot), s.flags, s.guards, s.copies, &why);
     if (how == Remapped::kRefused) return Error{why};
     belongs = how == Remapped::kYes;
     if (Status done = belongs ? decorate(r, s) : protect(r); !done) return done.error();

@@ -78,8 +78,10 @@ Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart
 
 // A file's pages exist up to its end, in memory or not. Pages that cannot be read must be beyond the end.
 Status examine_file_pages(const Mapping& m, const MappedFile& file, const ReadableMemory& memory,
-                          restart::Region& region, std::vector<PageRun>* guards) {
-  *guards = pages_of(m.begin, m.end).guards;
+                          restart::Region& region, RegionState* state) {
+  Pages pages = pages_of(m.begin, m.end, may_have_copies(file) ? FindCopies::kYes : FindCopies::kNo);
+  const std::vector<PageRun>& guards = state->guards = std::move(pages.guards);
+  state->copies = std::move(pages.copies);
   const OpenedUp opened(m.begin, m.end, m.prot);
   if (!opened.status()) return opened.status();
   uint64_t at = m.begin, missing = m.end;
@@ -96,7 +98,7 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, const Readab
     return true;
   };
   bool known = true;
-  for (const PageRun& g : *guards) {
+  for (const PageRun& g : guards) {
     if (at < g.begin) known = read(at, g.begin) && known;
     at = g.end;
   }
@@ -236,7 +238,7 @@ Result<ProgramMemory> examine_memory(StoppedMemory seen,
         state.file->left_in_file = true;
         state.guards = pages_of(m.begin, m.end).guards;
       } else {
-        done = examine_file_pages(m, *state.file, readable, region, &state.guards);
+        done = examine_file_pages(m, *state.file, readable, region, &state);
       }
     }
     if (!done) return done.error();

@@ -95,6 +95,39 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotOverwritten) {
   EXPECT_TRUE(apply(content));
 }
 
+TEST_F(FileContents, AFileThatARestartMadeAgainIsKnownToTheNextOne) {
+  write("log", "then");
+  const FileContent content = saved("rank-0.files/0");
+  std::filesystem::remove(path("log"));
+  const Status made = apply(content);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(read("log"), "then");
+  write("log", "written after the restart");
+  const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
+  ASSERT_TRUE(version);
+  const auto verdict = [&] { return check_content(content, *version, FilesPolicy::kTruncate); };
+  EXPECT_EQ(verdict().kind, FileVerdict::kFine) << verdict().line;
+  EXPECT_TRUE(apply(content));
+  EXPECT_EQ(read("log"), "then");
+  replace("of somebody else");
+  EXPECT_EQ(verdict().kind, FileVerdict::kRefused);
+}
+
+TEST_F(FileContents, AFileMadeAgainIsForItsOwnerAloneIfItsAccessControlListCannotBePutBack) {
+  write("log", "then");
+  FileContent content = saved("rank-0.files/0");
+  content.identity.mode = S_IFREG | 0664;
+  content.attributes.group = getegid();
+  const auto mode_made = [&](const std::string& list) {
+    content.attributes.acl = list;
+    std::filesystem::remove(path("log"));
+    EXPECT_TRUE(apply(content));
+    return identify_file(-1, path("log"))->mode & 0777;
+  };
+  EXPECT_EQ(mode_made(""), 0664u);
+  EXPECT_EQ(mode_made("is no list"), 0600u);
+}
+
 TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
   write("log", "then");
   const FileContent content = saved("");

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
@@ -81,6 +82,31 @@ TEST(Mappings, PagesBeyondAFilesEndAreNotReadAndDoNotKill) {
   ASSERT_EQ(ftruncate(fileno(file.stream), kPage), 0);
   EXPECT_EQ(readable.copy(memory.begin(), 3 * kPage), nullptr);
   EXPECT_NE(readable.copy(memory.begin(), kPage), nullptr);
+}
+
+TEST(Mappings, PagesWrittenWithTheFilesOwnBytesAreCopies) {
+  File file(6);
+  Memory memory(6, fileno(file.stream));
+  volatile char* const at = memory.at;
+  const auto page = [&](uint64_t i) { return memory.begin() + i * kPage; };
+  (void)at[0];
+  at[kPage] = at[kPage];
+  at[2 * kPage] = at[2 * kPage];
+  at[4 * kPage] = 1;
+  const auto copies = [&](FindCopies find) { return pages_of(page(0), page(6), find).copies; };
+  EXPECT_EQ(copies(FindCopies::kYes), (std::vector<PageRun>{{page(1), page(3)}, {page(4), page(5)}}));
+  EXPECT_TRUE(copies(FindCopies::kNo).empty());
+}
+
+TEST(MemoryState, CopiesOfAFilesPagesAreReadAsTheyWereWritten) {
+  RegionState region;
+  region.begin = 16 * kPage, region.end = 25 * kPage;
+  region.copies = {{16 * kPage, 17 * kPage}, {19 * kPage, 21 * kPage}};
+  MemoryState state;
+  state.regions.push_back(region);
+  const nlohmann::json text = state;
+  EXPECT_EQ(text.at("regions").at(0).at("copies"), nlohmann::json({0, 1, 2, 2}));
+  EXPECT_EQ(text.get<MemoryState>().regions.at(0).copies, region.copies);
 }
 
 TEST(Mappings, HolesBetweenReadablePagesAreFound) {
@@ -296,7 +322,7 @@ int map_a_changed_table(const char* name) {
   memcpy(table, "then", 4);
   if (pwrite(out, "now!", 4, 0) != 4) return 12;
   std::string why;
-  const Remapped how = map_file_again(file, at, at + kPage, PROT_READ, "", {}, &why);
+  const Remapped how = map_file_again(file, at, at + kPage, PROT_READ, "", {}, {}, &why);
   return how == Remapped::kRefused ? 2 : how == Remapped::kYes && memcmp(table, "now!", 4) == 0 ? 1 : 0;
 }
 

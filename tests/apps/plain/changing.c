@@ -1,10 +1,12 @@
 // Files held open for writing: one changed in place, one written with stdio, one appended to. Each step
-// compares them with a copy in memory, and changes them.
+// compares them with a copy in memory, and changes them. The first one has a group, an access control list
+// and an attribute, as far as its user and the file system allow.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "steplog.h"
@@ -20,6 +22,38 @@ static int opened(const char* folder, const char* name, int flags) {
   return fd;
 }
 
+static const char kList[] = "system.posix_acl_access", kAttribute[] = "user.sum";
+// man 5 acl: a version, then tag, rights and id of the owner, user 12345, the group, the mask and others.
+static const struct {
+  uint32_t version;
+  struct {
+    uint16_t tag, rights;
+    uint32_t id;
+  } of[5];
+} list = {2, {{1, 6, -1u}, {2, 6, 12345}, {4, 0, -1u}, {16, 6, -1u}, {32, 0, -1u}}};
+static int has_group, has_list, has_attribute;
+static mode_t mode;
+
+static void set_attributes(int fd) {
+  has_group = !fchown(fd, -1, 12345);
+  has_list = !fsetxattr(fd, kList, &list, sizeof list, 0);
+  has_attribute = !fsetxattr(fd, kAttribute, "\0\377", 2, 0);
+  struct stat st;
+  STEPLOG_CHECK(!fstat(fd, &st));
+  mode = st.st_mode;
+}
+
+static void check_attributes(int fd) {
+  char value[sizeof list];
+  struct stat st;
+  STEPLOG_CHECK(!fstat(fd, &st) && (!has_group || st.st_gid == 12345));
+  STEPLOG_CHECK(st.st_mode == mode);
+  STEPLOG_CHECK(!has_list || (fgetxattr(fd, kList, value, sizeof value) == sizeof list &&
+                              !memcmp(value, &list, sizeof list)));
+  STEPLOG_CHECK(!has_attribute ||
+                (fgetxattr(fd, kAttribute, value, sizeof value) == 2 && !memcmp(value, "\0\377", 2)));
+}
+
 int main(int argc, char** argv) {
   const char* folder = ".";
   for (int i = 1; i + 1 < argc; i++)
@@ -29,10 +63,12 @@ int main(int argc, char** argv) {
             appended = opened(folder, "appended", O_WRONLY | O_APPEND);
   FILE* stream = fdopen(opened(folder, "stream", O_RDWR), "r+");
   STEPLOG_CHECK(stream && pwrite(in_place, kept, kSize, 0) == kSize);
+  set_attributes(in_place);
   long length = 0;
   while (steplog_done < steplog_steps) {
     if (pread(in_place, found, kSize, 0) != kSize || memcmp(kept, found, kSize))
       steplog_fail("in_place differs");
+    check_attributes(in_place);
     struct stat st;
     STEPLOG_CHECK(!fstat(appended, &st) && st.st_size == length);
     long value = 0;
