@@ -134,6 +134,20 @@ std::string read_root(int) {
   return formatted("{} ({}:{})", text, st.st_dev, st.st_ino);
 }
 
+// "memory:/job, /user.slice/own", without the root groups.
+std::string read_control_groups(int) {
+  std::istringstream in(kernel_text("/proc/thread-self/cgroup"));  // "NUMBER:CONTROLLERS:PATH"
+  let_exceptions_through(in);
+  std::string groups;
+  for (std::string line; std::getline(in, line);) {
+    const size_t controllers = line.find(':') + 1, path = line.find(':', controllers) + 1;
+    if (line.substr(path) == "/") continue;
+    const bool unified = path == controllers + 1;
+    groups += (groups.empty() ? "" : ", ") + line.substr(unified ? path : controllers);
+  }
+  return groups;
+}
+
 std::string stat_field(int which) { return process_stat("self", static_cast<size_t>(which)); }
 
 // Seccomp filters of this thread; kernels before 5.10 do not count them.
@@ -238,6 +252,19 @@ bool write_scheduling(int, const std::string& value) {
   a.size = sizeof a, a.runtime = a.deadline = a.period = 0;
   std::istringstream in(value);
   in >> a.policy >> a.flags >> a.priority >> a.runtime >> a.deadline >> a.period;
+  return syscall(SYS_sched_setattr, 0, &a, 0) == 0;
+}
+// Of the ordinary policies, since Linux 6.12; for others, and before, the kernel gives 0.
+std::string read_slice(int) {
+  SchedulingAttributes a;
+  if (!get_scheduling(a)) return "";
+  return a.policy == SCHED_DEADLINE ? "0" : std::to_string(a.runtime);
+}
+bool write_slice(int, const std::string& value) {
+  SchedulingAttributes a;
+  if (!get_scheduling(a)) return false;
+  if (a.policy == SCHED_DEADLINE) return true;
+  a.size = sizeof a, a.runtime = strtoull(value.c_str(), nullptr, 10);
   return syscall(SYS_sched_setattr, 0, &a, 0) == 0;
 }
 std::string read_clamp(int) {

@@ -18,6 +18,7 @@ namespace {
 // threads but a raw system call for one. All others belong to the process (its memory, its signals).
 constexpr const char* kOfThread[] = {"scheduling policy",
                                      "nice value",
+                                     "time slice",
                                      "utilization clamp",
                                      kAffinity,
                                      "I/O priority",
@@ -44,7 +45,8 @@ constexpr const char* kOfThread[] = {"scheduling policy",
                                      "core scheduling cookie",
                                      "shadow stack",
                                      "thread keyring",
-                                     "session keyring"};
+                                     "session keyring",
+                                     "control group"};
 
 using S = AttributeStage;
 
@@ -57,6 +59,7 @@ std::vector<Attribute> attributes_put_back() {
       {"controlling terminal", "stat:tty_nr", S::kFirst, stat_field, leave_terminal, 7, is_0},
       {"scheduling policy", "stat:policy stat:rt_priority", S::kFirst, read_scheduling, write_scheduling},
       {"nice value", "stat:nice stat:priority", S::kFirst, read_nice, write_nice},
+      {"time slice", "", S::kFirst, read_slice, write_slice},
       {"utilization clamp", "", S::kFirst, read_clamp, write_clamp},
       {"nice value of its session (autogroup)", "proc:autogroup", S::kFirst, read_file, write_file,
        kAutogroup},
@@ -129,6 +132,8 @@ void add_fixed(std::vector<Attribute>& t) {
   for (int i = 0; i < static_cast<int>(std::size(kNamespaces)); ++i)
     t.push_back({std::string(kNamespaces[i]) + " namespace", std::string("ns:") + kNamespaces[i], S::kFirst,
                  read_namespace, nullptr, i});
+  // After the namespaces: a new one changes what is read here.
+  t.push_back({"control group", "proc:cgroup", S::kFirst, read_control_groups});
   for (int i = kSecurity; i <= kSockCreate; ++i)
     t.push_back({std::string("security label (") + kFiles[i] + ")", std::string("proc:") + kFiles[i],
                  S::kFirst, read_file, nullptr, i});

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from driver import Log, PATIENCE, Place, TooLate, app, check_refused, check_whole, expect, collects_into, launcher, logs_of, scenario_main, take_checkpoint, tool
+from driver import Log, PATIENCE, Place, Skipped, TooLate, app, check_refused, check_whole, expect, collects_into, launcher, logs_of, scenario_main, take_checkpoint, tool
 from command_scenarios import one_line, refused, without_privileges
 from restart_scenarios import SHORT, survives, wait_for_new_steps
 
@@ -239,6 +239,17 @@ for _what, _words in {
         "record": _LOCK.format("/tmp/refused-files-<w>"), "ofd": _LOCK.format("/tmp/refused-files-<w>"),
         "lease": _LOCK.format("/tmp/refused-files-<w>"), "owner": _SIGNAL, "signal": _SIGNAL}.items():
     SCENARIOS[f"refused.descriptor.{_what}"] = lambda w=_what, k=_words: refused("refused_files", w, k)
+
+
+@scenario("refused.descriptor.pressure")
+def pressure():
+    try:
+        with open("/proc/pressure/memory", "r+b", buffering=0) as trigger:
+            trigger.write(b"some 150000 2000000\0")
+    except OSError as why:
+        raise Skipped(f"the kernel has no triggers of memory pressure: {why}")
+    refused("refused_files", "pressure", "/proc/pressure/memory (descriptor <n>) cannot be saved yet: it is open for writing, and the kernel "
+                                         "does not tell what was written to it; close it before the checkpoint")
 
 
 def refused_for_good(what, words):

@@ -1,6 +1,6 @@
 // Holds a descriptor or a lock that cannot be saved in the first half of the steps, and releases it for the
 // second: refused_files
-// scm|ptmx|pts|peer|proc|queue|linked|directory|lock|record|ofd|lease|owner|signal|given|notify|shared|high
+// scm|ptmx|pts|peer|proc|pressure|queue|linked|directory|lock|record|ofd|lease|owner|signal|given|notify|shared|high
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mqueue.h>
@@ -76,6 +76,10 @@ static void take(const char* what) {
     fds[0] = fds[1];
   } else if (!strcmp(what, "proc")) {
     fds[0] = open("/proc/self/status", O_RDONLY);
+  } else if (!strcmp(what, "pressure")) {
+    static const char trigger[] = "some 150000 2000000";
+    fds[0] = open("/proc/pressure/memory", O_RDWR | O_NONBLOCK);
+    STEPLOG_CHECK(fds[0] >= 0 && write(fds[0], trigger, sizeof trigger) == sizeof trigger);
   } else if (!strcmp(what, "queue")) {
     snprintf(name, sizeof name, "/refused-files-%d", (int)getpid());
     fds[0] = mq_open(name, O_RDWR | O_CREAT, 0600, NULL);
