@@ -84,6 +84,7 @@ struct Followed {
   const bool segments = state->segments.followed != 0;
   const bool random = state->began != 0;
   const bool rare_calls = state->core_level >= 1;
+  const bool locks = state->core_level >= 2;
 };
 
 void test_call(Program& p, const Followed& follows) {
@@ -106,6 +107,7 @@ void test_call(Program& p, const Followed& follows) {
   if (follows.random) jump(__NR_getrandom, kRandom);
   if (follows.rare_calls)
     for (const int nr : upper::kTrappedSinceLevel1) jump(nr, kTrap);
+  if (follows.locks) test_numbers(p, upper::kTrappedSinceLevel2, kTrap);
   if (follows.input)
     for (const int nr : upper::kReads) jump(nr, kInput);
   test_numbers(p, upper::kTrapped, kTrap);
@@ -192,6 +194,7 @@ void test_other_calls(Program& p, const Followed& follows) {
   trap_any_of(p, {0x1001 /* ARCH_SET_GS */, 0x1004 /* ARCH_GET_GS */});
 
   begin_test(p, kFcntl, 1);
+  if (follows.locks) test_numbers(p, upper::kLocksSinceLevel2, kTrap);
   trap_any_of(p, {0 /* F_DUPFD */, 1030 /* F_DUPFD_CLOEXEC */, 1026 /* F_NOTIFY */});
 
   begin_test(p, kIoctl, 1);

@@ -7,7 +7,7 @@
 
 namespace cropdl::upper {
 
-bool made_in_one_piece(long nr) {
+bool made_in_one_piece(long nr, long operation) {
   static constexpr CallSet kIndivisible(
       {// descriptors
        __NR_close, __NR_close_range, __NR_dup, __NR_dup2, __NR_dup3, __NR_fcntl, __NR_pipe, __NR_pipe2,
@@ -24,6 +24,7 @@ bool made_in_one_piece(long nr) {
        __NR_timer_create, __NR_timer_delete, __NR_io_setup, __NR_io_destroy, __NR_iopl, __NR_ioperm,
        __NR_membarrier, kLandlockRestrictSelf});
   static constexpr CallSet kMayWaitLong({__NR_wait4, __NR_waitid, __NR_clock_nanosleep, __NR_futex});
+  if (asks_for_lock(nr, operation)) return false;  // may wait long
   // Registers must hold no ids and times of this run at a cut.
   return kIndivisible.has(nr) || (!kMayWaitLong.has(nr) && (takes_ids(nr) || takes_clock(nr)));
 }
@@ -128,6 +129,9 @@ long kernels_call(const SystemCall& c) {
     case __NR_pidfd_open:
     case __NR_perf_event_open:
       return descriptor_call(with_kernel_ids(c));
+    case __NR_flock:
+    case __NR_fcntl:
+      return asks_for_lock(c.nr, c.a[1]) ? lock_file(c) : descriptor_call(c);
     default:
       if (takes_path(c.nr)) return path_call(c);
       if (takes_clock(c.nr)) return clock_call(c);

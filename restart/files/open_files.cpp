@@ -64,6 +64,15 @@ bool is_of_the_kernel(const struct statfs& fs) {
   return std::ranges::find(kKernels, fs.f_type) != std::end(kKernels);
 }
 
+// Whether the program has asked for a lock on this file, which a server has then (seam::FuseLocks).
+bool may_have_fuse_lock(int fd, const struct stat& st) {
+  const seam::FuseLocks& known = seam::state()->fuse_locks;
+  for (uint32_t i = 0; i < std::min(known.entries, known.kMax); ++i)
+    if (known.device[i] == st.st_dev && known.inode[i] == st.st_ino) return true;
+  struct statfs fs {};
+  return known.entries > known.kMax && fstatfs(fd, &fs) == 0 && fs.f_type == FUSE_SUPER_MAGIC;
+}
+
 // "" or a refusal of a file that a restart could not open again, or would open as another one.
 std::string why_not(int fd, const struct stat& st, const std::string& path) {
   const std::string number = formatted(" (descriptor {})", fd);
@@ -187,7 +196,8 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
       f.ended = true;
     }
     const std::string link = descriptor_link(fd);
-    if (has_file_lock(fd) && (stream == nullptr || !stream->locked))
+    const bool locked = has_file_lock(fd) || may_have_fuse_lock(fd, st);
+    if (locked && (stream == nullptr || !stream->locked))
       return Error{"a file lock or lease on {}{} cannot be saved yet", link, number};
     if (has_signal_owner(fd) && (stream == nullptr || !stream->owned))
       return Error{"SIGIO or SIGURG for {}{} (fcntl F_SETOWN or F_SETSIG) cannot be saved yet", link, number};
