@@ -241,6 +241,30 @@ for _what, _words in {
     SCENARIOS[f"refused.descriptor.{_what}"] = lambda w=_what, k=_words: refused("refused_files", w, k)
 
 
+def locked_on_fuse(what):
+    """The server of the file system keeps the lock, and the kernel does not show it."""
+    with Place("fuse") as place:
+        os.mkdir(place.path("fuse"))
+        mounted = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--user", "--map-root-user"])
+        mounted += [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fuse_server.py"), place.path("fuse")]
+        status, text, _ = place.ask(mounted + ["true"])
+        if status != 0:
+            raise Skipped(f"cannot mount a FUSE file system: {text.splitlines()[-1:]}")
+        job = place.start(mounted + protected(place, "refused_files", (what,) + STEPS))
+        job.wait_for_step(3)
+        status, text, _ = place.checkpoint()
+        if status == 0 and Log(job.log).last_step() >= 30:
+            raise TooLate("the file may have been closed before the answer")
+        check_refused(place, status, text, _LOCK.format("@/fuse/locked"))
+        job.wait_for_step(40)
+        take_checkpoint(place, job)
+        ends_well(job)
+
+
+SCENARIOS["refused.descriptor.lock_on_fuse"] = lambda: locked_on_fuse("fuse")
+SCENARIOS["refused.descriptor.record_lock_on_fuse"] = lambda: locked_on_fuse("fuse-record")
+
+
 @scenario("refused.descriptor.pressure")
 def pressure():
     try:

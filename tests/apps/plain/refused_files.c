@@ -1,6 +1,7 @@
 // Holds a descriptor or a lock that cannot be saved in the first half of the steps, and releases it for the
 // second: refused_files
-// scm|ptmx|pts|peer|proc|pressure|queue|linked|directory|lock|record|ofd|lease|owner|signal|given|notify|shared|high
+// scm|ptmx|pts|peer|proc|pressure|queue|linked|directory|lock|record|ofd|fuse|fuse-record|lease|owner|
+// signal|given|notify|shared|sharedmemory
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mqueue.h>
@@ -99,6 +100,10 @@ static void take(const char* what) {
     fds[0] = file();
     struct flock lock = {.l_type = F_WRLCK};
     STEPLOG_CHECK(!fcntl(fds[0], what[0] == 'r' ? F_SETLK : F_OFD_SETLK, &lock));
+  } else if (!strncmp(what, "fuse", 4)) {  // on a file system that the driver has mounted there
+    struct flock lock = {.l_type = F_WRLCK};
+    fds[0] = open("fuse/locked", O_RDWR);
+    STEPLOG_CHECK(!strcmp(what, "fuse-record") ? !fcntl(fds[0], F_SETLKW, &lock) : !flock(fds[0], LOCK_EX));
   } else if (!strcmp(what, "lease")) {
     fds[0] = file();
     STEPLOG_CHECK(!fcntl(fds[0], F_SETLEASE, F_WRLCK));
