@@ -134,20 +134,6 @@ std::string read_root(int) {
   return formatted("{} ({}:{})", text, st.st_dev, st.st_ino);
 }
 
-// "memory:/job, /user.slice/own", without the root groups.
-std::string read_control_groups(int) {
-  std::istringstream in(kernel_text("/proc/thread-self/cgroup"));  // "NUMBER:CONTROLLERS:PATH"
-  let_exceptions_through(in);
-  std::string groups;
-  for (std::string line; std::getline(in, line);) {
-    const size_t controllers = line.find(':') + 1, path = line.find(':', controllers) + 1;
-    if (line.substr(path) == "/") continue;
-    const bool unified = path == controllers + 1;
-    groups += (groups.empty() ? "" : ", ") + line.substr(unified ? path : controllers);
-  }
-  return groups;
-}
-
 std::string stat_field(int which) { return process_stat("self", static_cast<size_t>(which)); }
 
 // Seccomp filters of this thread; kernels before 5.10 do not count them.

@@ -52,7 +52,6 @@ inline constexpr int kCpuidGet = 0x1011, kCpuidSet = 0x1012, kPermissionGet = 0x
 std::string read_file(int);
 std::string read_namespace(int);
 std::string read_root(int);
-std::string read_control_groups(int);
 std::string stat_field(int);
 std::string read_seccomp(int);
 std::string read_limit(int);

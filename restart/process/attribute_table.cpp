@@ -45,8 +45,7 @@ constexpr const char* kOfThread[] = {"scheduling policy",
                                      "core scheduling cookie",
                                      "shadow stack",
                                      "thread keyring",
-                                     "session keyring",
-                                     "control group"};
+                                     "session keyring"};
 
 using S = AttributeStage;
 
@@ -132,8 +131,6 @@ void add_fixed(std::vector<Attribute>& t) {
   for (int i = 0; i < static_cast<int>(std::size(kNamespaces)); ++i)
     t.push_back({std::string(kNamespaces[i]) + " namespace", std::string("ns:") + kNamespaces[i], S::kFirst,
                  read_namespace, nullptr, i});
-  // After the namespaces: a new one changes what is read here.
-  t.push_back({"control group", "proc:cgroup", S::kFirst, read_control_groups});
   for (int i = kSecurity; i <= kSockCreate; ++i)
     t.push_back({std::string("security label (") + kFiles[i] + ")", std::string("proc:") + kFiles[i],
                  S::kFirst, read_file, nullptr, i});

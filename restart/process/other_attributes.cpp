@@ -50,7 +50,7 @@ const std::map<std::string, std::string>& other_attributes() {
         "proc:cpu_resctrl_groups proc:timens_offsets prctl:PR_GET_TIMING prctl:PR_GET_AUXV");
     because("a debugger's", "status:TracerPid proc:make-it-fail proc:fail-nth");
     because("the machine's or its batch system's",
-            "status:Mems_allowed status:Mems_allowed_list proc:cpuset proc:net proc:mounts "
+            "status:Mems_allowed status:Mems_allowed_list proc:cgroup proc:cpuset proc:net proc:mounts "
             "proc:mountinfo "
             "proc:mountstats");
     because("a namespace's", "proc:uid_map proc:gid_map proc:projid_map proc:setgroups");

@@ -5,7 +5,6 @@ restart restores each one, or the checkpoint is refused with a line that names i
 import ctypes
 import os
 import re
-import subprocess
 import sys
 import time
 
@@ -140,11 +139,11 @@ if os.geteuid() == 0:  # a user namespace that maps one user has no other ids
     scenario("process.dropped_group_ids_stay_dropped")(lambda: dropped("group"))
 
 
-def refused_for_good(what, words, needs=(), program="refused_attributes", more=()):
+def refused_for_good(what, words, needs=(), program="refused_attributes"):
     """The program changes the attribute for good: every checkpoint is refused with a line that names it, and the program ends normally."""
     with Place("changed") as place:
         log = place.path("log")
-        program = [app(f"plain/{program}"), what, *more, *SHORT, "--log", log]
+        program = [app(f"plain/{program}"), what, *SHORT, "--log", log]
         job = place.start(list(needs) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program, log)
         job.wait_for_step(5)
         status, text, _ = place.checkpoint()
@@ -213,38 +212,6 @@ for _what, _words in {
         "root": "the program has changed its root directory (chroot), which cannot be saved yet"}.items():
     scenario(f"refused.process.{_what}")(
         lambda w=_what, k=_words: refused_for_good(w, k, () if w in ("seccomp", "keyring", "counter") else AS_ROOT))
-
-
-@scenario("refused.process.control_group")
-def control_group():
-    """The program moves itself to a control group below its own."""
-    with open("/proc/self/mountinfo") as f:
-        mounts = [line.split()[4] for line in f if " - cgroup2 " in line]
-    with open("/proc/self/cgroup") as f:
-        own = [line.strip().removeprefix("0::") for line in f if line.startswith("0::")]
-    if not mounts or not own:
-        raise Skipped("this machine has no control groups of version 2")
-    folder = os.path.join(mounts[0], own[0].strip("/"), f"cropdl-test-{os.getpid()}")
-    try:
-        os.mkdir(folder)
-    except OSError as why:
-        raise Skipped(f"cannot make a control group: {why}")
-    try:
-        moved = subprocess.run(["sh", "-c", 'echo 0 > "$0/cgroup.procs"', folder], capture_output=True, text=True)
-        if moved.returncode != 0:
-            raise Skipped(f"cannot enter a control group: {moved.stderr.strip()}")
-        group = os.path.join(own[0], os.path.basename(folder))
-        with open("/proc/self/cgroup") as f:  # controllers of version 1 and their groups
-            others = [line.strip().partition(":")[2] for line in f if not line.startswith("0::") and not line.endswith(":/\n")]
-        at_start = ", ".join(others + [own[0]] * (own[0] != "/")) or "none"
-        refused_for_good("group", _CHANGED.format("control group", at_start, ", ".join(others + [group])), more=(folder,))
-    finally:
-        for _ in range(100):
-            try:
-                os.rmdir(folder)
-                break
-            except OSError:
-                time.sleep(0.05)
 
 
 @scenario("refused.process.ports")
