@@ -89,6 +89,7 @@ struct Followed {
   const bool random = state->began != 0;
   const bool rare_calls = state->core_level >= 1;
   const bool id_commands = restarted && state->core_level >= 2;
+  const bool locks = state->core_level >= 2;
 };
 
 // Calls of which only commands that take or return ids are trapped; so are some of fcntl and ioctl.
@@ -119,6 +120,7 @@ void test_call(Program& p, const Followed& follows) {
   if (follows.random) jump(__NR_getrandom, kRandom);
   if (follows.rare_calls)
     for (const int nr : upper::kTrappedSinceLevel1) jump(nr, kTrap);
+  if (follows.locks) test_numbers(p, upper::kTrappedSinceLevel2, kTrap);
   if (follows.input)
     for (const int nr : upper::kReads) jump(nr, kInput);
   test_numbers(p, upper::kTrapped, kTrap);
@@ -221,6 +223,7 @@ void test_other_calls(Program& p, const Followed& follows) {
 
   begin_test(p, kFcntl, 1);
   if (follows.id_commands) trap_id_commands(p, __NR_fcntl);
+  if (follows.locks) test_numbers(p, upper::kLocksSinceLevel2, kTrap);
   trap_any_of(p, {0 /* F_DUPFD */, 1030 /* F_DUPFD_CLOEXEC */, 1026 /* F_NOTIFY */});
 
   begin_test(p, kIoctl, 1);

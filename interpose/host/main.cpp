@@ -189,8 +189,8 @@ Status start_agent(Process& p, double former_cost, double plausible_cost) {
   // already.
   if (!p.launch.launched) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   const bool trace = getenv("CROPDL_TRACE_PHASE") != nullptr;
-  p.checkpoint = std::make_unique<session::CheckpointSession>(
-      session::JobOfRank{p.boot, p.launch, p.program, p.arguments, p.schedule, p.keep, p.libraries});
+  p.checkpoint = std::make_unique<session::CheckpointSession>(session::JobOfRank{
+      p.boot, p.launch, p.program, p.arguments, p.schedule, p.keep, p.processors, p.libraries});
   p.rank = std::make_unique<session::Rank>(
       p.libraries,
       session::Rank::Saving{[&p] { return p.checkpoint->look(); },

@@ -1,6 +1,7 @@
 // The lower half's parts, put together for this process; lives as long as the process. LH, main thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct Process {
   launching::Boot boot;
   coord::Schedule schedule;  // as the boot says, at a restart over what the image says
   std::string keep;          // which versions stay (restart/retention.h), likewise; "": the default
+  uint32_t processors = 0;   // Metadata::processors, of the program's first machine
   launching::Launch launch;
   libraries::Libraries libraries{libraries::libraries_of_this_lower_half()};
   std::string program;

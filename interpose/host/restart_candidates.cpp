@@ -5,7 +5,9 @@
 #include "base/format.h"
 #include "interpose/host/restart_ranks.h"
 #include "restart/files/directories.h"
+#include "restart/process/attributes.h"
 #include "restart/process/machine.h"
+#include "restart/process/processors.h"
 #include "restart/session/restore_process.h"
 
 namespace cropdl::host {
@@ -41,6 +43,9 @@ std::string why_not_here(const Process& p, const session::Metadata& m) {
     return formatted("this CPU lacks {}, which the program was started with", missing.front());
   if (auto line = process::vector_state_refusal(m.vector_state); !line.empty()) return line;
   if (auto line = missing_library(p, m); !line.empty()) return line;
+  // An affinity that the program set itself is put back, whatever the launcher's is.
+  if (m.attributes.count(process::kAffinity) == 0)
+    if (auto line = process::no_processor_below(m.processors); !line.empty()) return line;
   return session::raise_stack_limit(m);
 }
 

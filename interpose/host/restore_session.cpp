@@ -17,6 +17,7 @@
 #include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
 #include "restart/process/process_ids.h"
+#include "restart/process/processors.h"
 #include "restart/process/raised_limit.h"
 #include "restart/session/restore_process.h"
 
@@ -66,7 +67,8 @@ class RestoreSession {
   files::Reopening reopening_;
   files::FilesPutBack put_back_;                // of the chosen version
   std::vector<host_memory::LateMapping> late_;  // made when files are put back
-  std::string memory_note_, files_note_;        // for people: what was left, or changed
+  // For people: what was left, changed or narrowed.
+  std::string memory_note_, files_note_, processors_note_;
 };
 
 void RestoreSession::run() {
@@ -238,6 +240,7 @@ void RestoreSession::prepare_libraries() {
   p_.boot.by_reference = m.by_reference;
   p_.boot.software_gpu = m.software_gpu;
   p_.boot.software_gpus = m.software_gpus;
+  p_.processors = m.processors;
   choose_stand_ins(p_.boot);
   launching::set_software_devices(&p_.boot);
   p_.libraries.prepare(p_.boot);
@@ -255,6 +258,10 @@ Status RestoreSession::place_files_memory_and_process() {
   if (auto s = host_memory::finish_memory(*image_, m.memory, keeps_files(), put_back_, &late_, &memory_note_);
       !s)
     return s;
+  // Before the libraries start: their threads may run functions of the program.
+  std::string narrowed;
+  if (auto s = process::keep_to_processors_below(m.processors, &narrowed); !s) return s;
+  if (m.attributes.count(process::kAffinity) == 0) processors_note_ = narrowed;
   return session::restore_process(m);
 }
 
@@ -278,7 +285,8 @@ void RestoreSession::report() {
   const std::string changed = gather(p_, files_note_);
   if (!p_.boot.quiet && !changed.empty()) say_once(p_, changed);
   const std::string elsewhere = files::directory_left_alone(-1, metadata().cwd, metadata().cwd_identity);
-  for (const std::string& mine : {elsewhere, files::files_left_alone(saved_files()), memory_note_})
+  for (const std::string& mine :
+       {elsewhere, files::files_left_alone(saved_files()), memory_note_, processors_note_})
     if (const std::string line = gather(p_, mine); !line.empty()) say_once(p_, line);
   if (!p_.boot.quiet) say_once(p_, formatted("continues from version {}", chosen_->version.number));
   for (const session::SavedLibrary& saved : metadata().libraries) {

@@ -15,6 +15,7 @@
 #include "interpose/host/tls_block_pool.h"
 #include "interpose/host/window.h"
 #include "interpose/launch/elf_file.h"
+#include "restart/process/processors.h"
 
 namespace cropdl::host {
 namespace {
@@ -128,6 +129,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   launching::set_software_devices(&p.boot);
   p.libraries.prepare(p.boot);
 
+  p.processors = process::possible_processors();
   if (auto s = start_tls_block_pool(); !s) die(s.error().message);
   if (auto s = start_agent(p); !s) die(s.error().message);
   const std::string name = file_name_of(p.program);

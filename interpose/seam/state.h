@@ -117,9 +117,17 @@ struct OutsideExtent {
 };
 
 // What the core takes besides the calls that every core does; the core is part of the image, so the filter
-// must not trap for an older one. Level 1: iopl, ioperm, fallocate, PR_SET_TSC. Level 2: commands that take
-// or return ids, such as F_GETLK, after a restart.
+// must not trap for an older one. Level 1: iopl, ioperm, fallocate, PR_SET_TSC. Level 2: flock, locks of
+// fcntl; after a restart, commands that take or return ids, such as F_GETLK.
 inline constexpr uint32_t kCoreLevel = 2;
+
+// Files on FUSE file systems on which the program has asked for a lock. Their servers keep the locks; the
+// kernel shows none of them (Linux fs/fuse/file.c, fuse_setlk).
+struct FuseLocks {
+  static constexpr uint32_t kMax = 64;
+  uint32_t entries;  // more than kMax: some are not listed
+  uint64_t device[kMax], inode[kMax];
+};
 
 struct PersistentState {
   uint32_t reserved0;
@@ -177,6 +185,7 @@ struct PersistentState {
   // Wall clock at the program's first start, ns since 1970; 0: the core does not take getrandom.
   int64_t began;
   uint32_t core_level;  // kCoreLevel of the core in the window; 0: older than level 1
+  FuseLocks fuse_locks;
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

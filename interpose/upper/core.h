@@ -47,7 +47,7 @@ inline long pass_on(const SystemCall& c) { return raw(c.nr, c.a[0], c.a[1], c.a[
 // sees the kernel's part done without the core's. Other calls may wait long, be interrupted and repeated, and
 // be left by longjmp anywhere.
 long emulate_call(const SystemCall& call);
-bool made_in_one_piece(long nr);
+bool made_in_one_piece(long nr, long operation);  // operation: its second argument
 
 // Memory (memory.cpp)
 long place_mmap(const SystemCall& call);
@@ -69,6 +69,10 @@ void note_made(long fd);  // from make_slowly(), unless cropdl_descriptor_call h
 void disown(long fd);     // it is closed, or about to be
 void note_descriptor(const greg_t* registers);  // of a context interrupted in cropdl_descriptor_call
 void close_lower_files();                       // in a child of fork
+
+// Locks of files (locks.cpp)
+bool asks_for_lock(long nr, long operation);  // flock, or fcntl with one of kLocksSinceLevel2
+long lock_file(const SystemCall& call);       // if asks_for_lock()
 
 // Paths that lead elsewhere (files.cpp)
 long open_call(const SystemCall& call);

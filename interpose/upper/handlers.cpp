@@ -67,7 +67,7 @@ extern "C" void cropdl_enter_sigsys(Entry* e) {
   }
   if (e->info->si_syscall == __NR_rt_sigreturn) return upper::return_from_handler(g);
   g[REG_RCX] = g[REG_RIP];
-  if (upper::made_in_one_piece(e->info->si_syscall)) {
+  if (upper::made_in_one_piece(e->info->si_syscall, g[REG_RSI])) {
     g[REG_R11] = static_cast<greg_t>(e->context->uc_sigmask.__val[0]);
     e->context->uc_sigmask.__val[0] = ~0ul;
     g[REG_RIP] = reinterpret_cast<greg_t>(cropdl_core_masked_entry);

@@ -7,7 +7,7 @@
 
 namespace cropdl::upper {
 
-bool made_in_one_piece(long nr) {
+bool made_in_one_piece(long nr, long operation) {
   static constexpr CallSet kIndivisible(
       {// descriptors
        __NR_close, __NR_close_range, __NR_dup, __NR_dup2, __NR_dup3, __NR_fcntl, __NR_pipe, __NR_pipe2,
@@ -26,6 +26,7 @@ bool made_in_one_piece(long nr) {
        // what returns ids by a command
        __NR_getsockopt, __NR_semctl, __NR_shmctl, __NR_msgctl});
   static constexpr CallSet kMayWaitLong({__NR_wait4, __NR_waitid, __NR_clock_nanosleep, __NR_futex});
+  if (asks_for_lock(nr, operation)) return false;  // may wait long
   // Registers must hold no ids and times of this run at a cut.
   return kIndivisible.has(nr) || (!kMayWaitLong.has(nr) && (takes_ids(nr) || takes_clock(nr)));
 }
@@ -130,6 +131,9 @@ long kernels_call(const SystemCall& c) {
     case __NR_pidfd_open:
     case __NR_perf_event_open:
       return descriptor_call(with_kernel_ids(c));
+    case __NR_flock:
+    case __NR_fcntl:
+      return asks_for_lock(c.nr, c.a[1]) ? lock_file(c) : descriptor_call(c);
     default:
       if (is_id_command(c)) return id_command(c);
       if (takes_path(c.nr)) return path_call(c);

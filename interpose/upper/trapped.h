@@ -44,6 +44,9 @@ inline constexpr int kReads[] = {__NR_read, __NR_readv, __NR_preadv2, __NR_recvf
 // Trapped only if the core handles them: PersistentState::segments, PersistentState::core_level.
 inline constexpr int kTrappedSinceSegments[] = {__NR_shmget};
 inline constexpr int kTrappedSinceLevel1[] = {__NR_iopl, __NR_ioperm, __NR_fallocate};
+inline constexpr int kTrappedSinceLevel2[] = {__NR_flock};
+inline constexpr int kLocksSinceLevel2[] = {6 /* F_SETLK */, 7 /* F_SETLKW */, 37 /* F_OFD_SETLK */,
+                                            38 /* F_OFD_SETLKW */};  // of fcntl
 
 // Trapped only in a process that continues an image: they return or take ids of the first run (ids.cpp).
 inline constexpr int kTrappedAfterRestart[] = {

@@ -9,8 +9,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "base/file.h"
@@ -52,6 +54,25 @@ bool is_at_its_end(int fd, const struct stat& st) {
   return is_pipe_at_its_end(fd);
 }
 
+// What is written to a file of these is a command to the kernel, or a setting. A descriptor may even keep it
+// (triggers of /proc/pressure).
+bool is_of_the_kernel(const struct statfs& fs) {
+  constexpr decltype(fs.f_type) kKernels[] = {PROC_SUPER_MAGIC,     SYSFS_MAGIC,      CGROUP_SUPER_MAGIC,
+                                              CGROUP2_SUPER_MAGIC,  DEBUGFS_MAGIC,    TRACEFS_MAGIC,
+                                              RDTGROUP_SUPER_MAGIC, SECURITYFS_MAGIC, SELINUX_MAGIC,
+                                              EFIVARFS_MAGIC,       BINFMTFS_MAGIC,   SMACK_MAGIC};
+  return std::ranges::find(kKernels, fs.f_type) != std::end(kKernels);
+}
+
+// Whether the program has asked for a lock on this file, which a server has then (seam::FuseLocks).
+bool may_have_fuse_lock(int fd, const struct stat& st) {
+  const seam::FuseLocks& known = seam::state()->fuse_locks;
+  for (uint32_t i = 0; i < std::min(known.entries, known.kMax); ++i)
+    if (known.device[i] == st.st_dev && known.inode[i] == st.st_ino) return true;
+  struct statfs fs {};
+  return known.entries > known.kMax && fstatfs(fd, &fs) == 0 && fs.f_type == FUSE_SUPER_MAGIC;
+}
+
 // "" or a refusal of a file that a restart could not open again, or would open as another one.
 std::string why_not(int fd, const struct stat& st, const std::string& path) {
   const std::string number = formatted(" (descriptor {})", fd);
@@ -65,6 +86,12 @@ std::string why_not(int fd, const struct stat& st, const std::string& path) {
   if (fs.f_type == PROC_SUPER_MAGIC && path.rfind("/proc/", 0) == 0 && path[6] >= '0' && path[6] <= '9')
     return formatted("{}{} cannot be saved: it is of this very process; close it before the checkpoint", path,
                      number);
+  if (const int flags = fcntl(fd, F_GETFL);
+      S_ISREG(st.st_mode) && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_RDONLY && is_of_the_kernel(fs))
+    return formatted(
+        "{}{} cannot be saved yet: it is open for writing, and the kernel does not tell what was written to "
+        "it; close it before the checkpoint",
+        path, number);
   struct stat there {};
   if (path.empty())
     return formatted("the file of {} has a path that is too long to be opened again",
@@ -169,7 +196,8 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
       f.ended = true;
     }
     const std::string link = descriptor_link(fd);
-    if (has_file_lock(fd) && (stream == nullptr || !stream->locked))
+    const bool locked = has_file_lock(fd) || may_have_fuse_lock(fd, st);
+    if (locked && (stream == nullptr || !stream->locked))
       return Error{"a file lock or lease on {}{} cannot be saved yet", link, number};
     if (has_signal_owner(fd) && (stream == nullptr || !stream->owned))
       return Error{"SIGIO or SIGURG for {}{} (fcntl F_SETOWN or F_SETSIG) cannot be saved yet", link, number};

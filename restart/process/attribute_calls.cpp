@@ -240,6 +240,19 @@ bool write_scheduling(int, const std::string& value) {
   in >> a.policy >> a.flags >> a.priority >> a.runtime >> a.deadline >> a.period;
   return syscall(SYS_sched_setattr, 0, &a, 0) == 0;
 }
+// Of the ordinary policies, since Linux 6.12; for others, and before, the kernel gives 0.
+std::string read_slice(int) {
+  SchedulingAttributes a;
+  if (!get_scheduling(a)) return "";
+  return a.policy == SCHED_DEADLINE ? "0" : std::to_string(a.runtime);
+}
+bool write_slice(int, const std::string& value) {
+  SchedulingAttributes a;
+  if (!get_scheduling(a)) return false;
+  if (a.policy == SCHED_DEADLINE) return true;
+  a.size = sizeof a, a.runtime = strtoull(value.c_str(), nullptr, 10);
+  return syscall(SYS_sched_setattr, 0, &a, 0) == 0;
+}
 std::string read_clamp(int) {
   SchedulingAttributes a;
   if (!get_scheduling(a) || a.size < sizeof a) return "";

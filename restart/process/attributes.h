@@ -14,6 +14,7 @@
 namespace cropdl::process {
 
 using AttributeValues = std::map<std::string, std::string>;  // by name
+inline constexpr char kAffinity[] = "CPU affinity";
 
 // When an attribute is put back. Credentials follow the attributes that may need them; attributes that hinder
 // the LH itself come last.

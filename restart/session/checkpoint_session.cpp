@@ -116,6 +116,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
         m.libraries.push_back({t.number, t.functions, t.name, l->functions_of_this_implementation_only(),
                                t.number == l->number() ? l->recipes() : 0});
   m.cpu_features = process::cpu_features();
+  m.processors = job_.processors;
   auto vector_state = process::vector_state_of_threads();
   if (!vector_state) return vector_state.error();
   m.vector_state = std::move(*vector_state);

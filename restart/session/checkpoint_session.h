@@ -2,6 +2,7 @@
 // state from all modules. LH FS base, MAIN while the program is stopped.
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct JobOfRank {
   const std::vector<std::string>& arguments;  // without the program's name
   const coord::Schedule& schedule;
   const std::string& keep;
+  const uint32_t& processors;  // Metadata::processors
   const libraries::Libraries& libraries;
 };
 

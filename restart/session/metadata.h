@@ -66,6 +66,7 @@ struct Metadata {
   std::vector<LoopCall> iteration;             // collectives of one iteration; empty: unknown
   std::vector<SavedLibrary> libraries;
   std::vector<std::string> cpu_features;
+  uint32_t processors = 0;  // possible ones of the machine that the program began on; 0: unknown
   process::VectorState vector_state;
   std::vector<program_threads::PendingSignal> pending_signals;  // pending because the program blocked them
   std::vector<files::OpenFile> files;
@@ -94,6 +95,7 @@ void list_members(Metadata& m, Visit&& member) {  // without those that metadata
   member.since("iteration", m.iteration);
   member("libraries", m.libraries);
   member("cpu_features", m.cpu_features);
+  member.since("processors", m.processors);
   member.since("vector_state", m.vector_state);
   member("pending_signals", m.pending_signals);
   member("files", m.files);

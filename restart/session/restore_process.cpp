@@ -48,6 +48,7 @@ Status restore_process(const Metadata& m) {
   process::continue_clocks(m.clocks);
   // None was there at the cut; on this machine, or boot, their numbers are other people's.
   state->segments.entries = state->system_v.semaphores = state->system_v.queues = 0;
+  state->fuse_locks.entries = 0;
   if (auto s = register_for_membarriers(state->membarriers); !s) return s;
   auto& main = state->threads[0];
   main.tid = static_cast<int32_t>(syscall(SYS_gettid));

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from driver import Log, PATIENCE, Place, TooLate, app, check_refused, check_whole, expect, collects_into, launcher, logs_of, scenario_main, take_checkpoint, tool
+from driver import Log, PATIENCE, Place, Skipped, TooLate, app, check_refused, check_whole, expect, collects_into, launcher, logs_of, scenario_main, take_checkpoint, tool
 from command_scenarios import one_line, refused, without_privileges
 from restart_scenarios import SHORT, survives, wait_for_new_steps
 
@@ -239,6 +239,41 @@ for _what, _words in {
         "record": _LOCK.format("/tmp/refused-files-<w>"), "ofd": _LOCK.format("/tmp/refused-files-<w>"),
         "lease": _LOCK.format("/tmp/refused-files-<w>"), "owner": _SIGNAL, "signal": _SIGNAL}.items():
     SCENARIOS[f"refused.descriptor.{_what}"] = lambda w=_what, k=_words: refused("refused_files", w, k)
+
+
+def locked_on_fuse(what):
+    """The server of the file system keeps the lock, and the kernel does not show it."""
+    with Place("fuse") as place:
+        os.mkdir(place.path("fuse"))
+        mounted = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--user", "--map-root-user"])
+        mounted += [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fuse_server.py"), place.path("fuse")]
+        status, text, _ = place.ask(mounted + ["true"])
+        if status != 0:
+            raise Skipped(f"cannot mount a FUSE file system: {text.splitlines()[-1:]}")
+        job = place.start(mounted + protected(place, "refused_files", (what,) + STEPS))
+        job.wait_for_step(3)
+        status, text, _ = place.checkpoint()
+        if status == 0 and Log(job.log).last_step() >= 30:
+            raise TooLate("the file may have been closed before the answer")
+        check_refused(place, status, text, _LOCK.format("@/fuse/locked"))
+        job.wait_for_step(40)
+        take_checkpoint(place, job)
+        ends_well(job)
+
+
+SCENARIOS["refused.descriptor.lock_on_fuse"] = lambda: locked_on_fuse("fuse")
+SCENARIOS["refused.descriptor.record_lock_on_fuse"] = lambda: locked_on_fuse("fuse-record")
+
+
+@scenario("refused.descriptor.pressure")
+def pressure():
+    try:
+        with open("/proc/pressure/memory", "r+b", buffering=0) as trigger:
+            trigger.write(b"some 150000 2000000\0")
+    except OSError as why:
+        raise Skipped(f"the kernel has no triggers of memory pressure: {why}")
+    refused("refused_files", "pressure", "/proc/pressure/memory (descriptor <n>) cannot be saved yet: it is open for writing, and the kernel "
+                                         "does not tell what was written to it; close it before the checkpoint")
 
 
 def refused_for_good(what, words):

@@ -2,8 +2,8 @@
 // another CropDL or another machine would have written; all checksums stay right. KIND:
 //   image-format N | image-seam N | manifest-format N | manifest-seam N | manifest-ranks N |
 //   manifest-launcher PATH manifest-program PATH | manifest-created TEXT | manifest-devices TEXT |
-//   image-cpu-feature NAME | image-without KEY image-vector-bytes N | image-functions N | image-contents JSON
-//   | history FILE
+//   image-cpu-feature NAME | image-without KEY image-vector-bytes N image-processors N | image-functions N |
+//   image-contents JSON | history FILE
 // history: for each line of FILE, `NUMBER PARENT RESTARTED CREATED ITERATION STALL BYTES MEMORY`, makes a
 // version beside DIRECTORY with these values and otherwise like it; its images are sparse. Used by tests
 // only.
@@ -78,6 +78,11 @@ std::string forged(const std::string& image, const std::string& kind, const std:
   if (kind == "image-vector-bytes") {
     nlohmann::json object = nlohmann::json::parse(metadata);
     object["vector_state"]["bytes"] = std::stoul(value);
+    metadata = object.dump();
+  }
+  if (kind == "image-processors") {
+    nlohmann::json object = nlohmann::json::parse(metadata);
+    object["processors"] = std::stoul(value);
     metadata = object.dump();
   }
   if (kind == "image-contents") {

@@ -8,9 +8,9 @@ import re
 import sys
 import time
 
-from command_scenarios import refused
-from driver import (Failure, Log, Place, Skipped, app, check_continued, check_refused, check_whole, expect, expect_taken, installed_for_others,
-                    collects_into, scenario_main, take_checkpoint, tool)
+from command_scenarios import refused, refused_here
+from driver import (Failure, Log, Place, Skipped, app, check_continued, check_refused, check_whole, expect, expect_taken, forge, installed_for_others,
+                    collects_into, metadata_of, scenario_main, take_checkpoint, tool)
 from restart_scenarios import survives, wait_for_new_steps
 
 SCENARIOS = {}
@@ -71,6 +71,38 @@ def number_taken():
 @scenario("process.attributes_set_by_the_program_are_restored")
 def attributes():
     survives("kept_attributes", arguments=SHORT, chain=("same", "same"))
+
+
+@scenario("process.processors_beyond_those_of_the_first_machine_are_not_used")
+def more_processors():
+    """A version as of a machine with fewer processors; each of its restarts keeps all threads to as many."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        raise Skipped("needs two processors")
+    first, number = allowed[0], allowed[0] + 1
+    with Place("processors") as place:
+        job = place.run("plain/processors", SHORT)
+        log = job.log
+        for step, version in ((5, 1), (20, 2)):
+            job.wait_for_step(step)
+            _, _, bounds = take_checkpoint(place, job)
+            job.kill_running()
+            before = Log(log)
+            if version == 1:
+                forge("forge_version", place.version_path(1), "image-processors", str(number))
+                refused_here(place, ["taskset", "-c", str(allowed[1]), tool("cropdl-restart"), place.store], f"bound to {allowed[1]};")
+            known = metadata_of(place.version_path(version, "rank-0.img"))["processors"]
+            expect(known == number, f"version {version} is of a machine with {known} processors, not {number}")
+            job = place.restart()
+            wait_for_new_steps(job, bounds, 48)
+            check_continued(before, Log(log), job.started, *bounds[log])
+            expect(f"is kept to as many here: it may run on {first} " in job.output(), job.output())
+            with open(log) as f:
+                lines = [line.split() for line in f if line.startswith("at ")]
+            seen = {words[1] for words in lines if float(words[2]) >= job.started}
+            expect(seen == {f"highest={first}"}, f"{seen}, not {first} alone")
+        job.finish()
+        check_whole(Log(log))
 
 
 # Starts a command on a simulated kernel before Linux 6.3, which cannot report membarrier registrations.

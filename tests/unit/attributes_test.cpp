@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 #include <sstream>
 
 #include "restart/process/clocks.h"
+#include "restart/process/processors.h"
 
 namespace cropdl::process {
 namespace {
@@ -154,6 +156,23 @@ TEST(Attributes, ImpossibleAttributesAreRefusedByName) {
   EXPECT_EQ(in_child([] {
               const auto s = restore_attributes({{"CPU affinity", "8191"}});
               return !s && s.error().message.find("CPU affinity to 8191") != std::string::npos ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(Processors, ThoseBeyondAMachineWithFewerAreLeftOut) {
+  EXPECT_EQ(in_child([] {
+              cpu_set_t before, now;
+              if (sched_getaffinity(0, sizeof before, &before) != 0) return 1;
+              uint32_t first = 0, last = CPU_SETSIZE - 1;
+              while (!CPU_ISSET(first, &before)) ++first;
+              while (!CPU_ISSET(last, &before)) --last;
+              std::string note;
+              if (possible_processors() <= last || !no_processor_below(first + 1).empty()) return 2;
+              if (!keep_to_processors_below(possible_processors(), &note) || !note.empty()) return 3;
+              if (!keep_to_processors_below(first + 1, &note) || note.empty() != (first == last)) return 4;
+              if (sched_getaffinity(0, sizeof now, &now) != 0 || CPU_COUNT(&now) != 1) return 5;
+              return CPU_ISSET(first, &now) && (first == 0 || !no_processor_below(first).empty()) ? 0 : 6;
             }),
             0);
 }

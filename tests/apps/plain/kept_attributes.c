@@ -43,11 +43,26 @@ static long by_pointer(int option) {
   return value;
 }
 
+struct scheduling {  // man 2 sched_setattr
+  uint32_t size, policy;
+  uint64_t flags;
+  int32_t nice;
+  uint32_t priority;
+  uint64_t runtime, deadline, period;
+};
+
+static struct scheduling scheduling(void) {
+  struct scheduling now = {0};
+  STEPLOG_CHECK(!syscall(SYS_sched_getattr, 0, &now, sizeof now, 0));
+  return now;
+}
+
 static void look(char* to) {
   into = to, length = 0;
   errno = 0;
   note("nice", getpriority(PRIO_PROCESS, 0));
   note("policy", sched_getscheduler(0));
+  note("slice", (long)scheduling().runtime);
   cpu_set_t cpus;
   STEPLOG_CHECK(!sched_getaffinity(0, sizeof cpus, &cpus));
   for (int i = 0; i < CPU_SETSIZE; i++)
@@ -101,6 +116,9 @@ static void set(void) {
   cpu_set_t cpus;
   STEPLOG_CHECK(!sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &zero));
   STEPLOG_CHECK(!setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 3));
+  struct scheduling slice = scheduling();
+  slice.runtime = 1234567;  // has no effect before Linux 6.12
+  STEPLOG_CHECK(!syscall(SYS_sched_setattr, 0, &slice, 0));
   STEPLOG_CHECK(!sched_getaffinity(0, sizeof cpus, &cpus));
   for (int i = 0, kept = 0; i < CPU_SETSIZE; i++)
     if (CPU_ISSET(i, &cpus) && kept++) CPU_CLR(i, &cpus);

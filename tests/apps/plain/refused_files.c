@@ -1,6 +1,7 @@
 // Holds a descriptor or a lock that cannot be saved in the first half of the steps, and releases it for the
 // second: refused_files
-// scm|ptmx|pts|peer|proc|queue|linked|directory|lock|record|ofd|lease|owner|signal|given|notify|shared|high
+// scm|ptmx|pts|peer|proc|pressure|queue|linked|directory|lock|record|ofd|fuse|fuse-record|lease|owner|
+// signal|given|notify|shared|sharedmemory
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mqueue.h>
@@ -76,6 +77,10 @@ static void take(const char* what) {
     fds[0] = fds[1];
   } else if (!strcmp(what, "proc")) {
     fds[0] = open("/proc/self/status", O_RDONLY);
+  } else if (!strcmp(what, "pressure")) {
+    static const char trigger[] = "some 150000 2000000";
+    fds[0] = open("/proc/pressure/memory", O_RDWR | O_NONBLOCK);
+    STEPLOG_CHECK(fds[0] >= 0 && write(fds[0], trigger, sizeof trigger) == sizeof trigger);
   } else if (!strcmp(what, "queue")) {
     snprintf(name, sizeof name, "/refused-files-%d", (int)getpid());
     fds[0] = mq_open(name, O_RDWR | O_CREAT, 0600, NULL);
@@ -95,6 +100,10 @@ static void take(const char* what) {
     fds[0] = file();
     struct flock lock = {.l_type = F_WRLCK};
     STEPLOG_CHECK(!fcntl(fds[0], what[0] == 'r' ? F_SETLK : F_OFD_SETLK, &lock));
+  } else if (!strncmp(what, "fuse", 4)) {  // on a file system that the driver has mounted there
+    struct flock lock = {.l_type = F_WRLCK};
+    fds[0] = open("fuse/locked", O_RDWR);
+    STEPLOG_CHECK(!strcmp(what, "fuse-record") ? !fcntl(fds[0], F_SETLKW, &lock) : !flock(fds[0], LOCK_EX));
   } else if (!strcmp(what, "lease")) {
     fds[0] = file();
     STEPLOG_CHECK(!fcntl(fds[0], F_SETLEASE, F_WRLCK));

@@ -1,0 +1,48 @@
+// Notes the files on FUSE file systems on which the program asks for locks: a cut names them
+// (restart/files/open_files.cpp). UH, any thread.
+#include <asm/statfs.h>
+#include <asm/unistd.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+
+#include "interpose/upper/core.h"
+#include "interpose/upper/trapped.h"
+
+namespace cropdl::upper {
+namespace {
+
+void note(uint64_t device, uint64_t inode) {
+  auto& known = seam::state()->fuse_locks;
+  const Undisturbed undisturbed;
+  const uint32_t entries = __atomic_load_n(&known.entries, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < entries && i < known.kMax; ++i)
+    if (known.device[i] == device && known.inode[i] == inode) return;
+  const uint32_t mine = __atomic_fetch_add(&known.entries, 1, __ATOMIC_ACQ_REL);
+  if (mine >= known.kMax) return;
+  known.device[mine] = device;
+  known.inode[mine] = inode;
+}
+
+bool is_on_fuse(long fd) {
+  struct statfs fs;
+  return failed(raw(__NR_fstatfs, fd, reinterpret_cast<long>(&fs))) || fs.f_type == FUSE_SUPER_MAGIC;
+}
+
+}  // namespace
+
+bool asks_for_lock(long nr, long operation) {
+  static constexpr CallSet kLocks(kLocksSinceLevel2);
+  return nr == __NR_flock || (nr == __NR_fcntl && kLocks.has(static_cast<unsigned>(operation)));
+}
+
+// The note comes before the call, which may wait long and be left by longjmp: what was asked for counts as
+// had, until the program has closed the file.
+long lock_file(const SystemCall& c) {
+  struct stat st;
+  const auto fd = static_cast<int>(c.a[0]);
+  if (!is_child() && !failed(raw(__NR_fstat, fd, reinterpret_cast<long>(&st))) && is_on_fuse(fd))
+    note(st.st_dev, st.st_ino);
+  return pass_on(c);
+}
+
+}  // namespace cropdl::upper
