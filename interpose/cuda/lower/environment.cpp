@@ -131,8 +131,7 @@ constexpr const char* kReaderNames[] = {"CUDA", "cuBLAS", "cuRAND", "NCCL"};
 constexpr std::string_view kOthers[] = {"NCCL_DEBUG", "CUBLAS_LOG", "CUBLASLT_LOG", "CUDA_HOME", "CUDA_PATH"};
 
 // NCCL uses CollNet on two nodes or more, unless the threshold says otherwise, and tells nodes apart by their
-// id (src/init.cc, every version since 2.12 at least). A job here has one node. Megatron-LM sets this
-// variable for some communicators.
+// id (src/init.cc). A job here has one node. Megatron-LM sets this variable for some communicators.
 bool has_no_effect(std::string_view name) {
   return name == "NCCL_COLLNET_ENABLE" && !getenv("NCCL_COLLNET_NODE_THRESHOLD") && !getenv("NCCL_HOSTID");
 }
