@@ -107,8 +107,8 @@ Result<json> unsealed(const std::string& text, const std::string& where, uint32_
     if (checksum(object.dump()) != recorded) return Error{where + ": damaged: its checksum differs"};
     uint64_t format = integer_from_json<uint64_t>(object.at("format"));
     if (format > newest_format)
-      return Error{"{}: was written by a newer CropDL (format {}, this one reads {})", where, format,
-                   newest_format};
+      return Error{"{}: was written by a newer CropDL (format {}, this one reads {}); use that one", where,
+                   format, newest_format};
     return object;
   } catch (const std::exception& e) {
     return Error{"{}: damaged: {}", where, e.what()};

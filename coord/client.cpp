@@ -55,7 +55,9 @@ class Call {
       while (!arrived_.empty()) {
         const std::optional<Message> m = message_from_bytes(arrived_.front());
         arrived_.erase(arrived_.begin());
-        if (!m) return Error{"the job on {} was started by another version of CropDL", directory_};
+        if (!m)
+          return Error{"the job on {} was started by another version of CropDL; use the commands of that one",
+                       directory_};
         return *m;
       }
       if (!open_) return died();

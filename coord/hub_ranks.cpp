@@ -14,7 +14,7 @@ constexpr int64_t kLookForStopped = 500'000;  // us
 void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   std::string why;
   if (hello.wire_version != kWireVersion)
-    why = "it was built from another version of CropDL than rank 0";
+    why = "it was built from another version of CropDL than rank 0; start all with the same one";
   else if (hello.token != job_.token || c.known)
     why = "it does not belong to this job";
   else if (hello.rank != kNoRank && hello.run_id != job_.run_id)

@@ -68,7 +68,7 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
   try {
     const nlohmann::json j = nlohmann::json::parse(*text);
     if (integer_from_json<uint64_t>(j.at("format")) != 1)
-      return Error{path + ": made by another version of CropDL"};
+      return Error{path + ": made by another version of CropDL; use the commands of that one"};
     return j.get<JobFile>();
   } catch (const nlohmann::json::exception&) {
     return Error{path + ": damaged; it is made anew when a job starts on this directory"};

@@ -10,7 +10,8 @@ State* State::format() {
 
 const char* State::check() const {
   if (version != kStateVersion)
-    return "the image's device memory was written by another version of CropDL, or is damaged";
+    return "the image's device memory was written by another version of CropDL (restart it with that one), "
+           "or is damaged";
   if (arena != 0 && arena != kArenaBegin)
     return "the image's device memory lies elsewhere than this CropDL's";
   if (devices > static_cast<uint32_t>(kDevices)) return "the image has more devices than this CropDL knows";

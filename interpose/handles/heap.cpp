@@ -87,7 +87,8 @@ bool heap_exists() { return header()->magic != 0; }
 const char* heap_check() {
   Header* h = header();
   if (h->magic != kMagic) return "the persistent heap is not there or damaged";
-  if (h->version > kVersion) return "the persistent heap was written by a newer CropDL";
+  if (h->version > kVersion)
+    return "the persistent heap was written by a newer CropDL; restart it with that one";
   if (h->top < seam::kHeapBegin + kPage || h->top > seam::kHeapEnd) return "the persistent heap is damaged";
   h->lock.reset();
   return nullptr;

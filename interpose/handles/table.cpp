@@ -28,7 +28,7 @@ Tables* Tables::restored(unsigned library, const char** why) {
   if (!t) {
     *why = "the persistent heap holds no handle tables";
   } else if (t->version_ > kTableVersion) {
-    *why = "the handle tables were written by a newer CropDL";
+    *why = "the handle tables were written by a newer CropDL; restart it with that one";
     t = nullptr;
   }
   return t;

@@ -62,7 +62,7 @@ Status restore_family(const RealLibrary* const* libraries) {
   family = reinterpret_cast<FamilyState*>(handles::heap_root(seam::kLibraryCudart, handles::kRootState));
   if (!family) return {};
   if (family->version > kFamilyVersion)
-    return Error{"cannot restart: the image was made by a newer version of CropDL"};
+    return Error{"cannot restart: the image was made by a newer version of CropDL; restart it with that one"};
   if (family->version < kFamilyVersion)
     return Error{
         "cannot restart: the image was made by an older version of CropDL; restart it with that one"};

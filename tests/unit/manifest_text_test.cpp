@@ -63,7 +63,8 @@ TEST(ManifestText, ANewerFormatIsRefusedByThatName) {
   object["format"] = kManifestFormat + 1;
   Result<Manifest> parsed = parse_manifest(sealed_text(object), "m");
   ASSERT_FALSE(parsed);
-  EXPECT_EQ(parsed.error().message, "m: was written by a newer CropDL (format 2, this one reads 1)");
+  EXPECT_EQ(parsed.error().message,
+            "m: was written by a newer CropDL (format 2, this one reads 1); use that one");
 }
 
 TEST(ManifestText, FieldsItDoesNotKnowAreIgnored) {

@@ -226,7 +226,14 @@ Status Code::Body::lower_reached(Reached& reached) {
   std::vector<std::string> waiting{entry->name};
   bool through_pointers = false;
   std::set<std::string> optional;
-  for (size_t i = 0; i < waiting.size(); ++i) {
+  for (size_t i = 0;; ++i) {
+    if (i == waiting.size() && through_pointers)
+      for (const auto& [taken, at] : addresses) {
+        if (kernel->routines.count(taken) || find(taken)->is_kernel) continue;
+        optional.insert(taken);
+        waiting.push_back(taken);
+      }
+    if (i == waiting.size()) return {};
     const ptx::Function* function = find(waiting[i]);
     if (kernel->routines.count(function->name)) continue;
     auto routine = std::make_unique<Routine>();
@@ -252,15 +259,7 @@ Status Code::Body::lower_reached(Reached& reached) {
     through_pointers |= lowering.calls_through_pointers();
     calls[function->name] = lowering.calls();
     kernel->routines[function->name] = std::move(routine);
-    if (i + 1 == waiting.size() && through_pointers) {
-      for (const auto& [taken, at] : addresses) {
-        if (kernel->routines.count(taken) || find(taken)->is_kernel) continue;
-        optional.insert(taken);
-        waiting.push_back(taken);
-      }
-    }
   }
-  return {};
 }
 
 // Calls get their routines, and addresses theirs.

@@ -143,6 +143,12 @@ class WarpRun : public Warp {
   Pause loop(int64_t& budget);
   template <bool kRandom>
   bool step(Group& group, int64_t& budget, uint32_t fuel);
+  // Parts of step().
+  const Instruction* next_meeting(const Instruction* ip) const;
+  bool branch_by_table(Group& group, const Instruction* ip, uint32_t active);
+  void end_routine(Group& group, const Instruction* ip, uint32_t active);
+  bool performed_alone(Group& group, const Instruction* ip);
+  bool awaits_more_lanes(const Group& group, const Instruction* ip);
   Group* pick();
   void join();
   void part(Group& group);

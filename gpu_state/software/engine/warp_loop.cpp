@@ -151,6 +151,89 @@ Pause WarpRun::loop(int64_t& budget) {
   return Pause::kDone;
 }
 
+// Where the next group of this frame waits for its turn; nullptr: none does.
+const Instruction* WarpRun::next_meeting(const Instruction* ip) const {
+  const Instruction* next = nullptr;
+  for (uint32_t i = 0; i < count; ++i)
+    if (groups[i].frame == current && groups[i].state == State::kReady && groups[i].at > ip &&
+        (!next || groups[i].at < next))
+      next = groups[i].at;
+  return next;
+}
+
+// Lanes with different targets part. Returns false if the grid ends.
+bool WarpRun::branch_by_table(Group& group, const Instruction* ip, uint32_t active) {
+  const Routine& routine = *current->routine;
+  const auto& table = routine.tables[ip->immediate];
+  const uint32_t* index = lanes<uint32_t>(ip->operands[0]);
+  group.mask &= ~active;
+  group.at = ip + 1;
+  while (active) {
+    const uint32_t lane = std::countr_zero(active);
+    uint32_t same = 0;
+    for (uint32_t l = lane; l < kLanes; ++l)
+      if ((active >> l & 1) && index[l] == index[lane]) same |= 1u << l;
+    if (index[lane] >= table.size()) {
+      fail(ip, lane, CUDA_ERROR_ILLEGAL_INSTRUCTION, "the index is beyond the table of branch targets");
+      return false;
+    }
+    const Instruction* target = routine.code.data() + table[index[lane]];
+    if (!group.mask) {
+      group.mask = same;
+      group.at = target;
+    } else {
+      add(same, target, current);
+    }
+    active &= ~same;
+  }
+  return true;
+}
+
+// The active lanes return or exit; the others go on.
+void WarpRun::end_routine(Group& group, const Instruction* ip, uint32_t active) {
+  const uint32_t others = group.mask & ~active;
+  group.mask = active;
+  group.at = ip;
+  if (others) add(others, ip + 1, current);
+  if (control_of(*ip) == Control::kExit || current->routine->is_entry)
+    exit_lanes(group, active);
+  else
+    leave(group);
+}
+
+// False: a collective instruction waits for lanes outside of the group. True: performed, or an error of it
+// has attention.
+bool WarpRun::performed_alone(Group& group, const Instruction* ip) {
+  const CollectiveUse& use = current->routine->collectives[collective_of(*ip)];
+  const uint32_t need = named(use, group.mask);
+  if (!need || (need & alive) != group.mask) return false;
+  group.at = ip;
+  Group* with = &group;
+  perform(&with, 1);
+  if (!attention) select(group.frame);
+  return true;
+}
+
+// For activemask: whether lanes that can still arrive are worth waiting for. Real devices return the largest
+// set too.
+bool WarpRun::awaits_more_lanes(const Group& group, const Instruction* ip) {
+  bool others = false;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Group& other = groups[i];
+    if (&other == &group || other.state != State::kReady) continue;
+    if (other.frame->depth > current->depth || (other.frame == current && other.at <= ip)) others = true;
+  }
+  if (!others || patience_ <= 0) {
+    patience_ = 1024;
+    return false;
+  }
+  --patience_;
+  orderly_ = 64;
+  forced_lane_ = -1;
+  for (uint32_t i = 0; i < count; ++i) groups[i].held = false;
+  return true;
+}
+
 // Executes a group until it meets another, changes its set of lanes, waits, or has used up its budget.
 // Returns false if the grid ends.
 template <bool kRandom>
@@ -161,11 +244,7 @@ bool WarpRun::step(Group& group, int64_t& budget, uint32_t fuel) {
   const uint32_t mask = group.mask;
   const Instruction* ip = group.at;
   const Instruction* const code = current->routine->code.data();
-  const Instruction* stop = nullptr;
-  for (uint32_t i = 0; i < count; ++i)
-    if (groups[i].frame == current && groups[i].state == State::kReady && groups[i].at > ip &&
-        (!stop || groups[i].at < stop))
-      stop = groups[i].at;
+  const Instruction* const stop = next_meeting(ip);
   for (;;) {
     const Instruction& in = *ip;
     uint32_t active = mask;
@@ -202,32 +281,9 @@ bool WarpRun::step(Group& group, int64_t& budget, uint32_t fuel) {
           }
           break;
         }
-        case Control::kBranchTable: {
-          const auto& table = current->routine->tables[in.immediate];
-          const uint32_t* index = lanes<uint32_t>(in.operands[0]);
-          group.mask = mask & ~active;
-          group.at = ip + 1;
+        case Control::kBranchTable:
           --budget;
-          while (active) {
-            uint32_t lane = std::countr_zero(active), same = 0;
-            for (uint32_t l = lane; l < kLanes; ++l)
-              if ((active >> l & 1) && index[l] == index[lane]) same |= 1u << l;
-            if (index[lane] >= table.size()) {
-              fail(ip, lane, CUDA_ERROR_ILLEGAL_INSTRUCTION,
-                   "the index is beyond the table of branch targets");
-              return false;
-            }
-            const Instruction* target = code + table[index[lane]];
-            if (!group.mask) {
-              group.mask = same;
-              group.at = target;
-            } else {
-              add(same, target, current);
-            }
-            active &= ~same;
-          }
-          return true;
-        }
+          return branch_by_table(group, ip, active);
         case Control::kCall: {
           group.at = ip;
           const CallSite& site = current->routine->calls[in.immediate];
@@ -242,13 +298,7 @@ bool WarpRun::step(Group& group, int64_t& budget, uint32_t fuel) {
         }
         case Control::kReturn:
         case Control::kExit:
-          group.mask = active;
-          group.at = ip;
-          if (active != mask) add(mask & ~active, ip + 1, current);
-          if (control_of(in) == Control::kExit || current->routine->is_entry)
-            exit_lanes(group, active);
-          else
-            leave(group);
+          end_routine(group, ip, active);
           return true;
         case Control::kTrap:
           fail(ip, std::countr_zero(active), CUDA_ERROR_LAUNCH_FAILED, "trap");
@@ -258,40 +308,16 @@ bool WarpRun::step(Group& group, int64_t& budget, uint32_t fuel) {
           return false;
         case Control::kBarrier:
           return arrive(group, ip, active);
-        case Control::kCollective: {
-          const CollectiveUse& use = current->routine->collectives[collective_of(in)];
-          if (active == mask) {
-            uint32_t need = named(use, active);
-            if (need && (need & alive) == mask) {
-              group.at = ip;
-              Group* with = &group;
-              perform(&with, 1);
-              if (attention) return false;
-              select(group.frame);
-              ++ip;
-              break;
-            }
-          }
-          return meet(group, ip, active);
-        }
+        case Control::kCollective:
+          if (active != mask || !performed_alone(group, ip)) return meet(group, ip, active);
+          if (attention) return false;
+          ++ip;
+          break;
         case Control::kActiveMask: {
-          // Waits for lanes that can still arrive: real devices return the largest set too.
-          bool others = false;
-          for (uint32_t i = 0; i < count; ++i) {
-            const Group& other = groups[i];
-            if (&other == &group || other.state != State::kReady) continue;
-            if (other.frame->depth > current->depth || (other.frame == current && other.at <= ip))
-              others = true;
-          }
-          if (others && patience_ > 0) {
-            --patience_;
-            orderly_ = 64;
-            forced_lane_ = -1;
-            for (uint32_t i = 0; i < count; ++i) groups[i].held = false;
+          if (awaits_more_lanes(group, ip)) {
             group.at = ip;
             return true;
           }
-          patience_ = 1024;
           uint32_t* to = lanes<uint32_t>(in.operands[0]);
           for (uint32_t l = 0; l < kLanes; ++l)
             if (active >> l & 1) to[l] = active;

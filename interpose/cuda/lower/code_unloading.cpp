@@ -1,6 +1,9 @@
 // Unloaded code. Code loaded after it on the devices is placed behind it, so it stays in the order
 // (code_order.h) as long as such code exists. LH, LH FS base, any thread.
+#include <elf.h>
+
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "interpose/gen/driver/undeclared.h"
@@ -14,6 +17,7 @@
 #include "interpose/gen/cudart/undeclared.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
+#include "interpose/seam/state.h"
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
@@ -86,6 +90,37 @@ auto unload(RealFunction<F> its, H handle, uint32_t its_kind) {
   return r;
 }
 
+// Whether the address is in the program's executable, which stays mapped until the process has ended.
+bool is_in_executable(const void* address) {
+  const seam::ProcessView& view = seam::state()->view;
+  uint64_t headers = 0, count = 0, base = 0;
+  for (const Elf64_auxv_t& one : std::span(reinterpret_cast<const Elf64_auxv_t*>(view.auxiliary),
+                                           view.auxiliary_bytes / sizeof(Elf64_auxv_t))) {
+    if (one.a_type == AT_PHDR) headers = one.a_un.a_val;
+    if (one.a_type == AT_PHNUM) count = one.a_un.a_val;
+  }
+  const std::span<const Elf64_Phdr> segments(reinterpret_cast<const Elf64_Phdr*>(headers),
+                                             headers ? count : 0);
+  for (const Elf64_Phdr& one : segments)
+    if (one.p_type == PT_PHDR) base = headers - one.p_vaddr;
+  const uint64_t at = reinterpret_cast<uint64_t>(address) - base;
+  return std::any_of(segments.begin(), segments.end(), [&](const Elf64_Phdr& one) {
+    return one.p_type == PT_LOAD && at >= one.p_vaddr && at - one.p_vaddr < one.p_memsz;
+  });
+}
+
+// The heaps that registered code has used, which is being unregistered. The executable's code is unregistered
+// as the process ends: it is read only if a checkpoint is taken even then.
+void note_heaps_of_registered(uint64_t code) {
+  const handles::Slot* slot = rt::slot_of(code);
+  const auto* image = slot && slot->recipe ? rt::arguments_of(*slot).value<const void*>() : nullptr;
+  if (image && is_in_executable(image)) {
+    if (first_use_of(code) != 0) note_ended_image(image);
+  } else {
+    note_heaps(heaps_used_by(code), CROPDL_CUDART_MAKER(__cudaUnregisterFatBinary));
+  }
+}
+
 // Keeps a copy of registered code that is being unregistered.
 void stay_instead(uint64_t code) {
   const handles::Slot* slot = rt::slot_of(code);
@@ -144,7 +179,7 @@ cudaError_t lower_cudaLibraryUnload(cudaLibrary_t library) {
 int lower___cudaUnregisterFatBinary(void** code) {
   rt::Call call;
   const CodeOrder in_order;
-  note_heaps(heaps_used_by(rt::word_of(code)), CROPDL_CUDART_MAKER(__cudaUnregisterFatBinary));
+  note_heaps_of_registered(rt::word_of(code));
   stay_instead(rt::word_of(code));
   CROPDL_CUDART(__cudaUnregisterFatBinary)(rt::real(code, kind::cudaFatBinary));
   forget_variables_of(rt::word_of(code));

@@ -130,6 +130,12 @@ constexpr const char* kReaderNames[] = {"CUDA", "cuBLAS", "cuRAND", "NCCL"};
 // Read for something else: to print, or by CropDL and programs to find libraries.
 constexpr std::string_view kOthers[] = {"NCCL_DEBUG", "CUBLAS_LOG", "CUBLASLT_LOG", "CUDA_HOME", "CUDA_PATH"};
 
+// NCCL uses CollNet on two nodes or more, unless the threshold says otherwise, and tells nodes apart by their
+// id (src/init.cc). A job here has one node. Megatron-LM sets this variable for some communicators.
+bool has_no_effect(std::string_view name) {
+  return name == "NCCL_COLLNET_ENABLE" && !getenv("NCCL_COLLNET_NODE_THRESHOLD") && !getenv("NCCL_HOSTID");
+}
+
 std::optional<Reader> reader_of(std::string_view name) {
   for (const std::string_view begins : kOthers)
     if (name.starts_with(begins)) return std::nullopt;
@@ -181,7 +187,7 @@ std::string difference(const Variables& variables) {
     const auto& before = program_variables().begun_with[static_cast<size_t>(reader)];
     if (!before) continue;
     for (const std::string& name : changed_between(*before, variables))
-      if (reader_of(name) == reader) return line_of_change(name, reader);
+      if (reader_of(name) == reader && !has_no_effect(name)) return line_of_change(name, reader);
   }
   return "";
 }

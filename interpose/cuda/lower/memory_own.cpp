@@ -37,6 +37,11 @@ int64_t create_memory_again(rt::Again& from) {
   return error;
 }
 
+// Whether Own::set_access() keeps access from there.
+bool is_kept(const CUmemLocation& from) {
+  return from.type == CU_MEM_LOCATION_TYPE_DEVICE && from.id < cropdl::memory::kDevices;
+}
+
 }  // namespace
 
 extern "C" {
@@ -128,7 +133,12 @@ CUresult lower_cuMemUnmap(CUdeviceptr address, size_t size) {
 CUresult lower_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t n) {
   rt::Call call;
   DeviceMemory* its = device_memory();
-  return its ? its->own.set_access(address, size, access, n) : CUDA_ERROR_INVALID_VALUE;
+  const CUresult error = its ? its->own.set_access(address, size, access, n) : CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; error == CUDA_SUCCESS && i < n; ++i)
+    if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && !is_kept(access[i].location))
+      rt::mark_unsaved(kDriver, driver::kFn_cuMemSetAccess,
+                       "memory is open to the host, or to a device above 15");
+  return error;
 }
 
 }  // extern "C"

@@ -166,6 +166,13 @@ uint32_t opened_to(uint32_t peers, const CUmemAccessDesc* access, size_t n) {
   return peers;
 }
 
+// A list may have several entries for a device, of which the last one counts.
+bool is_last_for_its_device(const CUmemAccessDesc* access, size_t n, size_t i) {
+  return std::none_of(access + i + 1, access + n, [&](const CUmemAccessDesc& later) {
+    return later.location.type == access[i].location.type && later.location.id == access[i].location.id;
+  });
+}
+
 // The arena opens its memory before the driver opens the pool's. The driver's error has precedence.
 CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n, Maker m) {
   const rt::Setting setting;
@@ -180,6 +187,7 @@ CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n, 
     return error;
   }
   for (size_t i = 0; i < n; ++i) {
+    if (!is_last_for_its_device(access, n, i)) continue;
     rt::RecipeWriter recipe;
     recipe.handle(rt::word_of(pool));
     recipe.array(access + i, 1);

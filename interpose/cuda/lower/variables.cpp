@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/format.h"
 #include "interpose/cuda/lower/code_image.h"
@@ -139,10 +140,16 @@ struct LeftHeaps {
   std::mutex mutex;
   uint64_t devices = 0;  // one bit each
   const char* function = "";
+  std::vector<const void*> images;  // of code that has ended and stays mapped; not read yet
 };
 LeftHeaps& left_heaps() {
   static auto& its = *new LeftHeaps;
   return its;
+}
+
+std::vector<const void*> take_ended_images() {
+  const std::lock_guard lock(left_heaps().mutex);
+  return std::exchange(left_heaps().images, {});
 }
 
 // The module to query for a variable. `device`: the current one. Null: the code is not on it.
@@ -276,6 +283,11 @@ void note_heaps(uint64_t devices, Maker m) {
   left_heaps().devices |= devices;
 }
 
+void note_ended_image(const void* image) {
+  const std::lock_guard lock(left_heaps().mutex);
+  left_heaps().images.push_back(image);
+}
+
 void heap_has_ended(int device) {
   const std::lock_guard lock(left_heaps().mutex);
   left_heaps().devices &= ~(uint64_t{1} << device);
@@ -284,6 +296,8 @@ void heap_has_ended(int device) {
 std::string code_refusal() {
   const std::vector<int> devices = used_devices();
   if (devices.empty()) return "";
+  for (const void* image : take_ended_images())
+    note_heaps(heaps_used_by_image(image), CROPDL_CUDART_MAKER(__cudaUnregisterFatBinary));
   if (const std::lock_guard lock(left_heaps().mutex); left_heaps().devices != 0)
     return left_heaps().function +
            std::string(

@@ -39,10 +39,12 @@ std::vector<uint64_t> code_with_variables();
 // What kernels take by malloc lives as long as the device's context, and so longer than their code.
 // heaps_used_by: before code ends, the devices (one bit each) on which its kernels may have done that; with
 // CodeOrder. heaps_used_by_image: the same for code without a recipe, when it is loaded. note_heaps: from now
-// on checkpoints are refused, in the name of that function, until these devices are reset.
+// on checkpoints are refused, in the name of that function, until these devices are reset. note_ended_image:
+// registered code has ended whose image stays; it is read at the next cut.
 uint64_t heaps_used_by(uint64_t code);
 uint64_t heaps_used_by_image(const void* image);
 void note_heaps(uint64_t devices, Maker m);
+void note_ended_image(const void* image);
 void heap_has_ended(int device);
 
 // "", or why the code's state on the device cannot be saved. While the program is stopped: reads registered

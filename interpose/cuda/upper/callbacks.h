@@ -11,12 +11,14 @@ namespace cropdl::cuda_shim {
 // Makes the thread if there is none. False: it cannot be made.
 __attribute__((visibility("hidden"))) bool need_callback_thread();
 
-// Passes a host function to the library; repeats while the program is to stop first. `no_thread`: the result
-// without a thread.
+// The result without that thread: cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY.
+inline constexpr int kNoMemory = 2;
+
+// Passes a host function to the library; repeats while the program is to stop first.
 template <class R, class... A>
-R call_with_callback(R no_thread, unsigned function, A... arguments) {
+R call_with_callback(unsigned function, A... arguments) {
   if (one_abi::in_host_function()) return static_cast<R>(one_abi::kNotPermitted);
-  if (!need_callback_thread()) return no_thread;
+  if (!need_callback_thread()) return static_cast<R>(kNoMemory);
   for (;;) {
     const R r = one_abi::call_library<R>(function, arguments...);
     if (static_cast<int>(r) != one_abi::kCallAgain) return r;

@@ -10,20 +10,18 @@ namespace seam = cropdl::seam::cudart;
 extern "C" {
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* data) {
-  return call_with_callback(cudaErrorMemoryAllocation, seam::kFn_cudaLaunchHostFunc, stream, fn, data);
+  return call_with_callback<cudaError_t>(seam::kFn_cudaLaunchHostFunc, stream, fn, data);
 }
 cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t fn, void* data) {
-  return call_with_callback(cudaErrorMemoryAllocation, seam::kFn_cudaLaunchHostFunc_ptsz, stream, fn, data);
+  return call_with_callback<cudaError_t>(seam::kFn_cudaLaunchHostFunc_ptsz, stream, fn, data);
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
                                   unsigned flags) {
-  return call_with_callback(cudaErrorMemoryAllocation, seam::kFn_cudaStreamAddCallback, stream, callback,
-                            data, flags);
+  return call_with_callback<cudaError_t>(seam::kFn_cudaStreamAddCallback, stream, callback, data, flags);
 }
 cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
                                        unsigned flags) {
-  return call_with_callback(cudaErrorMemoryAllocation, seam::kFn_cudaStreamAddCallback_ptsz, stream, callback,
-                            data, flags);
+  return call_with_callback<cudaError_t>(seam::kFn_cudaStreamAddCallback_ptsz, stream, callback, data, flags);
 }
 
 }  // extern "C"

@@ -10,18 +10,16 @@ namespace seam = cropdl::seam::driver;
 extern "C" {
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void* data) {
-  return call_with_callback(CUDA_ERROR_OUT_OF_MEMORY, seam::kFn_cuLaunchHostFunc, stream, fn, data);
+  return call_with_callback<CUresult>(seam::kFn_cuLaunchHostFunc, stream, fn, data);
 }
 CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn fn, void* data) {
-  return call_with_callback(CUDA_ERROR_OUT_OF_MEMORY, seam::kFn_cuLaunchHostFunc_ptsz, stream, fn, data);
+  return call_with_callback<CUresult>(seam::kFn_cuLaunchHostFunc_ptsz, stream, fn, data);
 }
 CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
-  return call_with_callback(CUDA_ERROR_OUT_OF_MEMORY, seam::kFn_cuStreamAddCallback, stream, callback, data,
-                            flags);
+  return call_with_callback<CUresult>(seam::kFn_cuStreamAddCallback, stream, callback, data, flags);
 }
 CUresult cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
-  return call_with_callback(CUDA_ERROR_OUT_OF_MEMORY, seam::kFn_cuStreamAddCallback_ptsz, stream, callback,
-                            data, flags);
+  return call_with_callback<CUresult>(seam::kFn_cuStreamAddCallback_ptsz, stream, callback, data, flags);
 }
 
 }  // extern "C"

@@ -6,9 +6,9 @@
 namespace cropdl::cuda_shim {
 
 template <class R, class... A>
-R call_with_thread(bool wanted, R no_thread, unsigned function, A... arguments) {
+R call_with_thread(bool wanted, unsigned function, A... arguments) {
   if (one_abi::in_host_function()) return static_cast<R>(one_abi::kNotPermitted);
-  if (wanted && !need_callback_thread()) return no_thread;
+  if (wanted && !need_callback_thread()) return static_cast<R>(kNoMemory);
   return one_abi::call_library<R>(function, arguments...);
 }
 

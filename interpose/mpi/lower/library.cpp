@@ -76,7 +76,8 @@ class Runtime final : public libraries::Library {
     state = reinterpret_cast<State*>(handles::heap_root(seam::kLibraryMpi, handles::kRootState));
     if (!state) return Error{"cannot restart: the persistent heap holds no MPI state"};
     if (state->version != kStateVersion)
-      return Error{"cannot restart: the image was made by another version of CropDL"};
+      return Error{
+          "cannot restart: the image was made by another version of CropDL; restart it with that one"};
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
       if (state->used[f] && !(seam::kFunctionIn[f] & own_bit())) {
         return Error{

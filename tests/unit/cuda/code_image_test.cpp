@@ -153,6 +153,11 @@ TEST(CodeImage, MallocIsFoundWhereverItStands) {
       allocates(".extern .func (.param .b64 func_retval0) __cuda_syscall_aligned_malloc\n(\n"
                 "\t.param .b64 __cuda_syscall_aligned_malloc_param_0,\n"
                 "\t.param .b64 __cuda_syscall_aligned_malloc_param_1\n)\n;"));
+  // a kernel's cudaMalloc
+  EXPECT_TRUE(
+      allocates(".extern .func (.param .b32 func_retval0) __cudaCDP2Malloc\n(\n"
+                "\t.param .b64 __cudaCDP2Malloc_param_0,\n"
+                "\t.param .b64 __cudaCDP2Malloc_param_1\n)\n;"));
   EXPECT_FALSE(allocates(".func (.param .b64 r) _Znwm(.param .b64 n) { ret; }")) << "the program's own new";
   EXPECT_FALSE(allocates(".func f() { call free, (p); call (r), __cuda_syscall_cnpv2GetDevice, (p); }"));
 }

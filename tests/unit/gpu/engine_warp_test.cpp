@@ -178,6 +178,32 @@ TEST(Warp, EachLaneCallsItsOwnPointer) {
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], i & 1 ? i * 2 : i + 1);
 }
 
+// f may have shared variables, since the kernel is lowered with it, although its last direct call is of a
+// function that is lowered already.
+TEST(Warp, APointedToFunctionBelongsToAKernelThatCallsAnotherTwice) {
+  Rig rig;
+  rig.load(R"(
+.func (.param .b32 back) f(.param .b32 v) {
+  .shared .align 4 .b8 own[4]; .reg .b32 %r<3>; ld.param.u32 %r1, [v]; st.shared.u32 [own], %r1;
+  ld.shared.u32 %r2, [own]; add.u32 %r2, %r2, 5; st.param.b32 [back], %r2; ret;
+}
+.func (.param .b32 back) plus(.param .b32 v) { .reg .b32 %r<3>; ld.param.u32 %r1, [v]; add.u32 %r2, %r1, 1; st.param.b32 [back], %r2; ret; }
+.global .u64 pointer[1] = {f};
+)" + kernel(R"(
+    { .param .b32 a; st.param.b32 [a], %r1; .param .b32 b; call (b), plus, (a); ld.param.b32 %r5, [b]; }
+    { .param .b32 a; st.param.b32 [a], %r5; .param .b32 b; call (b), plus, (a); ld.param.b32 %r5, [b]; }
+    mov.u64 %rd5, pointer; ld.global.u64 %rd7, [%rd5];
+    { .param .b32 a; st.param.b32 [a], %r5; .param .b32 b;
+      proto : .callprototype (.param .b32 _) _ (.param .b32 _);
+      call (b), %rd7, (a), proto; ld.param.b32 %r6, [b]; }
+    st.global.u32 [%rd3], %r6;
+  )"));
+  auto* out = rig.array<uint32_t>(1);
+  Outcome outcome = rig.run("k", {1, 1, 1}, {1, 1, 1}, out);
+  ASSERT_EQ(outcome.error, CUDA_SUCCESS) << outcome.text;
+  EXPECT_EQ(*out, 7u);
+}
+
 TEST(Warp, ACallOfNoFunctionIsAnError) {
   Rig rig;
   rig.load(kernel(R"(

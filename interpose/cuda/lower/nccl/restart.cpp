@@ -87,10 +87,11 @@ Status restore() {
   state =
       one_abi::family ? reinterpret_cast<State*>(one_abi::family->members[one_abi::kMemberNccl]) : nullptr;
   if (state && state->version > kStateVersion)
-    return Error{"cannot restart: the image was made by a newer version of CropDL"};
+    return Error{"cannot restart: the image was made by a newer version of CropDL; restart it with that one"};
   if (state && state->config_bytes != 0 && state->config_bytes != sizeof(ncclConfig_t))
     return Error{
-        "cannot restart: the image's NCCL communicators are of a CropDL that was built for another NCCL"};
+        "cannot restart: the image's NCCL communicators are of a CropDL that was built for another NCCL; "
+        "restart it with that one"};
   return {};
 }
 

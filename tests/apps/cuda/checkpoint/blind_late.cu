@@ -73,6 +73,7 @@ int main(int argc, char** argv) {
         ncclUniqueId id;
         if (rank == 0) NCCL(ncclGetUniqueId(&id));
         MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
+        setenv("NCCL_COLLNET_ENABLE", step % 2 ? "1" : "0", 1);  // as Megatron-LM does
         ncclResult_t made = ncclCommInitRankConfig(&passing, ranks, id, rank, &config);
         EXPECT(made == ncclSuccess || made == ncclInProgress);
         ncclResult_t state = ncclInProgress;

@@ -117,6 +117,8 @@ int main(int argc, char** argv) {
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
+  cudaMemLocation at_second = properties.location;
+  at_second.id = 1;
   for (cudaMemPool_t* one : {&older[0], &older[1], &pool}) CALL(cudaMemPoolCreate(one, &properties));
   CALL(cudaDeviceSetMemPool(0, older[0]));
   CALL(cudaMemSetMemPool(&properties.location, cudaMemAllocationTypePinned, older[1]));
@@ -139,6 +141,10 @@ int main(int argc, char** argv) {
     CU(cuDevicePrimaryCtxRetain(&second, 1));
     CALL(cudaDeviceEnablePeerAccess(1, 0));
     CU(cuCtxDisablePeerAccess(second));
+    cudaMemAccessDesc twice[2] = {};  // the last one counts
+    for (cudaMemAccessDesc& one : twice) one.location = at_second;
+    twice[1].flags = cudaMemAccessFlagsProtReadWrite;
+    CALL(cudaMemPoolSetAccess(older[0], twice, 2));
   }
   CALL(cudaEventRecord(end));
   CALL(cudaEventSynchronize(end));
@@ -170,6 +176,9 @@ int main(int argc, char** argv) {
     if (devices > 1) {
       CALL(cudaDeviceEnablePeerAccess(1, 0));
       CALL(cudaDeviceDisablePeerAccess(1));
+      cudaMemAccessFlags may = cudaMemAccessFlagsProtNone;
+      CALL(cudaMemPoolGetAccess(&may, older[0], &at_second));
+      EXPECT(may == cudaMemAccessFlagsProtReadWrite);
     }
     std::thread(begin_anew).join();
     steplog_step();
