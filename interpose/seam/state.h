@@ -175,7 +175,8 @@ struct PersistentState {
   SharedSegments segments;  // System V shared memory that the program obtained
   // Wall clock at the program's first start, ns since 1970; 0: the core does not take getrandom.
   int64_t began;
-  uint32_t core_level;  // kCoreLevel of the core in the window; 0: older than level 1
+  uint32_t core_level;        // kCoreLevel of the core in the window; 0: older than level 1
+  uint64_t environ_variable;  // MPI's shim: address of the program's `environ`; 0: it has not called MPI_Init
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 
