@@ -184,7 +184,11 @@ struct PersistentState {
   SharedSegments segments;  // System V shared memory that the program obtained
   // Wall clock at the program's first start, ns since 1970; 0: the core does not take getrandom.
   int64_t began;
-  uint32_t core_level;  // kCoreLevel of the core in the window; 0: older than level 1
+  uint32_t core_level;        // kCoreLevel of the core in the window; 0: older than level 1
+  uint64_t environ_variable;  // MPI's shim: address of the program's `environ`; 0: it has not called MPI_Init
+  // The core: 1 if a suspend signal found a thread above a call of the LH: in a handler or callback of the
+  // program, or in what such a function jumped to (longjmp). The LH sets 0.
+  volatile uint32_t found_above_call;
   FuseLocks fuse_locks;
 };
 static_assert(sizeof(PersistentState) <= kStateSize);

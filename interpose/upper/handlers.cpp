@@ -31,6 +31,13 @@ bool is_own(const siginfo_t* info) {
   return info->si_pid == raw(__NR_getpid) || (code == SI_QUEUE && info->si_pid == seam::state()->virtual_pid);
 }
 
+// Notes that the thread is pinned by a call of the LH that is not the running one: a handler or callback of
+// the program interrupts it, or has left it by longjmp, and then it never ends.
+void note_call_below(const seam::ThreadRecord* t, bool in_lower) {
+  if (t->pinned > (in_lower ? 1 : 0))
+    __atomic_store_n(&seam::state()->found_above_call, 1u, __ATOMIC_SEQ_CST);
+}
+
 // Tells the agent by a descriptor. Without one the signal does nothing, or kills.
 void ask_agent(Entry* e, int fd, bool kills) {
   do_nothing(e);
@@ -98,7 +105,9 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
   seam::ThreadRecord* t = seam::current_thread();
   const uint64_t fs = seam::fs_base();
   if (t->kind == seam::kSpawnedChild) return;
-  if (t->lower_fs != 0 && fs == t->lower_fs) return;  // parks when it leaves the LH
+  const bool in_lower = t->lower_fs != 0 && fs == t->lower_fs;
+  upper::note_call_below(t, in_lower);
+  if (in_lower) return;  // parks when it leaves the LH
   upper::settle_for_core(t, e->context);
   if (t->pinned != 0) return;  // the same
   const auto ip = static_cast<uint64_t>(e->context->uc_mcontext.gregs[REG_RIP]);

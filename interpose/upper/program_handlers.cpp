@@ -75,6 +75,19 @@ void fault_instead_of(const Entry* e) {
     raw(__NR_tgkill, process, self, SIGSEGV);
 }
 
+stack_t programs_stack(const seam::ThreadRecord* t) {
+  return {reinterpret_cast<void*>(t->alternate_sp), static_cast<int>(t->alternate_flags), t->alternate_size};
+}
+
+// Shows the program its own alternate stack in a frame that the kernel has made on the interrupted stack. The
+// program's rt_sigreturn of it is trapped, and return_from_handler() gives the kernel the core's stack back;
+// not where the core, or text outside the window, makes that call.
+void show_programs_stack(const seam::ThreadRecord* t, const Entry* e) {
+  const uint64_t restorer = *reinterpret_cast<const uint64_t*>(e->frame);
+  if (is_spawned() || !seam::in_window(restorer) || restorer - seam::kCore < seam::kCoreSize) return;
+  e->context->uc_stack = programs_stack(t);
+}
+
 // Runs a handler whose frame was moved, or that interrupted the lower half, and returns from it. For a moved
 // frame, signals are unblocked only here: earlier, the next signal would find the thread on its signal stack.
 void run_and_return(int sig, siginfo_t* info, void* frame, uint64_t handler) {
@@ -84,8 +97,7 @@ void run_and_return(int sig, siginfo_t* info, void* frame, uint64_t handler) {
   const bool in_lower = t->lower_fs != 0 && fs == t->lower_fs;
   constexpr uint64_t kAutoDisarm = 1ull << 31;
   const stack_t kernels = context->uc_stack;
-  const stack_t programs = {reinterpret_cast<void*>(t->alternate_sp), static_cast<int>(t->alternate_flags),
-                            t->alternate_size};
+  const stack_t programs = programs_stack(t);
   context->uc_stack = programs;
   const bool disarm = (t->alternate_flags & kAutoDisarm) != 0;
   if (disarm) t->alternate_sp = t->alternate_size = 0, t->alternate_flags = seam::kNoAlternateStack;
@@ -151,7 +163,10 @@ void enter_handler(Entry* e) {
   e->argument = action.handler;
   const uint64_t own = (action.flags & seam::kSaNoDefer) != 0 ? 0 : 1ull << (sig - 1);
   const uint64_t mask = (mask_before(t, sig, e->context) | action.mask | own) & ~seam::kReservedSignals;
-  if (!moved) return set_signal_mask(mask);
+  if (!moved) {
+    if (!in_lower) show_programs_stack(t, e);
+    return set_signal_mask(mask);
+  }
   t->moved_mask = mask;
   t->has_moved = 1;
 }

@@ -99,15 +99,20 @@ bool Rank::try_stop(Status* failure) {
   if (first) {
     stop_asked_ = monotonic_us();
     stop_traced_ = false;
+    looked_ = 0;
+    found_ = 0;
   }
   set_attention(seam::kAttentionStop);
   if (first && libraries_.drains_early()) counting::order_all_threads();
   const bool others = program_threads::stop_threads() && main_parked;
-  if (!others)
-    if (std::string why = libraries_.stop_trouble(stop_asked_); !why.empty()) {
+  if (!others) {
+    std::string why = libraries_.stop_trouble(stop_asked_);
+    if (why.empty()) why = call_left();
+    if (!why.empty()) {
       *failure = Error{why};
       return false;
     }
+  }
   {
     const std::lock_guard lock(mutex_);
     if (others && !others_stopped_) {
@@ -122,6 +127,23 @@ bool Rank::try_stop(Status* failure) {
   }
   program_threads::ask_to_stop(seam::state()->threads[0]);
   return false;
+}
+
+// Why no stop can be expected any more, or "": again and again a thread is found above a call of the LH that
+// does not end. A handler that returns soon is rarely found so often in a row.
+std::string Rank::call_left() {
+  constexpr int64_t kLongest = 4'000'000, kApart = 100'000;  // us
+  constexpr int kLooks = 10;
+  const int64_t now = monotonic_us();
+  if (now - stop_asked_ < kLongest - kLooks * kApart || now - looked_ < kApart) return "";
+  looked_ = now;
+  found_ = __atomic_exchange_n(&seam::state()->found_above_call, 0u, __ATOMIC_SEQ_CST) != 0 ? found_ + 1 : 0;
+  program_threads::ask_again();
+  if (found_ < kLooks) return "";
+  return formatted(
+      "a signal handler or callback of the program has left a call of MPI or CUDA by a jump (siglongjmp), or "
+      "does not return to it within {} s; let it return",
+      kLongest / 1'000'000);
 }
 
 void Rank::trace_stop() {

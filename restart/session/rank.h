@@ -76,6 +76,7 @@ class Rank final : public coord::LocalRank {
   enum class Drain { kNone, kAsked, kBeginning, kRunning, kDone };
   std::string place_refusal() const;
   std::string drain_early();
+  std::string call_left();
   void trace_stop();
   Status look() const;
   void fail_drain(Status why);
@@ -94,6 +95,8 @@ class Rank final : public coord::LocalRank {
   bool holding_ = false;         // agent only
   int64_t stop_asked_ = 0;       // agent only: us, monotonic
   bool stop_traced_ = false;
+  int64_t looked_ = 0;  // agent only: when call_left() last looked, and how often in a row it found one
+  int found_ = 0;
 
   std::mutex mutex_;              // guards everything below
   std::condition_variable wake_;  // the main thread waits on it in serve()

@@ -29,6 +29,8 @@ bool threads_only_send(bool main_serves);
 void release_threads();
 // Sends a thread the suspend signal, once per stop.
 void ask_to_stop(seam::ThreadRecord& t);
+// The next stop_threads() and ask_to_stop() send it again.
+void ask_again();
 
 // Removes pending suspend signals: if a library unblocked the signal, a second one would overwrite the frame
 // of the first. Returns false if the program has a pending signal of that number, which stays. MAIN, in its

@@ -46,6 +46,10 @@ void begin_thread_stop() {
   }
   // The main thread has not released the previous stop yet. A thread asked during that stop may have left the
   // LH while no stop was requested, so all are asked again.
+  ask_again();
+}
+
+void ask_again() {
   auto* s = seam::state();
   for (uint32_t i = 0; i < s->threads_high || i == 0; ++i)
     __atomic_store_n(&s->threads[i].asked, 0, __ATOMIC_SEQ_CST);

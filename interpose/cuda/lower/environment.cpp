@@ -1,6 +1,5 @@
 #include "interpose/cuda/lower/environment.h"
 
-#include <elf.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,44 +19,31 @@
 #include "base/say.h"
 #include "interpose/handles/heap.h"
 #include "interpose/host/loaded_objects.h"
+#include "interpose/libraries/program_environment.h"
 #include "interpose/one_abi/state.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::cuda {
 namespace {
 
-using Variables = std::map<std::string, std::string, std::less<>>;
+using libraries::changed_between;
+using libraries::same_value;
+using libraries::set_in_lower_half;
+using libraries::value_of;
+using libraries::Variables;
 
-void keep(std::string_view entry, Variables* variables) {
-  bool wanted = false;
+bool is_of_nvidia(std::string_view name) {
   for (const std::string_view begins :
        {"CUDA_", "NCCL_", "NVIDIA_", "CUBLAS", "CUDNN_", "CUFFT_", "CUSPARSE_", "CUSOLVER_", "CURAND_"})
-    wanted |= entry.starts_with(begins);
-  const size_t at = entry.find('=');
-  if (wanted && at != entry.npos) variables->emplace(entry.substr(0, at), entry.substr(at + 1));
+    if (name.starts_with(begins)) return true;
+  return false;
 }
 
-// Visits the environment with which the program was started: its strings are below that of AT_PLATFORM
-// (interpose/host/initial_stack.cpp).
-template <class Each>
-void each_at_start(Each each) {
-  const seam::ProcessView& view = seam::state()->view;
-  const auto* auxiliary = reinterpret_cast<const Elf64_auxv_t*>(view.auxiliary);
-  uint64_t end = 0;
-  for (size_t i = 0; i < view.auxiliary_bytes / sizeof *auxiliary; ++i)
-    if (auxiliary[i].a_type == AT_PLATFORM) end = auxiliary[i].a_un.a_val;
-  for (uint64_t at = view.environment; at < end;) {
-    const std::string_view entry = reinterpret_cast<const char*>(at);
-    each(entry);
-    at += entry.size() + 1;
-  }
+void keep(std::string_view entry, Variables* variables) {
+  libraries::keep_variable(entry, is_of_nvidia, variables);
 }
 
-Variables at_start() {
-  Variables variables;
-  each_at_start([&](std::string_view entry) { keep(entry, &variables); });
-  return variables;
-}
+Variables at_start() { return libraries::variables_at_start(is_of_nvidia); }
 
 // 0: the program has no C library yet.
 uint64_t address_of_environment() {
@@ -66,14 +52,11 @@ uint64_t address_of_environment() {
   return address;
 }
 
-// The variables as the program's getenv() finds them. Like getenv(), this assumes that no thread changes them
-// meanwhile.
+// The variables as the program's getenv() finds them.
 bool now(Variables* variables) {
   const uint64_t address = address_of_environment();
   if (address == 0) return false;
-  for (char* const* one = *reinterpret_cast<char* const* const*>(address); one != nullptr && *one != nullptr;
-       ++one)
-    keep(*one, variables);
+  libraries::keep_variables(*reinterpret_cast<char* const* const*>(address), is_of_nvidia, variables);
   return true;
 }
 
@@ -160,20 +143,6 @@ ProgramVariables& program_variables() {
   return *its;
 }
 
-const std::string* find(const Variables& variables, const std::string& name) {
-  const auto at = variables.find(name);
-  return at == variables.end() ? nullptr : &at->second;
-}
-bool same(const std::string* a, const std::string* b) { return a && b ? *a == *b : a == b; }
-
-std::set<std::string> changed_between(const Variables& before, const Variables& after) {
-  std::set<std::string> names;
-  for (const Variables* some : {&before, &after})
-    for (const auto& [name, value] : *some)
-      if (!same(find(before, name), find(after, name))) names.insert(name);
-  return names;
-}
-
 std::string line_of_change(const std::string& name, Reader reader) {
   return formatted(
       "the environment variable {} was changed after {} was first used, and a restart would set only its "
@@ -202,13 +171,6 @@ std::optional<Variables> variables_of_image() {
   return all;
 }
 
-void put(const std::string& name, const std::string* value) {
-  if (value)
-    setenv(name.c_str(), value->c_str(), 1);
-  else
-    unsetenv(name.c_str());
-}
-
 void take() {
   std::lock_guard lock(program_variables().mutex);
   if (!program_variables().read) program_variables().variables = at_start(), program_variables().read = true;
@@ -216,7 +178,7 @@ void take() {
   if (!now(&variables) || variables == program_variables().variables) return;
   if (program_variables().changed.empty()) program_variables().changed = difference(variables);
   for (const std::string& name : changed_between(program_variables().variables, variables))
-    put(name, find(variables, name));
+    set_in_lower_half(name, value_of(variables, name));
   program_variables().variables = std::move(variables);
 }
 
@@ -227,7 +189,7 @@ void restore() {
   const Variables start = at_start();
   Variables program, here, all;
   if (!now(&program)) program = start;
-  for (char* const* one = environ; one && *one; ++one) keep(*one, &here);
+  libraries::keep_variables(environ, is_of_nvidia, &here);
   const std::optional<Variables> of_driver = variables_of_image();
   program_variables().begun_with[static_cast<size_t>(Reader::kDriver)] = of_driver;
   if (of_driver) all = *of_driver;
@@ -236,16 +198,17 @@ void restore() {
     all.insert(some->begin(), some->end());
   for (const auto& [name, value] : all) {
     const bool has_begun = of_driver && reader_of(name) == Reader::kDriver;
-    const std::string *wanted = find(has_begun ? *of_driver : program, name), *given = find(here, name);
-    if (given && !same(given, find(start, name))) {
+    const std::string *wanted = value_of(has_begun ? *of_driver : program, name),
+                      *given = value_of(here, name);
+    if (given && !same_value(given, value_of(start, name))) {
       // The devices are compared one by one elsewhere.
-      if (!same(given, wanted) && name != kVisible)
+      if (!same_value(given, wanted) && name != kVisible)
         say(formatted("cropdl-restart: {}={} counts, which the program had {}", name, *given,
                       wanted ? "as " + *wanted : std::string("not set")));
     } else {
-      put(name, wanted);
+      set_in_lower_half(name, wanted);
       if (wanted && !given && name == kVisible) kept_visible() = *wanted;
-      if (const std::string* last = find(program, name); has_begun && !same(last, wanted))
+      if (const std::string* last = value_of(program, name); has_begun && !same_value(last, wanted))
         program_variables().set_since[name] = last ? std::optional(*last) : std::nullopt;
     }
   }
@@ -258,7 +221,7 @@ void restore() {
 std::vector<std::string> program_search_path() {
   constexpr std::string_view kVariable = "LD_LIBRARY_PATH=";
   std::string list;
-  each_at_start([&](std::string_view entry) {
+  libraries::each_variable_at_start([&](std::string_view entry) {
     if (entry.starts_with(kVariable)) list = entry.substr(kVariable.size());
   });
   std::vector<std::string> folders;
@@ -275,7 +238,8 @@ void take_program_environment() { take(); }
 
 void end_restore_of_environment() {
   std::lock_guard lock(program_variables().mutex);
-  for (const auto& [name, value] : program_variables().set_since) put(name, value ? &*value : nullptr);
+  for (const auto& [name, value] : program_variables().set_since)
+    set_in_lower_half(name, value ? &*value : nullptr);
 }
 
 void note_reading_of_environment(Reader reader) {

@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "interpose/counting/agreement.h"
 #include "interpose/mpi/lower/early_drain.h"
+#include "interpose/mpi/lower/environment.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/state.h"
 #include "interpose/seam/state.h"
@@ -241,6 +242,7 @@ class Runtime final : public libraries::Library {
   Status replay() {
     const int saved_rank = state->rank, saved_size = state->size;
     const int told = state->provided;
+    restore_program_environment();
     int code = initialize_mpi(state->required);
     if (code != MPI_SUCCESS) return Error{"cannot restart: MPI_Init_thread fails: " + mpi_error(code)};
     if (state->provided < told)

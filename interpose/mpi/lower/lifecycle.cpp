@@ -8,6 +8,7 @@
 
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/early_drain.h"
+#include "interpose/mpi/lower/environment.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/signal_actions.h"
 #include "lower_functions.h"
@@ -88,17 +89,19 @@ bool make_counters() {
 int init(int required, int* provided) {
   if (state->initialized) return seam::kErrOther;
   if (!begin_collective(seam::kVid_MPI_COMM_WORLD, seam::kFn_MPI_Init)) return seam::kAgain;
-  int result = error_out(initialize_mpi(required));
-  if (result == seam::kSuccess) {
+  bool has_room = take_program_environment();
+  int result = has_room ? error_out(initialize_mpi(required)) : seam::kSuccess;
+  if (result == seam::kSuccess && has_room) {
     state->required = required == kLevelOfEnvironment ? state->provided : required;
     state->thread = own_number();
-    if (make_counters() && register_world_and_self()) {
-      state->initialized = 1;
-      *provided = state->provided;
-    } else {
-      say_heap_is_full(seam::kFn_MPI_Init);
-      result = seam::kErrNoMem;
-    }
+    has_room = make_counters() && register_world_and_self();
+  }
+  if (!has_room) {
+    say_heap_is_full(seam::kFn_MPI_Init);
+    result = seam::kErrNoMem;
+  } else if (result == seam::kSuccess) {
+    state->initialized = 1;
+    *provided = state->provided;
   }
   end_collective();
   return result;

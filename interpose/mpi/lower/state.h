@@ -138,7 +138,7 @@ struct State {
   char unsaved_why[192];
   // By function index: functions that only one MPI has and that the program used.
   uint8_t used[2048];
-  uint64_t more[32];
+  uint64_t more[32];  // addresses: records of the world and of MPI_COMM_SELF; settings (environment.cpp)
 };
 
 // --- Survives a restart; format() and restart() set these pointers.

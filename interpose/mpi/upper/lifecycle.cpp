@@ -4,6 +4,7 @@
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/communicators.h"
 #include "interpose/mpi/upper/error_handlers.h"
+#include "interpose/seam/state.h"
 
 #if defined(CROPDL_ABI_OPENMPI)
 // The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
@@ -24,6 +25,7 @@ int init(int required, int* provided, seam::Fn fn) {
     }
     _exit(1);
   }
+  seam::state()->environ_variable = reinterpret_cast<uint64_t>(&environ);
   int level = seam::kThreadSingle;
   const int r = fn == seam::kFn_MPI_Init ? call_library<int>(fn) : call_library<int>(fn, required, &level);
   if (r) return fail_mpi_call(kNoObject, r, fn);

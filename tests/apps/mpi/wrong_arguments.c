@@ -3,6 +3,7 @@
  * CropDL. Calls that crash natively are left out. One rank. */
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void say(const char* call, int code) {
@@ -274,8 +275,16 @@ static void others(void) {
 }
 
 int main(int argc, char** argv) {
+  int level = -1;
+  /* MPI_Init reads what the program has set itself, too. */
+  if (argc > 1) {
+    setenv("OMPI_MPI_THREAD_LEVEL", "1", 1);
+    setenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_FUNNELED", 1);
+  }
   MPI_Init(&argc, &argv);
   setvbuf(stdout, NULL, _IONBF, 0);
+  MPI_Query_thread(&level);
+  printf("MPI_Init gives level %d\n", level);
   MPI_Comm_dup(MPI_COMM_WORLD, &early);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);

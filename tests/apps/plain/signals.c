@@ -3,6 +3,7 @@
 // read back.
 #define _GNU_SOURCE
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "steplog.h"
@@ -11,8 +12,8 @@ static volatile sig_atomic_t usr1, usr2, hup, on_alternate;
 static char alternate[64 * 1024];
 
 static void on_usr1(int number, siginfo_t* info, void* context) {
-  (void)context;
-  usr1 += number == SIGUSR1 && info->si_signo == SIGUSR1;
+  const stack_t* shown = &((ucontext_t*)context)->uc_stack;
+  usr1 += number == SIGUSR1 && info->si_signo == SIGUSR1 && shown->ss_sp == alternate;
 }
 
 static void on_usr2(int number) {

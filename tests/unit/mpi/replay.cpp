@@ -48,6 +48,27 @@ void place_code() {
   mprotect(fixed_code(), 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
 }
 
+// The program's environment: this process's, but for what the program has set and unset.
+void place_environment() {
+  static std::vector<char*> all;
+  static char set[] = "MPIR_CVAR_OF_THE_PROGRAM=a=b", other[] = "PMI_OF_THE_PROGRAM=1",
+              own[] = "OMPI_MCA_ess_of_the_program=1";
+  for (char** one = environ; *one; ++one)
+    if (strncmp(*one, "FI_OF_THE_SHELL=", 16) != 0) all.push_back(*one);
+  for (char* one : {set, other, own, static_cast<char*>(nullptr)}) all.push_back(one);
+  static char** programs_environ = all.data();
+  state()->environ_variable = reinterpret_cast<uint64_t>(&programs_environ);
+}
+
+// The MPI got what the program has set and unset of its settings, and nothing else.
+void see_environment() {
+  EXPECT_STREQ(getenv("MPIR_CVAR_OF_THE_PROGRAM"), "a=b");
+  EXPECT_EQ(getenv("FI_OF_THE_SHELL"), nullptr);
+  EXPECT_EQ(getenv("PMI_OF_THE_PROGRAM"), nullptr);
+  EXPECT_EQ(getenv("OMPI_MCA_ess_of_the_program"), nullptr);
+  EXPECT_STREQ(getenv("OMPI_MCA_of_the_run"), getenv("GENERATION"));
+}
+
 int sum_on(Vid comm, int value) {
   int sum = -1;
   EXPECT_EQ(lower_MPI_Allreduce(&value, &sum, 1, kInt, kVid_MPI_SUM, comm), kSuccess);
@@ -201,6 +222,7 @@ std::string from, to;
 
 TEST_F(Replay, Whole) {
   Program& p = program_memory();
+  see_environment();
   if (from.empty()) {
     make();
     begin();
@@ -243,6 +265,7 @@ int main(int argc, char** argv) {
     to = argv[2];
     if (!libraries.format()) return 2;
     int provided = 0;
+    place_environment();
     if (lower_MPI_Init_thread(kThreadSingle, &provided) != kSuccess) return 2;
   } else {
     from = argv[2];

@@ -3,11 +3,11 @@
 # resume under the third. FOLDER contains the programs. Three ranks.
 set -eu
 folder=$1; shift
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 FI_OF_THE_SHELL=1
 saved=$(mktemp -d)
 trap 'rm -rf "$saved"' EXIT
 run() {  # MPI GENERATION ARGS...
-  local mpi=$1; export GENERATION=$2; shift 2
+  local mpi=$1; export GENERATION=$2 OMPI_MCA_of_the_run=$2; shift 2
   case $mpi in
     openmpi) mpirun.openmpi --oversubscribe --bind-to none -n 3 "$folder/lower_replay_openmpi" "$@" ;;
     mpich) mpirun.mpich -n 3 "$folder/lower_replay_mpich" "$@" ;;
