@@ -31,6 +31,7 @@ class Parameter:
     kind: str = ""            # seam kind of a handle
     handle: str = ""          # its C type
     count: str = ""           # C expression of an array's length
+    when: str = ""            # C++ condition; where it is false, the library ignores the parameter
     seam: str = ""            # C++ type in the seam; "": as declared
     declaration: str = ""     # the C declaration if `seam` is empty
     written: bool = False     # a single value that the function writes, not an array or a buffer
@@ -390,7 +391,7 @@ class Model:
         if rule:
             role, _, detail = rule["role"].partition(":")
             if not self.roles[role].misfit(a.depth):
-                p.role, p.detail, p.count = role, detail, rule.get("count", "")
+                p.role, p.detail, p.count, p.when = role, detail, rule.get("count", ""), rule.get("when", "")
                 p.kind, p.handle = rule.get("kind", p.kind), p.handle or ("kind" in rule and a.type or "")
         return p
 
