@@ -66,7 +66,7 @@ def _statements(model, side, function, renamed):
     """The statements that the library's table requires after a successful call."""
     lines = []
     for statement in model.table.get("statement", []):
-        names = {}
+        names = {"f": function.name}
         for name, wanted in statement["needs"].items():
             if wanted.startswith("@"):
                 choices = str(function.facts.get(wanted[1:], "")).split("|")

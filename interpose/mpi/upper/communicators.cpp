@@ -61,7 +61,7 @@ int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
   if (const int r = copy_attributes(vid, &copies)) return fail_mpi_call_with(vid, r, fn);
   Vid made = make_vid(Kind::kComm, 0);
   if (const int r = make(vid, &made)) return fail_mpi_call(vid, r, fn);
-  inherit_errhandler(vid, made);
+  inherit_errhandler(vid, made, fn);
   attach_attributes(made, &copies);
   *newcomm = handle_out<Kind::kComm>(made);
   return MPI_SUCCESS;

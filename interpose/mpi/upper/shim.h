@@ -302,8 +302,8 @@ constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
 #endif
 // For a function that is not offered: says so once, and fails (unsupported.cpp).
 int refuse(seam::Fn fn);
-// Gives a new communicator its parent's error handler.
-void inherit_errhandler(Vid parent, Vid child);
+// Gives a communicator that `fn` made from `parent` that one's error handler, if the program's MPI does so.
+void inherit_errhandler(Vid parent, Vid child, seam::Fn fn);
 
 // --- Which arguments MPI ignores (`when` in annotations.toml); they may be anything, such as unset variables
 
