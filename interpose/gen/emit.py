@@ -42,20 +42,31 @@ def _parts(model, side, function, implementation, renamed):
     for p in function.parameters:
         role = model.roles[p.role]
         names = fields(function, p, implementation, renamed)
+        names["v"] = _read_when(role, p, names)
         texts = {key: text.format(**names) for key, text in role.texts(side, function.pending).items()}
         earlier = next((e for q, r, e, _ in rows if role.alias and r is role and q.kind == p.kind), None)
         if earlier:  # two parameters that are the same array stay the same array
             first = texts["argument"].replace(names["n"], earlier["n"])
-            texts["argument"] = f"({names['n']} == {earlier['n']} ? {first} : {texts['argument']})"
+            same = f"{names['n']} == {earlier['v'] if side == 'upper' else earlier['n']}"
+            texts["argument"] = f"({same} ? {first} : {texts['argument']})"
         rows.append((p, role, names, texts))
     return rows
+
+
+def _read_when(role, parameter, names):
+    """The parameter as the upper half reads it: null where the library ignores what the program passed."""
+    if not parameter.when:
+        return names["n"]
+    if not role.null:
+        raise TableError(f"the role {role.name} of {names['f']}:{parameter.name} does not say what `when` leaves in its place (null)")
+    return f"({names['w']} ? {names['n']} : {role.null.format(**names)})"
 
 
 def _statements(model, side, function, renamed):
     """The statements that the library's table requires after a successful call."""
     lines = []
     for statement in model.table.get("statement", []):
-        names = {}
+        names = {"f": function.name}
         for name, wanted in statement["needs"].items():
             if wanted.startswith("@"):
                 choices = str(function.facts.get(wanted[1:], "")).split("|")

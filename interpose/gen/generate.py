@@ -17,7 +17,7 @@ from model import CORE, Model, read_table  # noqa: E402
 from roles import TableError  # noqa: E402
 
 TABLES = {"annotations": "annotations.toml", "roles": "roles.toml", "functions": "functions.txt",
-          "predefined": "predefined.txt", "frozen": "frozen.txt"}
+          "parameters": "parameters.txt", "predefined": "predefined.txt", "frozen": "frozen.txt"}
 
 
 def arguments():

@@ -31,6 +31,7 @@ class Parameter:
     kind: str = ""            # seam kind of a handle
     handle: str = ""          # its C type
     count: str = ""           # C expression of an array's length
+    when: str = ""            # C++ condition; where it is false, the library ignores the parameter
     seam: str = ""            # C++ type in the seam; "": as declared
     declaration: str = ""     # the C declaration if `seam` is empty
     written: bool = False     # a single value that the function writes, not an array or a buffer
@@ -130,7 +131,7 @@ def read_table(path: Path):
 
 
 class Model:
-    """`files`: the library's annotations, roles, functions, predefined and frozen; its family's facts, if it has one."""
+    """`files`: the library's annotations, roles, functions, parameters, predefined and frozen; its family's facts, if it has one."""
 
     def __init__(self, headers: dict, files: dict):
         self.headers = headers
@@ -142,6 +143,7 @@ class Model:
         self.handles = self.table.get("handles", {})
         self.facts = self._read_facts()
         self.order = read_list(files["functions"])
+        self.names = {name: names for name, *names in map(str.split, read_list(files["parameters"]))}
         self.predefined = self._read_predefined(files["predefined"])
         self._check_frozen(files["frozen"])
         self._rules = [(re.compile(r["match"]), r) for r in self.table.get("rule", [])]
@@ -252,10 +254,13 @@ class Model:
         arities = {len(p.arguments) for p in prototypes.values()}
         if len(arities) != 1:
             raise TableError(f"{name} has different numbers of parameters in the headers; it needs entries by hand")
+        if len(self.names.get(name, [])) not in (0, *arities):
+            raise TableError(f"{self.files['parameters']}: {name} has {len(self.names[name])} parameters there, in the header another number")
         f.variadic = any(p.variadic for p in prototypes.values())
         for position in range(arities.pop()):
             arguments = {i: p.arguments[position] for i, p in prototypes.items()}
-            f.parameters.append(self._parameter(f, arguments, entry.get("kinds", {})))
+            called = self.names[name][position] if name in self.names else next(reversed(arguments.values())).name
+            f.parameters.append(self._parameter(f, called, arguments, entry.get("kinds", {})))
         f.once = any(f.facts[key] and self.facts[key].get("once") for key in f.facts)
         names = [p.name for p in f.parameters]
         for key, attribute in ROLES.items():
@@ -355,15 +360,15 @@ class Model:
                     if name not in self.order and not any(g.facts.get(other) == name for g in self.functions):
                         raise TableError(f"{f.name}: {key} speaks of {name}, which no function {other}")
 
-    def _parameter(self, f, arguments, kinds):
-        # Names, constness and types come from the last header, which should declare most; positions are equal in all.
+    def _parameter(self, f, name, arguments, kinds):
+        # Constness and types come from the last header, which should declare most; positions are equal in all.
         a = next(reversed(list(arguments.values())))
-        p = Parameter(a.name, "value", pointer=a.depth > 0, constant=a.const)
+        p = Parameter(name, "value", pointer=a.depth > 0, constant=a.const)
         p.types = {i: x.type for i, x in arguments.items()}
         p.labels = {i: x.name for i, x in arguments.items()}
         p.declarations = {i: x.declaration for i, x in arguments.items()}
         rule = next((r for pattern, r in self._rules
-                     if any(pattern.search(f"{f.name}:{x.name}") for x in arguments.values())), None)
+                     if any(pattern.search(f"{f.name}:{n}") for n in (name, *p.labels.values()))), None)
         handle = a.base if a.base in self.handles and not a.callback else ""
         if a.base == "function" or a.callback:
             p.role, p.seam = "callback", "void*"
@@ -390,7 +395,7 @@ class Model:
         if rule:
             role, _, detail = rule["role"].partition(":")
             if not self.roles[role].misfit(a.depth):
-                p.role, p.detail, p.count = role, detail, rule.get("count", "")
+                p.role, p.detail, p.count, p.when = role, detail, rule.get("count", ""), rule.get("when", "")
                 p.kind, p.handle = rule.get("kind", p.kind), p.handle or ("kind" in rule and a.type or "")
         return p
 

@@ -1,6 +1,7 @@
 """The roles of parameters, from the library's roles.toml: four texts for each side of the seam.
 
 Runs at build time only."""
+import re
 import tomllib
 from pathlib import Path
 
@@ -12,7 +13,7 @@ class TableError(Exception):
 CURRENT_DEVICE = "current device"  # not a parameter, but may be part of a key
 TEXTS = ("before", "argument", "success", "always")
 RECIPE_TEXTS = ("write", "read", "argument", "success")
-KEYS = {"by", "length", "makes", "finds", "alias", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending", "recipe"}
+KEYS = {"by", "length", "makes", "finds", "alias", "null", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending", "recipe"}
 
 
 class Role:
@@ -25,6 +26,7 @@ class Role:
         self.makes = entry.get("makes", False)
         self.finds = entry.get("finds", False)
         self.alias = entry.get("alias", False)
+        self.null = entry.get("null", "")
         self.refuse = entry.get("refuse", [])
         self.refuse_by_hand = entry.get("refuse_by_hand", [])
         self.entry = entry
@@ -41,7 +43,6 @@ class Role:
         if pending:
             found = {**found, **self.entry.get(f"{side}_pending", {})}
         return {key: found.get(key, "{n}" if key == "argument" else "") for key in TEXTS}
-
 
     def recipe_texts(self):
         """{write, read, argument, success} for a call that is repeated; None if the role has no recipe."""
@@ -74,7 +75,8 @@ def fields(function, parameter, implementation, renamed):
         count = ours if count == theirs else count.replace(f"({theirs})", f"({ours})")
     first, _, second = parameter.detail.partition(":")
     kind, type_ = parameter.kind, parameter.types.get(implementation, "")
-    return {"n": renamed.get(parameter.name, parameter.name), "T": type_, "P": type_.rstrip("* "), "K": kind,
+    when = re.sub(r"\w+", lambda word: renamed.get(word[0], word[0]), parameter.when)
+    return {"w": when or "true", "n": renamed.get(parameter.name, parameter.name), "T": type_, "P": type_.rstrip("* "), "K": kind,
             "k": kind.lower(), "H": parameter.handle, "c": count, "g": first,
             "l": renamed.get(second, second) or "nullptr", "f": function.name,
             "recipe": "&recipe_" if function.again else "nullptr"}

@@ -118,6 +118,18 @@ class Generator(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("is an array in a recipe, whose length the table does not say", result.stderr)
 
+    def test_one_mpi_alone_gives_the_same_shim(self):
+        """The tables know parameters by the same names, whichever headers are found (parameters.txt)."""
+        command, options = COMMAND[:3], list(zip(COMMAND[3::2], COMMAND[4::2]))
+        if not any(value.startswith("openmpi=") for _, value in options):
+            self.skipTest("built without Open MPI")
+        for option, value in options:
+            if not value.startswith("mpich="):
+                command += [option, self.folder.name if option == "--out" else value]
+        subprocess.run(command, check=True)
+        alone, built = Path(self.folder.name), Path(dict(options)["--out"])
+        self.assertEqual((alone / "upper_openmpi.cpp").read_text(), (built / "upper_openmpi.cpp").read_text())
+
     def test_every_function_has_a_writer_on_both_sides(self):
         result = generate(self.folder.name)
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -137,6 +137,46 @@ static void collectives_give_results(void) {
   OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
+/* MPI ignores a handle there, so that a variable which was never set is as good as any. */
+static MPI_Datatype unset_type(void) {
+  MPI_Datatype t;
+  memset(&t, 0x5a, sizeof t);
+  return t;
+}
+static void ignored_handles_may_be_anything(void) {
+  const MPI_Datatype unset = unset_type(), types[2] = {MPI_INT, MPI_INT},
+                     at_root = rank == 0 ? MPI_INT : unset, at_other = rank == 0 ? unset : MPI_INT;
+  int mine = 10 + rank, all[2] = {-1, -1}, two[2] = {10 * rank, 10 * rank + 1}, ones[2] = {1, 1},
+      each[2] = {0, 1}, bytes[2] = {0, 4};
+  MPI_Request r;
+  OK(MPI_Gather(&mine, 1, MPI_INT, all, 1, at_root, 0, MPI_COMM_WORLD));
+  EXPECT(rank == 1 || (all[0] == 10 && all[1] == 11));
+  OK(MPI_Scatter(all, 1, at_root, rank == 0 ? MPI_IN_PLACE : &mine, 1, at_other, 0, MPI_COMM_WORLD));
+  EXPECT(mine == 10 + rank);
+  OK(MPI_Igatherv(rank == 0 ? MPI_IN_PLACE : &mine, 1, at_other, all, ones, each, at_root, 0, MPI_COMM_WORLD,
+                  &r));
+  OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+  OK(MPI_Iscatterv(all, ones, each, at_root, &mine, 1, MPI_INT, 0, MPI_COMM_WORLD, &r));
+  OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+  EXPECT(mine == 10 + rank);
+  all[rank] = mine;
+  OK(MPI_Allgather(MPI_IN_PLACE, 0, unset, all, 1, MPI_INT, MPI_COMM_WORLD));
+  EXPECT(all[0] == 10 && all[1] == 11);
+  OK(MPI_Alltoall(MPI_IN_PLACE, 0, unset, two, 1, MPI_INT, MPI_COMM_WORLD));
+  EXPECT(two[0] == rank && two[1] == 10 + rank);
+  /* The same array of types, of which one use is ignored. */
+  OK(MPI_Alltoallw(MPI_IN_PLACE, ones, bytes, types, two, ones, bytes, types, MPI_COMM_WORLD));
+  EXPECT(two[0] == 10 * rank && two[1] == 10 * rank + 1);
+  MPI_Comm inter;
+  OK(MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_WORLD, 1 - rank, 5, &inter));
+  OK(MPI_Gather(&mine, 1, at_other, all, 1, at_root, rank == 0 ? MPI_ROOT : 0, inter));
+  EXPECT(rank == 1 || all[0] == 11);
+  OK(MPI_Scatter(all, 1, at_root, &mine, 1, at_other, rank == 0 ? MPI_ROOT : 0, inter));
+  EXPECT(mine == 10 + rank);
+  OK(MPI_Gather(&mine, 1, unset, all, 1, unset, MPI_PROC_NULL, inter));
+  OK(MPI_Comm_free(&inter));
+}
+
 static int op_calls;
 static void take_larger(void* in, void* inout, int* n, MPI_Datatype* type) {
   ++op_calls;
@@ -395,6 +435,11 @@ static void what_cannot_be_saved_still_works(const char* folder) {
   OK(MPI_Get(&value, 1, MPI_INT, 1 - rank, 0, 1, MPI_INT, win));
   OK(MPI_Win_unlock(1 - rank, win));
   EXPECT(value == 100 + rank);
+  value = -1;
+  OK(MPI_Win_lock(MPI_LOCK_SHARED, 1 - rank, 0, win));
+  OK(MPI_Get_accumulate(NULL, 0, unset_type(), &value, 1, MPI_INT, 1 - rank, 0, 1, MPI_INT, MPI_NO_OP, win));
+  OK(MPI_Win_unlock(1 - rank, win));
+  EXPECT(value == 100 + rank);
   OK(MPI_Win_free(&win));
   EXPECT(win == MPI_WIN_NULL);
 
@@ -527,6 +572,7 @@ int main(int argc, char** argv) {
   messages_have_their_status();
   many_requests_complete();
   collectives_give_results();
+  ignored_handles_may_be_anything();
   operations_are_called();
   attributes_are_copied_and_deleted();
   errors_go_to_their_handler();

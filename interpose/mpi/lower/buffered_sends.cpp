@@ -116,6 +116,9 @@ int lower_MPI_Buffer_attach(void* buffer, int size) {
 }
 
 int lower_MPI_Buffer_detach(void* buffer, int* size) {
+#if defined(OPEN_MPI)  // MPICH returns that there is none
+  if (!state->bsend.buffer) return seam::kErrBuffer;
+#endif
   for (Spin spin;; spin.turn()) {
     {
       cropdl::handles::SpinGuard guard(bsend_lock, multiple);

@@ -238,8 +238,11 @@ int lower_MPI_Request_get_status(Vid request, int* flag, seam::Status* status) {
 
 int lower_MPI_Cancel(Vid* request) {
   if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
-  if (request_record(*request)->state != kRequestActive)
-    return seam::kSuccess;  // completed: too late, as natively
+  const RequestRecord* r = request_record(*request);
+#if !defined(OPEN_MPI)
+  if (r->state == kRequestInactive) return seam::kErrRequest;
+#endif
+  if (r->state != kRequestActive) return seam::kSuccess;  // completed: too late, as natively
   return error_out(MPI_Cancel(real_request(*request)));
 }
 

@@ -131,8 +131,8 @@ int invalid_object(Vid vid) {
 int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn) {
   Keyval k;
   if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
-  if (!copy_keyval(keyval, &k) || k.freed || k.kind != seam::vid_kind(vid))
-    return fail_mpi_call(vid, kWrongKeyval, fn);
+  // A freed key that attributes still use is as good as before, in both MPIs.
+  if (!copy_keyval(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail_mpi_call(vid, kWrongKeyval, fn);
   Object* o = object(vid, true);
   int removed = MPI_SUCCESS;
   Put result = kThere;

@@ -8,33 +8,46 @@
 namespace cropdl::shim {
 namespace {
 
-// Cache of rank and size, which never change, not even over a restart. One word per entry, for atomic access:
-// the communicator's index (24 bits), rank and size (20 bits each); 0: empty. Larger communicators are not
-// cached.
+// Cache of what never changes, not even over a restart. One word per entry, for atomic access: the
+// communicator's index, rank and size (20 bits each), and whether it is an inter-communicator (1 bit); 0:
+// empty. Larger communicators are not cached.
 constexpr unsigned kEntries = 256;
 constexpr uint64_t kLimit = 1u << 20;
+constexpr unsigned kIndexShift = 44, kRankShift = 24, kSizeShift = 4;
+constexpr uint64_t kInter = 1;
 uint64_t cache[kEntries];
 
-bool cached(Vid comm, int* rank, int* size) {
+int rank_of(uint64_t entry) { return static_cast<int>(entry >> kRankShift & (kLimit - 1)); }
+int size_of(uint64_t entry) { return static_cast<int>(entry >> kSizeShift & (kLimit - 1)); }
+
+// The entry of `comm`, or 0.
+uint64_t cached(Vid comm) {
   const uint64_t e = __atomic_load_n(&cache[vid_index(comm) % kEntries], __ATOMIC_RELAXED);
-  if (e >> 40 != vid_index(comm) || e == 0) return false;
-  if (rank) *rank = static_cast<int>(e >> 20 & (kLimit - 1));
-  if (size) *size = static_cast<int>(e & (kLimit - 1));
-  return true;
+  return e >> kIndexShift == vid_index(comm) ? e : 0;
 }
 
-int ask(Vid comm, int* rank, int* size, seam::Fn fn) {
-  int r = 0, n = 0;
-  int error = call_library<int>(seam::kFn_MPI_Comm_rank, comm, &r);
-  if (!error) error = call_library<int>(seam::kFn_MPI_Comm_size, comm, &n);
-  if (error) return fail_mpi_call(comm, error, fn);
-  if (vid_index(comm) != 0 && static_cast<uint64_t>(n) < kLimit) {
-    const uint64_t e = static_cast<uint64_t>(vid_index(comm)) << 40 | static_cast<uint64_t>(r) << 20 |
-                       static_cast<uint64_t>(n);
+struct Membership {
+  int rank, size, inter;
+};
+// Asks the lower half, and fills the cache. Returns the neutral error.
+int ask(Vid comm, Membership* m) {
+  int error = call_library<int>(seam::kFn_MPI_Comm_rank, comm, &m->rank);
+  if (!error) error = call_library<int>(seam::kFn_MPI_Comm_size, comm, &m->size);
+  if (!error) error = call_library<int>(seam::kFn_MPI_Comm_test_inter, comm, &m->inter);
+  if (error) return error;
+  if (vid_index(comm) != 0 && static_cast<uint64_t>(m->size) < kLimit) {
+    const uint64_t e = static_cast<uint64_t>(vid_index(comm)) << kIndexShift |
+                       static_cast<uint64_t>(m->rank) << kRankShift |
+                       static_cast<uint64_t>(m->size) << kSizeShift | (m->inter ? kInter : 0);
     __atomic_store_n(&cache[vid_index(comm) % kEntries], e, __ATOMIC_RELAXED);
   }
-  if (rank) *rank = r;
-  if (size) *size = n;
+  return seam::kSuccess;
+}
+// For MPI_Comm_rank and MPI_Comm_size: sets *value to `member`.
+int ask_for(int Membership::*member, Vid comm, int* value, seam::Fn fn) {
+  Membership m{};
+  if (const int error = ask(comm, &m)) return fail_mpi_call(comm, error, fn);
+  *value = m.*member;
   return MPI_SUCCESS;
 }
 
@@ -48,13 +61,23 @@ int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
   if (const int r = copy_attributes(vid, &copies)) return fail_mpi_call_with(vid, r, fn);
   Vid made = make_vid(Kind::kComm, 0);
   if (const int r = make(vid, &made)) return fail_mpi_call(vid, r, fn);
-  inherit_errhandler(vid, made);
+  inherit_errhandler(vid, made, fn);
   attach_attributes(made, &copies);
   *newcomm = handle_out<Kind::kComm>(made);
   return MPI_SUCCESS;
 }
 
 }  // namespace
+
+bool is_root(MPI_Comm comm, int root) {
+  const Vid vid = handle_in<Kind::kComm>(comm);
+  Membership m{};
+  if (const uint64_t e = cached(vid); __builtin_expect(e != 0, 1))
+    m = {rank_of(e), size_of(e), static_cast<int>(e & kInter)};
+  else if (ask(vid, &m))
+    return false;
+  return root == (m.inter ? MPI_ROOT : m.rank);
+}
 
 void forget_rank(Vid comm) { __atomic_store_n(&cache[vid_index(comm) % kEntries], 0, __ATOMIC_RELAXED); }
 void forget_ranks() {
@@ -69,14 +92,18 @@ using namespace cropdl::shim;
 MPI_FUNCTION(int, Comm_rank, MPI_Comm comm, int* rank) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   if (__builtin_expect(!rank, 0)) return fail_mpi_call(vid, seam::kErrArg, seam::kFn_MPI_Comm_rank);
-  return __builtin_expect(cached(vid, rank, nullptr), 1) ? MPI_SUCCESS
-                                                         : ask(vid, rank, nullptr, seam::kFn_MPI_Comm_rank);
+  const uint64_t e = cached(vid);
+  if (__builtin_expect(!e, 0)) return ask_for(&Membership::rank, vid, rank, seam::kFn_MPI_Comm_rank);
+  *rank = rank_of(e);
+  return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Comm_size, MPI_Comm comm, int* size) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   if (__builtin_expect(!size, 0)) return fail_mpi_call(vid, seam::kErrArg, seam::kFn_MPI_Comm_size);
-  return __builtin_expect(cached(vid, nullptr, size), 1) ? MPI_SUCCESS
-                                                         : ask(vid, nullptr, size, seam::kFn_MPI_Comm_size);
+  const uint64_t e = cached(vid);
+  if (__builtin_expect(!e, 0)) return ask_for(&Membership::size, vid, size, seam::kFn_MPI_Comm_size);
+  *size = size_of(e);
+  return MPI_SUCCESS;
 }
 
 MPI_FUNCTION(int, Comm_dup, MPI_Comm comm, MPI_Comm* newcomm) {

@@ -142,8 +142,11 @@ int fail_completion(int neutral, seam::Fn fn) {
   return fail_mpi_call(kNoObject, neutral, fn);
 }
 
-void inherit_errhandler(Vid parent, Vid child) {
+void inherit_errhandler(Vid parent, Vid child, [[maybe_unused]] seam::Fn fn) {
   if (vid_index(child) == 0) return;
+#if defined(CROPDL_ABI_MPICH)
+  if (fn == seam::kFn_MPI_Comm_create || fn == seam::kFn_MPI_Comm_create_group) return;
+#endif
   const Object* from = object(parent, false);
   if (from && from->errhandler) set_errhandler(child, from->errhandler);
 }

@@ -9,10 +9,13 @@ namespace cropdl::shim {
 namespace {
 
 bool is_env(Vid vid) { return vid == seam::kVid_MPI_INFO_ENV; }
-// Error classes of the program's own MPI for a null Info, a wrong index, a null value.
+// Error classes of the program's own MPI for a null Info, a wrong index, a null value; and for a value that
+// did not fit, whose beginning the program gets.
 #if defined(CROPDL_ABI_MPICH)
+constexpr int kCutValue = seam::kErrInfoValue;
 constexpr int kNullInfo = seam::kErrArg, kNoSuchIndex = seam::kErrArg, kNullValue = seam::kErrArg;
 #else
+constexpr int kCutValue = seam::kSuccess;
 constexpr int kNullInfo = seam::kErrInfo, kNoSuchIndex = seam::kErrInfoKey, kNullValue = seam::kErrInfoValue;
 #endif
 int bad(seam::Fn fn, int neutral) { return fail_mpi_call(kNoObject, neutral, fn); }
@@ -132,11 +135,12 @@ MPI_FUNCTION(int, Info_get, MPI_Info info, const char* key, int valuelen, char* 
   int wrong = wrong_key(key);
   if (!wrong && !value) wrong = kNullValue;
   if (!wrong && (valuelen < 0 || !flag)) wrong = seam::kErrArg;
-  const auto in_list = [&](InfoList& list) {
+  const auto in_list = [&](InfoList& list) -> int {
     const InfoEntry* e = *list.find(key);
     *flag = e != nullptr;
-    if (e) text_out(value, e->value, valuelen + 1, nullptr);  // valuelen excludes the final zero
-    return seam::kSuccess;
+    if (!e) return seam::kSuccess;
+    text_out(value, e->value, valuelen + 1, nullptr);  // valuelen excludes the final zero
+    return strlen(e->value) > static_cast<size_t>(valuelen) ? kCutValue : seam::kSuccess;
   };
   return look_up(seam::kFn_MPI_Info_get, info, wrong, in_list, [&](Vid env) {
     return call_library<int>(seam::kFn_MPI_Info_get, env, key, valuelen, value, flag);
@@ -209,6 +213,10 @@ MPI_FUNCTION(int, Info_get_string, MPI_Info info, const char* key, int* buflen, 
   if (r != MPI_SUCCESS || !*flag) return r;
   const int room = *buflen;
   *buflen = length + 1;
-  return room > 0 ? PMPI_Info_get(info, key, room - 1, value, flag) : MPI_SUCCESS;
+  if (room <= 0) return MPI_SUCCESS;
+  char whole[MPI_MAX_INFO_VAL + 1] = "";  // here a value that does not fit is no error
+  const int got = PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, whole, flag);
+  if (got == MPI_SUCCESS) text_out(value, whole, room, nullptr);
+  return got;
 }
 #endif

@@ -15,7 +15,7 @@ struct Keyval {
   void (*remove_proxy)();
   void* extra;
   int references;   // one for the program, and one per attribute
-  bool freed;       // freed by the program, which may not use it again
+  bool freed;       // freed by the program; a copy of it works as long as attributes use it
   int freed_again;  // number of further frees
 };
 

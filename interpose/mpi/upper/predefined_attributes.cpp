@@ -41,7 +41,11 @@ bool get_predefined_attribute(Vid vid, int keyval, void** pointer, int64_t* numb
       lastusedcode = last_used_code();
       *pointer = &lastusedcode;
       *number = lastusedcode;
+#if defined(CROPDL_ABI_OPENMPI)
+      *flag = vid == seam::kVid_MPI_COMM_WORLD;  // no other communicator has it
+#else
       *flag = 1;
+#endif
       return true;
     }
     const int i = numbered(constants::to_seam_comm_attribute(keyval), kWorldValues);

@@ -302,8 +302,17 @@ constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
 #endif
 // For a function that is not offered: says so once, and fails (unsupported.cpp).
 int refuse(seam::Fn fn);
-// Gives a new communicator its parent's error handler.
-void inherit_errhandler(Vid parent, Vid child);
+// Gives a communicator that `fn` made from `parent` that one's error handler, if the program's MPI does so.
+void inherit_errhandler(Vid parent, Vid child, seam::Fn fn);
+
+// --- Which arguments MPI ignores (`when` in annotations.toml); they may be anything, such as unset variables
+
+// Whether this process is the root of a call on `comm`: by its rank, or by MPI_ROOT if `comm` is an
+// inter-communicator. False for an invalid one (communicators.cpp).
+bool is_root(MPI_Comm comm, int root);
+// Whether this process exchanges data with a root; not those of the root's side of an inter-communicator.
+inline bool has_root(int root) { return root != MPI_ROOT && root != MPI_PROC_NULL; }
+inline bool is_no_op(MPI_Op op) { return handle_in<Kind::kOp>(op) == seam::kVid_MPI_NO_OP; }
 
 // --- Info (info.cpp)
 

@@ -1,5 +1,5 @@
-// All blocking collectives, with MPI_IN_PLACE where allowed. The numbers are integers, so the order of
-// reduction does not matter.
+// All blocking collectives, with MPI_IN_PLACE where allowed. Types that MPI ignores are never set. The
+// numbers are integers, so the order of reduction does not matter.
 #include <mpi.h>
 
 #include "steplog.h"
@@ -14,7 +14,8 @@ int main(int argc, char** argv) {
   STEPLOG_CHECK(ranks <= kMost);
   steplog_open(argc, argv, rank);
   int counts[kMost], offsets[kMost], bytes[kMost], byte_offsets[kMost];
-  MPI_Datatype types[kMost];
+  MPI_Datatype types[kMost], unset;
+  memset(&unset, 0x5a, sizeof unset);
   int total = 0;
   for (int r = 0; r < ranks; r++) {
     counts[r] = r + 1;
@@ -26,6 +27,7 @@ int main(int argc, char** argv) {
     int root = (int)(step % ranks), n = (int)step, x, y;
     int all[kMost * kMost], mine[kMost * kMost];
     int sum = ranks * (ranks - 1) / 2 + ranks * n;
+    const MPI_Datatype at_root = rank == root ? MPI_INT : unset;
 
     x = rank == root ? 7 * n : 0;
     MPI_Bcast(&x, 1, MPI_INT, root, MPI_COMM_WORLD);
@@ -46,21 +48,22 @@ int main(int argc, char** argv) {
     STEPLOG_CHECK(best.where == root && best.value == 5.5);
 
     x = rank * 3 + n;
-    MPI_Gather(&x, 1, MPI_INT, all, 1, MPI_INT, root, MPI_COMM_WORLD);
+    MPI_Gather(&x, 1, MPI_INT, all, 1, at_root, root, MPI_COMM_WORLD);
     if (rank == root)
       for (int r = 0; r < ranks; r++) STEPLOG_CHECK(all[r] == r * 3 + n);
-    MPI_Scatter(all, 1, MPI_INT, rank == root ? MPI_IN_PLACE : &y, 1, MPI_INT, root, MPI_COMM_WORLD);
+    MPI_Scatter(all, 1, at_root, rank == root ? MPI_IN_PLACE : &y, 1, rank == root ? unset : MPI_INT, root,
+                MPI_COMM_WORLD);
     if (rank != root) STEPLOG_CHECK(y == x);
     for (int i = 0; i < counts[rank]; i++) mine[i] = rank * 100 + i + n;
-    MPI_Gatherv(mine, counts[rank], MPI_INT, all, counts, offsets, MPI_INT, root, MPI_COMM_WORLD);
+    MPI_Gatherv(mine, counts[rank], MPI_INT, all, counts, offsets, at_root, root, MPI_COMM_WORLD);
     if (rank == root)
       for (int r = 0; r < ranks; r++) STEPLOG_CHECK(all[offsets[r] + r] == r * 100 + r + n);
     memset(mine, 0, sizeof mine);
-    MPI_Scatterv(all, counts, offsets, MPI_INT, mine, counts[rank], MPI_INT, root, MPI_COMM_WORLD);
+    MPI_Scatterv(all, counts, offsets, at_root, mine, counts[rank], MPI_INT, root, MPI_COMM_WORLD);
     STEPLOG_CHECK(mine[rank] == rank * 100 + rank + n);
 
     all[rank] = rank * 5 + n;
-    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, 1, MPI_INT, MPI_COMM_WORLD);
+    MPI_Allgather(MPI_IN_PLACE, 0, unset, all, 1, MPI_INT, MPI_COMM_WORLD);
     for (int r = 0; r < ranks; r++) STEPLOG_CHECK(all[r] == r * 5 + n);
     MPI_Allgatherv(mine, counts[rank], MPI_INT, all, counts, offsets, MPI_INT, MPI_COMM_WORLD);
     for (int r = 0; r < ranks; r++) STEPLOG_CHECK(all[offsets[r]] == r * 100 + n);

@@ -130,6 +130,74 @@ static void session(void) {
 #endif
 }
 
+static int handled;
+static void counts(MPI_Comm* comm, int* code, ...) {
+  (void)comm, (void)code;
+  ++handled;
+}
+static int class_of(int code) {
+  int error_class = -1;
+  MPI_Error_class(code, &error_class);
+  return error_class;
+}
+
+/* Where one MPI refuses what the other allows. */
+static void allowed(void) {
+  int n = 7, flag = 9, word = 0, key, copy, *last, code;
+  char* buffer = (char*)&n;
+  char value[] = "xxxxxx";
+  MPI_Request request;
+  MPI_Comm own, made;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  code = MPI_Buffer_detach(&buffer, &n);
+  printf("detach without a buffer: fails %d, buffer %d, size %d\n", code != MPI_SUCCESS, buffer != NULL, n);
+  MPI_Send_init(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request);
+  printf("cancel before the start: %d\n", class_of(MPI_Cancel(&request)));
+  MPI_Request_free(&request);
+
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "long", "longer");
+  code = MPI_Info_get(info, "long", 3, value, &flag);
+  printf("a value that does not fit: %d, '%s', flag %d\n", class_of(code), value, flag);
+#if MPI_VERSION >= 4
+  n = 3;
+  code = MPI_Info_get_string(info, "long", &n, value, &flag);
+  printf("a string that does not fit: %d, '%s' of %d, flag %d\n", class_of(code), value, n, flag);
+#endif
+  MPI_Info_free(&info);
+
+  MPI_Comm_dup(MPI_COMM_WORLD, &own);
+  MPI_Comm_get_attr(own, MPI_LASTUSEDCODE, &last, &flag);
+  printf("last used code of a duplicate: %d\n", flag);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+  copy = key;
+  MPI_Comm_set_attr(MPI_COMM_WORLD, key, &word);
+  MPI_Comm_free_keyval(&key);
+  code = MPI_Comm_set_attr(own, copy, &n);
+  printf("a freed key that is in use: %d, deleted %d\n", class_of(code),
+         class_of(MPI_Comm_delete_attr(own, copy)));
+  MPI_Comm_delete_attr(MPI_COMM_WORLD, copy);
+
+  MPI_Errhandler handler;
+  MPI_Group group;
+  MPI_Comm_create_errhandler(counts, &handler);
+  MPI_Comm_set_errhandler(own, handler);
+  MPI_Comm_group(own, &group);
+  MPI_Comm_create(own, group, &made);
+  MPI_Send(&word, 1, MPI_INT, 99, 0, made);
+  printf("inherited handler: called %d\n", handled);
+  MPI_Comm_free(&made);
+  MPI_Comm_create_group(own, group, 0, &made);
+  MPI_Send(&word, 1, MPI_INT, 99, 0, made);
+  printf("inherited handler of a group's: called %d\n", handled);
+  MPI_Comm_free(&made);
+  MPI_Group_free(&group);
+  MPI_Errhandler_free(&handler);
+  MPI_Comm_free(&own);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 static int deleted(MPI_Comm comm, int key, void* value, void* extra) {
   int finalized = -1;
   (void)comm, (void)key, (void)extra;
@@ -160,6 +228,7 @@ int main(int argc, char** argv) {
   generalized();
   contents();
   hints();
+  allowed();
   worlds();  // before tools(): Open MPI's MPI_T_init_thread changes the level
   tools();
 #if MPI_VERSION >= 4
