@@ -134,6 +134,7 @@ Store::Store(Store&& other) noexcept
       lock_(std::move(other.lock_)),
       lock_holder_(std::move(other.lock_holder_)),
       draft_(std::exchange(other.draft_, {})),
+      not_durable_(other.not_durable_.load()),
       wrote_identity_(other.wrote_identity_) {}
 
 Store::~Store() {
@@ -319,6 +320,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   phase("synced");
 
   std::string published = directory() + "/" + version_name(draft_.number);
+  not_durable_ = draft_.number;
   if (::rename(draft_.directory.c_str(), published.c_str()) != 0)
     return give_up(formatted("it cannot be renamed to {}: {}", published, errno_text(errno)));
   phase("renamed");
@@ -328,6 +330,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
     return give_up(synced.error().message);
   }
   draft_ = {};
+  not_durable_ = 0;
   phase("published");
   return manifest.version;
 }
