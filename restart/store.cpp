@@ -80,6 +80,11 @@ Result<StoreIdentity> read_identity(const std::string& directory, const std::str
   }
 }
 
+// Lustre without -o flock, NFS without its lock daemon, some FUSE file systems.
+bool no_locks_there(int failure) {
+  return failure == ENOLCK || failure == ENOSYS || failure == EOPNOTSUPP || failure == EINVAL;
+}
+
 bool is_ours(const std::string& name) { return name == kLockFile || is_temporary(name); }
 
 }  // namespace
@@ -209,7 +214,11 @@ Status Store::take_lock(bool* in_use) {
   if (failure == 0) failure = holder->lock(file, 1);
   if (failure != 0) {
     if (failure != EAGAIN && failure != EACCES)
-      return Error{"store {}: cannot be locked: {}", directory(), errno_text(failure)};
+      return Error{"store {}: cannot be locked: {}{}", directory(), errno_text(failure),
+                   no_locks_there(failure)
+                       ? "; choose a directory on a file system with record locks (fcntl), or have this one "
+                         "mounted with them"
+                       : ""};
     *in_use = true;
     Result<StoreReader::LiveJob> job = reader_.live_job();
     return Error{used_by(directory(), job ? *job : StoreReader::LiveJob{})};
