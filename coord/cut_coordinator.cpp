@@ -1,5 +1,6 @@
 // The coordinator's side of the agreement: requests, attempts and their phases. See cut.h. Pure; rank 0's
-// agent thread (LH FS base).
+// agent thread (LH FS base). If memory runs out within a step, its orders are lost: the control plane ends
+// then, and so each rank continues (agent.cpp, go_on_without_checkpoints).
 #include <algorithm>
 
 #include "base/format.h"

@@ -1,6 +1,7 @@
 // See hub.h: when versions are taken without a command: by the interval, by a signal, and the job's last one.
 #include <algorithm>
 
+#include "base/caught.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
@@ -152,7 +153,8 @@ void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
   if (outcome.published) {
     next_end_ = next_interval_ = 0;
     remove_job_file(config_.directory);
-    tell_what_stays(sink_->set_aside());
+    // What it throws must not keep the End orders from the ranks.
+    tell_what_stays(caught([&] { return sink_->set_aside(); }));
     return config_.report(
         formatted("version {} was taken {}; the job ends with status {}, and cropdl-restart {} continues it",
                   outcome.version, occasion(why), kTryAgainLater, config_.directory));

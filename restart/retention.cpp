@@ -26,16 +26,17 @@ void keep_newest_of_each(const std::vector<DatedVersion>& versions, int64_t late
   }
 }
 
-// Returns the past of the newest version, newest first. Adds to `kept` the versions that a restart has passed
-// over, unless `count` newer ones replace them.
+// Returns the past of the newest version, newest first. Adds to `kept` the newest of the versions that a
+// restart has passed over, at most as many as the retention names, unless `count` newer ones replace them.
 std::vector<DatedVersion> without_passed_over(std::vector<DatedVersion> versions, uint64_t count,
-                                              std::set<uint64_t>& kept) {
+                                              const Retention& retention, std::set<uint64_t>& kept) {
+  const uint64_t most = count + retention.hourly + retention.daily;
   std::ranges::sort(versions, std::greater(), &DatedVersion::number);
   std::vector<DatedVersion> past;
   std::map<std::string, uint64_t> latest;  // by job
   for (const DatedVersion& version : versions) {
     if (const auto its = latest.find(version.job); its != latest.end() && version.number > its->second) {
-      if (past.size() < count) kept.insert(version.number);
+      if (past.size() < count && kept.size() < most) kept.insert(version.number);
       continue;
     }
     past.push_back(version);
@@ -49,7 +50,7 @@ std::vector<DatedVersion> without_passed_over(std::vector<DatedVersion> versions
 std::set<uint64_t> versions_to_keep(const std::vector<DatedVersion>& versions, const Retention& retention) {
   std::set<uint64_t> kept;
   const uint64_t count = std::max<uint64_t>(retention.keep, 1);
-  const std::vector<DatedVersion> newest_first = without_passed_over(versions, count, kept);
+  const std::vector<DatedVersion> newest_first = without_passed_over(versions, count, retention, kept);
   std::optional<int64_t> newest;
   uint64_t counted = 0;
   for (const DatedVersion& version : newest_first) {

@@ -28,7 +28,8 @@ struct DatedVersion {
 //
 // A restart from an older version passes over the job's newer ones: they are damaged, or the user chose the
 // older one. They do not count, so that they do not displace the version that worked, and they stay until
-// `keep` newer versions exist.
+// `keep` newer versions exist. Of those that many restarts have passed over, only the newest stay: as many as
+// the retention names, which is no fewer than one run leaves.
 std::set<uint64_t> versions_to_keep(const std::vector<DatedVersion>& versions, const Retention& retention);
 
 // Parses --keep: "3", "3,24h", "3,7d", "3,24h,7d" (the newest 3, 24 hourly ones, 7 daily ones). Empty:

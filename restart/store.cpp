@@ -80,6 +80,11 @@ Result<StoreIdentity> read_identity(const std::string& directory, const std::str
   }
 }
 
+// Lustre without -o flock, NFS without its lock daemon, some FUSE file systems.
+bool no_locks_there(int failure) {
+  return failure == ENOLCK || failure == ENOSYS || failure == EOPNOTSUPP || failure == EINVAL;
+}
+
 bool is_ours(const std::string& name) { return name == kLockFile || is_temporary(name); }
 
 }  // namespace
@@ -134,6 +139,7 @@ Store::Store(Store&& other) noexcept
       lock_(std::move(other.lock_)),
       lock_holder_(std::move(other.lock_holder_)),
       draft_(std::exchange(other.draft_, {})),
+      not_durable_(other.not_durable_.load()),
       wrote_identity_(other.wrote_identity_) {}
 
 Store::~Store() {
@@ -208,7 +214,11 @@ Status Store::take_lock(bool* in_use) {
   if (failure == 0) failure = holder->lock(file, 1);
   if (failure != 0) {
     if (failure != EAGAIN && failure != EACCES)
-      return Error{"store {}: cannot be locked: {}", directory(), errno_text(failure)};
+      return Error{"store {}: cannot be locked: {}{}", directory(), errno_text(failure),
+                   no_locks_there(failure)
+                       ? "; choose a directory on a file system with record locks (fcntl), or have this one "
+                         "mounted with them"
+                       : ""};
     *in_use = true;
     Result<StoreReader::LiveJob> job = reader_.live_job();
     return Error{used_by(directory(), job ? *job : StoreReader::LiveJob{})};
@@ -319,6 +329,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   phase("synced");
 
   std::string published = directory() + "/" + version_name(draft_.number);
+  not_durable_ = draft_.number;
   if (::rename(draft_.directory.c_str(), published.c_str()) != 0)
     return give_up(formatted("it cannot be renamed to {}: {}", published, errno_text(errno)));
   phase("renamed");
@@ -328,6 +339,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
     return give_up(synced.error().message);
   }
   draft_ = {};
+  not_durable_ = 0;
   phase("published");
   return manifest.version;
 }

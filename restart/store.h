@@ -9,6 +9,7 @@
 // Directories are 0700 and files 0600: an image holds all of a program's memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -205,6 +206,9 @@ class Store {
   Descriptor lock_;
   std::unique_ptr<LockHolder> lock_holder_;
   Draft draft_;  // directory "": no draft
+  // The version that has its name already, but may lose it again. It replaces no older one, and is not
+  // counted by old_versions(), which may run in another thread. 0: none.
+  std::atomic<uint64_t> not_durable_{0};
   bool wrote_identity_ = false;
 };
 

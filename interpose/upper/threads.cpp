@@ -48,7 +48,13 @@ bool claim_over(seam::ThreadRecord& record, int32_t use) {
   const bool spawned = record.kind == seam::kSpawnedChild;
   int32_t tid = __atomic_load_n(&record.tid, __ATOMIC_ACQUIRE);
   if (!is_over(spawned, tid, use)) return false;
-  if (!spawned) return claim(record, use);
+  if (!spawned) {
+    if (!claim(record, use)) return false;
+    // Another thread may have claimed it first, for a thread that is leaving by now itself.
+    if (__atomic_load_n(&record.tid, __ATOMIC_ACQUIRE) == tid) return true;
+    __atomic_store_n(&record.used, seam::kLeaving, __ATOMIC_RELEASE);
+    return false;
+  }
   return __atomic_compare_exchange_n(&record.tid, &tid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 

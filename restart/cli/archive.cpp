@@ -61,7 +61,12 @@ static int give_up(archive* all) {
   return archive_write_free(all);
 }
 
-Error ArchiveWriter::failed() const { return failure_of(archive_.get(), name_); }
+// libarchive's text for a failed write(2) does not say why.
+Error ArchiveWriter::failed() const {
+  Error error = failure_of(archive_.get(), name_);
+  if (const int why = archive_errno(archive_.get()); why > 0) error.message += ": " + errno_text(why);
+  return error;
+}
 
 Result<ArchiveWriter> ArchiveWriter::open(int fd, const std::string& name, Compression compression) {
   ArchiveWriter writer(ArchiveHandle(archive_write_new(), give_up), name);

@@ -4,6 +4,7 @@
 // for what.
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -239,5 +240,6 @@ int main(int argc, char** argv) {
     return fail(false, cropdl::entry::become(path, std::move(words)));
   }
 #endif
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that reaches its limit (ulimit -f) is an error with a line
   return CommandLine().run(argc, argv);
 }

@@ -100,6 +100,8 @@ def changes_nothing():
         fails_in_one_line(place, [*export, place.path("store/page.tar")], "lies in the store")
         fails_in_one_line(place, [*export, place.path("nowhere/version.tar")], "nowhere")
         fails_in_one_line(place, [*export, place.path("version.tar"), "--version", "7"], "has no version 7")
+        small = ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh"]
+        fails_in_one_line(place, [*small, *export, place.path("version.tar")], "version.tar", "File too large")
         expect(fingerprint(place.store) == before, "the store was changed")
         with open(place.version_path(1, "rank-0.img"), "r+b") as image:
             image.seek(4096)

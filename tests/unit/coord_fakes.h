@@ -130,6 +130,10 @@ class FakeSink : public VersionSink {
     if (tidy_failure.empty()) return {};
     return Error{tidy_failure};
   }
+  Status set_aside() override {
+    if (no_memory_to_set_aside) throw std::bad_alloc();
+    return {};
+  }
   std::vector<ImageSummary> last_images() {
     const std::lock_guard lock(mutex_);
     return images_;
@@ -138,7 +142,7 @@ class FakeSink : public VersionSink {
   std::atomic<uint64_t> begun{0}, versions{0}, discarding{0}, discarded{0}, tidied{0};
   std::atomic<bool> slow_publish{false}, slow_discard{false}, slow_tidy{false};
   // these calls throw std::bad_alloc
-  std::atomic<bool> no_memory_to_begin{false}, no_memory_to_publish{false};
+  std::atomic<bool> no_memory_to_begin{false}, no_memory_to_publish{false}, no_memory_to_set_aside{false};
   std::atomic<bool> two_at_a_time{false};  // must never happen, except in tidy()
   std::string begin_failure, publish_failure, tidy_failure;
 

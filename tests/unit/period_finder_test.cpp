@@ -192,6 +192,25 @@ TEST_F(Loop, OfVaryingSequencesIsFoundByCallSites) {
   EXPECT_TRUE(finder.pattern().by_site);
 }
 
+// As tests/apps/mpi/loops.c makes them: tests/driver/boundary_scenarios.py waits for 46 iterations.
+TEST_F(Loop, OfThreeCallsWithVaryingSequencesIsFoundAfter130Calls) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    finder = {};
+    done = found_after = 0;
+    make("IWBB");
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 120; ++i) {
+      finder.add(call('a', random() % 60));
+      finder.add(call('a', random() % 60));
+      iterate("l");
+      if (found_after != 0) expect_number();
+    }
+    EXPECT_GT(found_after, 40u) << "seed " << seed;
+    EXPECT_LE(found_after, 46u) << "seed " << seed;
+    EXPECT_EQ(finder.pattern().length, 3u);
+  }
+}
+
 TEST_F(Loop, WithNewCommunicatorsEachTimeIsFoundByCallSites) {
   for (uint64_t i = 1; i < 100; ++i) {
     for (const char c : std::string("dxyf")) finder.add(call(c, c == 'd' ? 0 : i));

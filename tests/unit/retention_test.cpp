@@ -63,6 +63,14 @@ TEST(Retention, WhatIsPassedOverPassesOverNothing) {
   EXPECT_EQ(versions_to_keep(versions, {2, 0, 0}), (Numbers{7, 8}));
 }
 
+TEST(Retention, ManyShortRunsFromOneVersionLeaveNoMoreThanOneRunMay) {
+  std::vector<DatedVersion> versions = {{1, 1, 0}};
+  for (uint64_t number = 2; number <= 9; ++number)
+    versions.push_back({number, static_cast<int64_t>(number), 1});
+  EXPECT_EQ(versions_to_keep(versions, {3, 0, 0}), (Numbers{1, 6, 7, 8, 9}));
+  EXPECT_EQ(versions_to_keep(versions, {3, 1, 1}), (Numbers{1, 4, 5, 6, 7, 8, 9}));
+}
+
 TEST(Retention, KeepsTheNewestOfEachHourThatHasVersions) {
   const int64_t begin = 100 * kDay;
   const auto versions = at(

@@ -287,6 +287,23 @@ TEST_F(StorePublish, OnlyTheNewestVersionsOfTheSameJobAreKept) {
   EXPECT_EQ(temporaries(path("s")), 0u);
 }
 
+// It would lose its name if its directory could not be synced.
+TEST_F(StorePublish, AVersionThatIsNotDurableYetReplacesNone) {
+  StoreOptions options;
+  options.keep.keep = 1;
+  Store* writer = nullptr;
+  std::string old;
+  options.on_phase = [&](const char* phase) {
+    const Result<std::vector<uint64_t>> doomed = writer->old_versions(test_job().job);
+    ASSERT_TRUE(doomed);
+    old += phase + std::string(doomed->empty() ? " " : "! ");
+  };
+  Store store = open_store(path("s"), options);
+  writer = &store;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(publish_version(store));
+  EXPECT_EQ(old, "manifest synced renamed published manifest synced renamed published! ");
+}
+
 TEST_F(StorePublish, TheVersionThatWasRestartedStaysAndNotThoseThatWerePassedOver) {
   Store store = open_store(path("s"));
   for (int i = 0; i < 8; ++i) ASSERT_TRUE(publish_version(store));
