@@ -1,9 +1,9 @@
 // Notes the files on FUSE file systems on which the program asks for locks: a cut names them
 // (restart/files/open_files.cpp). UH, any thread.
+#include <asm/stat.h>
 #include <asm/statfs.h>
 #include <asm/unistd.h>
 #include <linux/magic.h>
-#include <sys/stat.h>
 
 #include "interpose/upper/core.h"
 #include "interpose/upper/trapped.h"
