@@ -3,7 +3,6 @@ table; predefined handles and data symbols are in predefined.py. One template pe
 
 Runs at build time only."""
 import hashlib
-import re
 from pathlib import Path
 
 import jinja2
