@@ -1,14 +1,14 @@
-"""The data that the templates use: the parts of every function's body on either side, predefined handles, data symbols,
-the coverage table. One template per output file.
+"""The data that the templates use: the parts of every function's body on either side, exported functions, the coverage
+table; predefined handles and data symbols are in predefined.py. One template per output file.
 
 Runs at build time only."""
 import hashlib
-import re
 from pathlib import Path
 
 import jinja2
 
 from model import PLACES
+from predefined import data_objects, fortran_integers, integer_handles, predefined  # noqa: F401 (generate.py calls fortran_integers)
 from roles import CURRENT_DEVICE, TableError, fields
 
 HERE = Path(__file__).parent
@@ -257,80 +257,7 @@ def _number_of(model, name):
     return "0x" + hashlib.sha256(f"{model.library['name']} {name}".encode()).hexdigest()[:16]
 
 
-# --- Predefined handles and data symbols ----------------------------------------------------------------------------
-
-def predefined(model, implementation=None):
-    """[(kind, C handle type, [(index, name, available)])]"""
-    rows = []
-    for handle, kind in model.handles.items():
-        names = model.predefined.get(handle, [])
-        rows.append((kind, handle, [(i, n, implementation is None or model.available(implementation, n))
-                                    for i, n in enumerate(names)]))
-    return rows
-
-
-def integer_handles(model, implementation):
-    """{kind: (multiplier, bits, table)}: predefined handles that are integers, as a hash without collisions."""
-    constants = model.headers[implementation].constants
-    tables = {}
-    for kind, handle, names in predefined(model, implementation):
-        values = {}
-        for index, name, available in names:
-            value = _integer(constants, name) if available else None
-            if value is not None and value not in values:
-                values[value] = index
-        if not values:
-            continue
-        bits = max(1, (2 * len(values) - 1).bit_length())
-        multiplier = next(m for m in range(0x9e3779b1, 1 << 32, 2)
-                          if len({(v * m & 0xffffffff) >> (32 - bits) for v in values}) == len(values))
-        table = [(0, None)] * (1 << bits)
-        for value, index in values.items():
-            table[(value * multiplier & 0xffffffff) >> (32 - bits)] = (value, index)
-        tables[kind] = {"multiplier": multiplier, "bits": bits, "table": table}
-    return tables
-
-
-def _integer(constants, name):
-    text = constants.get(name, "")
-    for _ in range(4):
-        found = re.search(r"0x[0-9a-fA-F]+", text)
-        if found:
-            return int(found.group(0), 16)
-        inner = re.search(r"([A-Z]\w{3,})\)*$", text)
-        if not inner or inner.group(1) not in constants:
-            return None
-        text = constants[inner.group(1)]
-    return None
-
-
-def data_objects(model, symbols, implementation):
-    """[(symbol, size, first word or None, pointee or None)] for every object a library exports. `symbols`: see
-    header.dynamic_symbols. The first word of a predefined handle's object is its vid (interpose/seam)."""
-    constants = model.headers[implementation].constants
-    pointers, suffix = model.table.get("pointers", {}), model.library.get("pointer_suffix")
-    pattern = model.library.get("predefined_symbol")
-    vids = {}
-    for number, (_, _, names) in enumerate(predefined(model)):
-        for index, name, _ in names:
-            match = re.search(pattern, constants.get(name, "")) if pattern else None
-            symbol = match.group(1) if match else model.table.get("objects", {}).get(name)
-            if symbol and (match or symbol in symbols):
-                vids.setdefault(symbol, (number + 1) << 24 | index)
-    rows = []
-    for name, symbol in sorted(symbols.items()):
-        if symbol.kind != "OBJECT":
-            continue
-        pointee = pointers.get(name) if pointers.get(name) in symbols else None
-        if not pointee and suffix and name.endswith(suffix) and name[:-len(suffix)] in symbols:
-            pointee = name[:-len(suffix)]
-        if symbol.size:
-            rows.append((name, symbol.size, vids.get(name), pointee))
-    missing = sorted(set(vids) - {r[0] for r in rows})
-    if missing:
-        raise RuntimeError(f"the library does not export the predefined handles {' '.join(missing)}")
-    return rows
-
+# --- Exported functions ---------------------------------------------------------------------------------------------
 
 def versions(model, symbols):
     """{version: [name]} of the functions in the library's export map, "" for none, both names of a weak alias; versions in
@@ -347,15 +274,6 @@ def versions(model, symbols):
                                      "ask for; it must be written by hand")
                 found.setdefault(symbols[name].version, []).append(name)
     return {version: sorted(found[version]) for version in sorted(found)}
-
-
-def fortran_integers(files):
-    """{name: integer} from `parameter (NAME=NUMBER)` lines of Fortran headers."""
-    found = {}
-    for file in files:
-        for name, value in re.findall(r"parameter\s*\(\s*(\w+)\s*=\s*(-?\d+)\s*\)", file.read_text(), re.I):
-            found[name] = int(value)
-    return found
 
 
 # --- The coverage table ---------------------------------------------------------------------------------------------

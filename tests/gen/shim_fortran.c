@@ -8,10 +8,12 @@ typedef int Integer;
 typedef long Address;
 #if defined(FORTRAN_OPENMPI) /* mpif-handles.h, mpif-constants.h */
 static Integer world = 0, integer = 7, any_source = -1, sum_op = 3, duplicate_null = 0;
+static Integer self = 1, real = 13, empty_group = 1;
 enum { kStatusSize = 6, kSource = 0, kTagUb = 0 };
 #else /* mpif.h */
 static Integer world = 0x44000000, integer = 0x4c00041b, any_source = -2, sum_op = 0x58000003,
                duplicate_null = 0x04000000;
+static Integer self = 0x44000001, real = 0x4c00041c, empty_group = 0x48000000;
 enum { kStatusSize = 5, kSource = 2, kTagUb = 0x64400002 };
 #endif
 
@@ -36,6 +38,19 @@ void mpi_waitany_(Integer*, Integer*, Integer*, Integer*, Integer*);
 void mpi_waitsome_(Integer*, Integer*, Integer*, Integer*, Integer*, Integer*);
 void mpi_alltoallw_(void*, Integer*, Integer*, Integer*, void*, Integer*, Integer*, Integer*, Integer*,
                     Integer*);
+
+void mpi_comm_group_(Integer*, Integer*, Integer*), mpi_group_size_(Integer*, Integer*, Integer*);
+void mpi_group_incl_(Integer*, Integer*, Integer*, Integer*, Integer*), mpi_group_free_(Integer*, Integer*);
+void mpi_group_difference_(Integer*, Integer*, Integer*, Integer*);
+void mpi_comm_create_keyval_(void (*)(), void (*)(), Integer*, Address*, Integer*);
+void mpi_comm_set_attr_(Integer*, Integer*, Address*, Integer*);
+void mpi_type_create_keyval_(void (*)(), void (*)(), Integer*, Address*, Integer*);
+void mpi_type_set_attr_(Integer*, Integer*, Address*, Integer*);
+void mpi_type_get_attr_(Integer*, Integer*, Address*, Integer*, Integer*);
+void mpi_keyval_create_(void (*)(), void (*)(), Integer*, Integer*, Integer*);
+void mpi_attr_put_(Integer*, Integer*, Integer*, Integer*);
+void mpi_dup_fn_(), mpi_null_delete_fn_(), mpi_comm_null_copy_fn_(), mpi_comm_null_delete_fn_();
+void mpi_type_null_copy_fn_(), mpi_type_null_delete_fn_();
 
 static int broken;
 #define EXPECT(what)                                             \
@@ -96,6 +111,60 @@ static void each_pair_has_its_types(Integer comm, Integer rank) {
   EXPECT(error == 0 && in[0] == rank && in[1] == 10 + rank);
 }
 
+/* The bindings read a new group's number in the group's object. */
+static void groups_have_numbers(Integer rank) {
+  Integer all = -1, one = 1, alone = -1, again = -1, nobody = -1, size = -1, error = -1;
+  mpi_comm_group_(&world, &all, &error);
+  mpi_group_incl_(&all, &one, &rank, &alone, &error);
+  EXPECT(error == 0 && alone != all);
+  mpi_group_size_(&alone, &size, &error);
+  EXPECT(error == 0 && size == 1);
+  mpi_group_difference_(&alone, &all, &nobody, &error);
+  EXPECT(error == 0 && nobody == empty_group);
+  mpi_group_free_(&alone, &error);
+  mpi_group_incl_(&all, &one, &rank, &again, &error);
+  mpi_group_size_(&again, &size, &error);
+  EXPECT(error == 0 && size == 1);
+  mpi_group_free_(&again, &error);
+  mpi_group_free_(&all, &error);
+  EXPECT(error == 0);
+}
+
+/* The bindings find an attribute through a pointer in the object. */
+static void predefined_objects_have_attributes(void) {
+  Integer key = -1, type_key = -1, flag = 0, error = -1;
+  Address state = 0, value = 11;
+  mpi_comm_create_keyval_(mpi_comm_null_copy_fn_, mpi_comm_null_delete_fn_, &key, &state, &error);
+  mpi_comm_set_attr_(&world, &key, &value, &error);
+  value = 22;
+  mpi_comm_set_attr_(&self, &key, &value, &error);
+  mpi_comm_get_attr_(&world, &key, &value, &flag, &error);
+  EXPECT(error == 0 && flag && value == 11);
+  mpi_comm_get_attr_(&self, &key, &value, &flag, &error);
+  EXPECT(error == 0 && flag && value == 22);
+  mpi_type_create_keyval_(mpi_type_null_copy_fn_, mpi_type_null_delete_fn_, &type_key, &state, &error);
+  value = -33;
+  mpi_type_set_attr_(&integer, &type_key, &value, &error);
+  value = 0;
+  mpi_type_get_attr_(&integer, &type_key, &value, &flag, &error);
+  EXPECT(error == 0 && flag && value == -33);
+  mpi_type_get_attr_(&real, &type_key, &value, &flag, &error);
+  EXPECT(error == 0 && !flag);
+}
+
+/* Callbacks of MPI 1 get default integers. */
+static void old_attributes_are_copied(void) {
+  Integer key = -1, state = 0, value = -5, dup = -1, flag = 0, error = -1;
+  Address copy = 0;
+  mpi_keyval_create_(mpi_dup_fn_, mpi_null_delete_fn_, &key, &state, &error);
+  mpi_attr_put_(&world, &key, &value, &error);
+  mpi_comm_dup_(&world, &dup, &error);
+  mpi_comm_get_attr_(&dup, &key, &copy, &flag, &error);
+  EXPECT(error == 0 && flag && copy == -5);
+  mpi_comm_free_(&dup, &error);
+  EXPECT(error == 0);
+}
+
 int main(void) {
   Integer error = -1, rank = -1, size = -1, one = 1, tag = 5, peer, got = -1, value, status[kStatusSize],
           request, op;
@@ -128,6 +197,9 @@ int main(void) {
   persistent_requests_are_kept(peer);
   each_pair_has_its_types(world, rank);
   each_pair_has_its_types(dup, rank);
+  groups_have_numbers(rank);
+  predefined_objects_have_attributes();
+  old_attributes_are_copied();
   Integer key = kTagUb, flag = 0;
   Address tag_ub = 0;
   mpi_comm_get_attr_(&dup, &key, &tag_ub, &flag, &error);

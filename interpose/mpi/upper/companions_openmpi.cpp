@@ -123,14 +123,16 @@ EXPORTED int ompi_attr_create_keyval(int type, void (*copy)(), void (*remove)(),
                                      int flags, void*) {
   return create_keyval(kind_of(type), copy, remove, extra, language_of(flags), key);
 }
+// The name says what integers the callbacks get. libmpi_mpifh passes flags without that bit.
 EXPORTED int ompi_attr_create_keyval_fint(int type, void (*copy)(), void (*remove)(), int* key,
-                                          MPI_Fint extra, int flags, void*) {
+                                          MPI_Fint extra, int, void*) {
   return create_keyval(kind_of(type), copy, remove, reinterpret_cast<void*>(static_cast<intptr_t>(extra)),
-                       language_of(flags), key);
+                       Language::kFortranInt, key);
 }
 EXPORTED int ompi_attr_create_keyval_aint(int type, void (*copy)(), void (*remove)(), int* key,
-                                          MPI_Aint extra, int flags, void*) {
-  return create_keyval(kind_of(type), copy, remove, reinterpret_cast<void*>(extra), language_of(flags), key);
+                                          MPI_Aint extra, int, void*) {
+  return create_keyval(kind_of(type), copy, remove, reinterpret_cast<void*>(extra), Language::kFortranAddress,
+                       key);
 }
 static Vid vid_of(int type, void* handle) {
   // The object begins with its vid, whatever its kind.
@@ -144,18 +146,20 @@ EXPORTED int ompi_attr_set_aint(int type, void* handle, void**, int key, MPI_Ain
                        seam::kFn_MPI_Comm_set_attr);
 }
 // These get the hash table pointer from the object, not the handle; the shim's points to the object itself
-// (objects.h). It is null in predefined objects, of which Fortran programs in practice read only
-// MPI_COMM_WORLD's attributes.
-static Vid vid_of_hash(const void* hash) {
-  return hash ? static_cast<const HandleObject*>(hash)->vid : seam::kVid_MPI_COMM_WORLD;
+// (objects.h). It is null in the objects of null handles, which have no attributes.
+static int get_by_hash(const void* hash, int key, void* value, int* flag, Language language) {
+  if (!hash) {
+    *flag = 0;
+    return MPI_SUCCESS;
+  }
+  return get_attribute(static_cast<const HandleObject*>(hash)->vid, key, value, flag, language,
+                       seam::kFn_MPI_Comm_get_attr);
 }
 EXPORTED int ompi_attr_get_fint(void* hash, int key, MPI_Fint* value, int* flag) {
-  return get_attribute(vid_of_hash(hash), key, value, flag, Language::kFortranInt,
-                       seam::kFn_MPI_Comm_get_attr);
+  return get_by_hash(hash, key, value, flag, Language::kFortranInt);
 }
 EXPORTED int ompi_attr_get_aint(void* hash, int key, MPI_Aint* value, int* flag) {
-  return get_attribute(vid_of_hash(hash), key, value, flag, Language::kFortranAddress,
-                       seam::kFn_MPI_Comm_get_attr);
+  return get_by_hash(hash, key, value, flag, Language::kFortranAddress);
 }
 
 // ompi/datatype/ompi_datatype.h: finds a datatype by size and class (0x1000 integer, 0x2000 float, 0x3000

@@ -9,6 +9,12 @@
 #if defined(CROPDL_ABI_OPENMPI)
 // The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
 extern "C" __attribute__((visibility("default"))) int ompi_mpi_state;
+#else
+// What MPICH's libmpichfort passes where a program with mpi_f08 passes MPI_UNWEIGHTED or MPI_WEIGHTS_EMPTY.
+// The library defines both itself, before the shim in the order of symbols, so a value in the shim's data is
+// not enough. Weak: an MPICH without Fortran has neither.
+extern "C" __attribute__((weak, visibility("default"))) const int* MPIR_C_MPI_UNWEIGHTED;
+extern "C" __attribute__((weak, visibility("default"))) const int* MPIR_C_MPI_WEIGHTS_EMPTY;
 #endif
 
 namespace cropdl::shim {
@@ -32,6 +38,9 @@ int init(int required, int* provided, seam::Fn fn) {
   if (provided) *provided = constants::from_seam_thread_level(level);
 #if defined(CROPDL_ABI_OPENMPI)
   ompi_mpi_state = 2;
+#else
+  if (&MPIR_C_MPI_UNWEIGHTED) MPIR_C_MPI_UNWEIGHTED = MPI_UNWEIGHTED;
+  if (&MPIR_C_MPI_WEIGHTS_EMPTY) MPIR_C_MPI_WEIGHTS_EMPTY = MPI_WEIGHTS_EMPTY;
 #endif
   return MPI_SUCCESS;
 }

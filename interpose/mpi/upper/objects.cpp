@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "interpose/mpi/upper/fortran_handles.h"
 #include "interpose/mpi/upper/info_lists.h"
 
 namespace cropdl::shim {
@@ -77,6 +78,21 @@ Vid free_errhandler_number() {
     if (++next_errhandler == kUnknownIndex) next_errhandler = seam::kFirstDynamic;
     if (!callbacks.find(vid)) return vid;
   }
+}
+
+// Writes what Open MPI's companion libraries read in an object.
+void write_fields(HandleObject* h) {
+  const Kind kind = seam::vid_kind(h->vid);
+  char* object = reinterpret_cast<char*>(h);
+  if (kind == Kind::kGroup) {
+    const MPI_Fint number = to_fortran<Kind::kGroup>(h->vid);
+    memcpy(object + kNumberOffsetGroup, &number, sizeof number);
+    return;
+  }
+  const size_t hash = kind == Kind::kComm       ? kHashOffsetComm
+                      : kind == Kind::kDatatype ? kHashOffsetDatatype
+                                                : kHashOffsetWin;
+  memcpy(object + hash, &h, sizeof h);
 }
 
 }  // namespace
@@ -239,10 +255,7 @@ void* object_of(Vid vid) {
   }
   memset(h, 0, sizeof *h);
   h->vid = vid;
-  const size_t hash = kind == Kind::kComm       ? kHashOffsetComm
-                      : kind == Kind::kDatatype ? kHashOffsetDatatype
-                                                : kHashOffsetWin;
-  memcpy(reinterpret_cast<char*>(h) + hash, &h, sizeof h);
+  write_fields(h);
   handles.insert(h);
   return h;
 }

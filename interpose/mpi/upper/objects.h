@@ -31,9 +31,11 @@ struct Object {
   int64_t* window_values;
 };
 
-// The target of a pointer handle of a communicator, datatype or window. Open MPI's companion libraries read
-// fields at fixed offsets (Open MPI 4.1: c_flags and c_keyhash of ompi_communicator_t, d_keyhash of
-// ompi_datatype_t, w_keyhash of ompi_win_t), and pass the hash to ompi_attr_get_*.
+// The target of a pointer handle of a communicator, datatype, window or group. Open MPI's companion libraries
+// read fields at fixed offsets (Open MPI 4.1: c_flags and c_keyhash of ompi_communicator_t, d_keyhash of
+// ompi_datatype_t, w_keyhash of ompi_win_t, grp_f_to_c_index of ompi_group_t), and pass the hash to
+// ompi_attr_get_*. The objects of predefined handles are data symbols; [object_fields] of annotations.toml
+// gives them the same fields.
 struct alignas(16) HandleObject {
   Vid vid;
   HandleObject* next_free;
@@ -45,6 +47,8 @@ inline constexpr size_t kFlagsOffset = 232;
 inline constexpr size_t kLocalGroupOffset = 248, kRemoteGroupOffset = 256, kGroupSizeOffset = 16;
 inline constexpr size_t kGroupsOffset = 320, kGroupSpace = 32;
 inline constexpr size_t kHashOffsetComm = 272, kHashOffsetDatatype = 208, kHashOffsetWin = 240;
+// A group's Fortran number. The Fortran library reads the number of each group that a call made.
+inline constexpr size_t kNumberOffsetGroup = 24;
 
 // The record of `vid`, created if `create`; nullptr if there is none. Its address is stable.
 Object* object(Vid vid, bool create);

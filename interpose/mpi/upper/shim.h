@@ -96,7 +96,7 @@ class FreedObject {
 // unchanged.
 int free_object(seam::Fn fn, Vid* vid);
 constexpr bool is_object(Kind k) {
-  return k == Kind::kComm || k == Kind::kDatatype || k == Kind::kWin || k == Kind::kOp ||
+  return k == Kind::kComm || k == Kind::kDatatype || k == Kind::kWin || k == Kind::kGroup || k == Kind::kOp ||
          k == Kind::kErrhandler;
 }
 

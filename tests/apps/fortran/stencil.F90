@@ -1,12 +1,14 @@
 ! A stencil on a Cartesian communicator as Fortran programs write it. Compiled twice: with `use mpi` (handles are integers)
 ! and with -DWITH_F08 and `use mpi_f08` (handles are derived types). A restart must keep: allocatable module arrays, saved
 ! variables, a common block, handles, requests that are pending between two steps (also persistent ones), the addresses that
-! stand for MPI_IN_PLACE, MPI_BOTTOM and MPI_STATUS_IGNORE, and libgfortran's unit buffers.
+! stand for MPI_IN_PLACE, MPI_BOTTOM, MPI_STATUS_IGNORE and MPI_UNWEIGHTED, groups, attributes of predefined objects, and
+! libgfortran's unit buffers.
 ! Arguments: those of steplog.h; --work DIR: folder of its files; --scratch: opens a unit with status='scratch'.
 #ifdef WITH_F08
 #define MPI_MODULE mpi_f08
 #define COMMUNICATOR type(MPI_Comm)
 #define DATATYPE type(MPI_Datatype)
+#define GROUP_OF_RANKS type(MPI_Group)
 #define OPERATION type(MPI_Op)
 #define REQUEST type(MPI_Request)
 #define STATUS_OF_ONE type(MPI_Status)
@@ -15,6 +17,7 @@
 #define MPI_MODULE mpi
 #define COMMUNICATOR integer
 #define DATATYPE integer
+#define GROUP_OF_RANKS integer
 #define OPERATION integer
 #define REQUEST integer
 #define STATUS_OF_ONE integer, dimension(MPI_STATUS_SIZE)
@@ -104,13 +107,14 @@ program stencil
   use grid
   use operations
   implicit none
-  COMMUNICATOR :: cart
+  COMMUNICATOR :: cart, loops
+  GROUP_OF_RANKS :: alone
   DATATYPE :: row, absolute
   OPERATION :: maximum
   REQUEST :: requests(4), persistent(2)
   STATUS_OF_ONE :: status
   integer :: rank, ranks, step, steps, error, dims(2), place(2), report, history, scratch
-  integer :: west, east, south, north, most, received, i, j
+  integer :: west, east, south, north, most, received, i, j, comm_key, type_key
   integer :: shared_integer, sequence_of_shared
   double precision :: shared_value, largest, line(10)
   double precision, allocatable :: read_back(:)
@@ -171,6 +175,8 @@ program stencil
   next = field(1:nx, 1:ny)
   call MPI_Recv_init(ring, nx, MPI_DOUBLE_PRECISION, west, 5, cart, persistent(1), error)
   call MPI_Send_init(next, nx, MPI_DOUBLE_PRECISION, east, 5, cart, persistent(2), error)
+  call make_objects()
+  call duplicate_an_old_attribute()
   call exchange_rows()
 
   do step = 1, steps
@@ -208,6 +214,7 @@ program stencil
     call expect(shared_value == largest + dble(total) .and. shared_integer == step .and. sequence_of_shared == -step, &
                 'a broadcast from MPI_BOTTOM')
     call expect(calls() == step, 'a saved variable')
+    call check_objects()
     largest_of_steps = [largest_of_steps, largest]
     line = largest * [(dble(i), i = 1, 10)]
     write(report, '(i6, 10es25.17)') step, line
@@ -237,6 +244,10 @@ program stencil
   call MPI_Type_free(row, error)
   call MPI_Type_free(absolute, error)
   call MPI_Op_free(maximum, error)
+  call MPI_Group_free(alone, error)
+  call MPI_Comm_free(loops, error)
+  call MPI_Comm_free_keyval(comm_key, error)
+  call MPI_Type_free_keyval(type_key, error)
   call MPI_Comm_free(cart, error)
   call log_ok()
   call MPI_Finalize(error)
@@ -249,5 +260,64 @@ contains
     call MPI_Isend(field(nx, 1), 1, row, east, 3, cart, requests(3), error)
     call MPI_Isend(field(1, 1), 1, row, west, 4, cart, requests(4), error)
     call MPI_Startall(2, persistent, error)
+  end subroutine
+
+  ! A group of this rank alone, attributes of predefined objects, a graph without weights.
+  subroutine make_objects()
+    GROUP_OF_RANKS :: everyone, nobody
+    integer(kind=MPI_ADDRESS_KIND), parameter :: state = 0, of_world = 11, of_self = 22, of_integer = -33
+    call MPI_Comm_group(cart, everyone, error)
+    call MPI_Group_incl(everyone, 1, [rank], alone, error)
+    call MPI_Group_difference(alone, everyone, nobody, error)
+    call expect(nobody == MPI_GROUP_EMPTY, 'an empty group')
+    call MPI_Group_free(everyone, error)
+    call MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, comm_key, state, error)
+    call MPI_Comm_set_attr(MPI_COMM_WORLD, comm_key, of_world, error)
+    call MPI_Comm_set_attr(MPI_COMM_SELF, comm_key, of_self, error)
+    call MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, type_key, state, error)
+    call MPI_Type_set_attr(MPI_INTEGER, type_key, of_integer, error)
+    call MPI_Dist_graph_create_adjacent(cart, 1, [rank], MPI_UNWEIGHTED, 1, [rank], MPI_UNWEIGHTED, MPI_INFO_NULL, .false., &
+                                        loops, error)
+  end subroutine
+
+  subroutine check_objects()
+    GROUP_OF_RANKS :: again
+    integer :: members, own, relation, from(1), to(1), in_degree, out_degree
+    integer(kind=MPI_ADDRESS_KIND) :: value
+    logical :: found, weighted
+    call MPI_Group_size(alone, members, error)
+    call MPI_Group_union(alone, MPI_GROUP_EMPTY, again, error)
+    call MPI_Group_rank(again, own, error)
+    call MPI_Group_compare(alone, again, relation, error)
+    call expect(members == 1 .and. own == 0 .and. relation == MPI_IDENT, 'a group of this rank alone')
+    call MPI_Group_free(again, error)
+    call MPI_Comm_get_attr(MPI_COMM_WORLD, comm_key, value, found, error)
+    call expect(found .and. value == 11, 'an attribute of MPI_COMM_WORLD')
+    call MPI_Comm_get_attr(MPI_COMM_SELF, comm_key, value, found, error)
+    call expect(found .and. value == 22, 'an attribute of MPI_COMM_SELF')
+    call MPI_Type_get_attr(MPI_INTEGER, type_key, value, found, error)
+    call expect(found .and. value == -33, 'an attribute of MPI_INTEGER')
+    call MPI_Type_get_attr(MPI_REAL, type_key, value, found, error)
+    call expect(.not. found, 'no attribute of MPI_REAL')
+    call MPI_Dist_graph_neighbors_count(loops, in_degree, out_degree, weighted, error)
+    call MPI_Dist_graph_neighbors(loops, 1, from, MPI_UNWEIGHTED, 1, to, MPI_UNWEIGHTED, error)
+    call expect(in_degree == 1 .and. out_degree == 1 .and. .not. weighted .and. from(1) == rank .and. to(1) == rank, &
+                'a graph without weights')
+  end subroutine
+
+  ! The copy of an attribute whose callback has integers of MPI 1; mpi_f08 has no such attributes.
+  subroutine duplicate_an_old_attribute()
+#ifndef WITH_F08
+    integer :: key, duplicate
+    integer(kind=MPI_ADDRESS_KIND) :: value
+    logical :: found
+    call MPI_Keyval_create(MPI_DUP_FN, MPI_NULL_DELETE_FN, key, 0, error)
+    call MPI_Attr_put(MPI_COMM_WORLD, key, -5, error)
+    call MPI_Comm_dup(MPI_COMM_WORLD, duplicate, error)
+    call MPI_Comm_get_attr(duplicate, key, value, found, error)
+    call expect(found .and. value == -5, 'a copied attribute of MPI 1')
+    call MPI_Comm_free(duplicate, error)
+    call MPI_Keyval_free(key, error)
+#endif
   end subroutine
 end program stencil
