@@ -284,6 +284,7 @@ class Runtime final : public libraries::Library {
                      function_name(tables->slot(h)->maker), mpi_error(code)};
       }
     }
+    if (Status equal = compare_datatypes(); !equal) return equal;
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
       rebind_handle(h, to_word(MPI_MESSAGE_NULL));  // all of them are drained
     }

@@ -183,6 +183,7 @@ void destroy_objects(std::span<const handles::Handle> gone) {
     if (seam::vid_kind(h) == Kind::kDatatype) {
       MPI_Datatype real = datatype(h);
       if (real != MPI_DATATYPE_NULL && to_word(real)) MPI_Type_free(&real);
+      free_as_made(h);
     }
     rebind_handle(h, 0);
   }

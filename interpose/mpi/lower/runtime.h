@@ -94,6 +94,10 @@ int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid);
 // seam. A duplicate is committed if its original is.
 int keep_datatype(MPI_Datatype real, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid);
 void inherit_commitment(Vid from, Vid to);
+// The type as its constructor made it: a restart may have resized it (datatypes.cpp), which its envelope and
+// contents do not tell.
+MPI_Datatype datatype_as_made(Vid vid);
+void free_as_made(Vid vid);  // under structure_lock
 
 // Keeps `op`, an operation of the program that the pending `request` calls with elements of `type`. Does
 // nothing for predefined operations.
