@@ -79,7 +79,7 @@ Vid adopt_op(MPI_Op real, uint32_t maker);
 Vid adopt_request(MPI_Request real, uint32_t maker);  // within an AdoptedRequestPlace (state.h)
 Vid adopt_message(MPI_Message real, uint32_t maker);
 Vid adopt_win(MPI_Win real, uint32_t maker);
-Vid adopt_info(MPI_Info real, uint32_t maker);
+Vid adopt_info(MPI_Info real, uint32_t maker);  // with a recipe (infos.cpp)
 Vid adopt_errhandler(MPI_Errhandler real, uint32_t maker);
 Vid adopt_file(MPI_File real, uint32_t maker);
 #if !defined(OPEN_MPI)

@@ -17,7 +17,7 @@ namespace {
 struct Program {
   Vid dup, odd_even, reversed, leaders, group, column, pairs, structure, sum, pending[2], sent, matched,
       started;
-  Vid cell;
+  Vid cell, hints;
   int64_t cell_extent;
   int values[8];
   int matrix[16];
@@ -114,6 +114,11 @@ void make() {
   EXPECT_EQ(lower_MPI_Type_get_extent(p.cell, &lower_bound, &p.cell_extent), kSuccess);
   EXPECT_EQ(lower_MPI_Type_free(&base), kSuccess);
   EXPECT_EQ(lower_MPI_Type_free(&resized), kSuccess);
+  // As during a call that takes an Info.
+  EXPECT_EQ(lower_MPI_Info_create(&p.hints), kSuccess);
+  EXPECT_EQ(lower_MPI_Info_set(p.hints, "first", "a value"), kSuccess);
+  EXPECT_EQ(lower_MPI_Info_set(p.hints, "second", "b"), kSuccess);
+  EXPECT_EQ(lower_MPI_Info_set(p.hints, "second", "another value"), kSuccess);
   EXPECT_EQ(lower_MPI_Op_create(reinterpret_cast<void*>(0x1234), 1, &p.sum, fixed_code()), kSuccess);
 }
 
@@ -195,6 +200,12 @@ void use() {
   EXPECT_EQ(combiner, cropdl::seam::combiner::k_MPI_COMBINER_STRUCT);
   EXPECT_EQ(lower_MPI_Type_size(p.structure, &bytes), kSuccess);
   EXPECT_EQ(bytes, 20);
+  int keys = 0, there = 0;
+  EXPECT_EQ(lower_MPI_Info_get_nkeys(p.hints, &keys), kSuccess);
+  EXPECT_EQ(keys, 2);
+  EXPECT_EQ(lower_MPI_Info_get(p.hints, "second", sizeof name - 1, name, &there), kSuccess);
+  EXPECT_EQ(there, 1);
+  EXPECT_STREQ(name, "another value");
   int value = 1, result = -1;
   EXPECT_EQ(lower_MPI_Allreduce(&value, &result, 1, kInt, p.sum, kWorld), kSuccess);
   EXPECT_GT(result, size);  // 1 + 2 + 2 ..., however the MPI associates it
