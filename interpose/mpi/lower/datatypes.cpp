@@ -1,12 +1,57 @@
 // Datatypes. Generated constructors record their arguments and the types named in them. These types, virtual
 // and real, stay while a recipe or a pending receive names them. LH, LH FS base, threads of the program.
+#include <unordered_map>
+#include <utility>
+
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
 namespace {
 
-enum TypeFlag : uint32_t { kCommitted = 1 };
+enum TypeFlag : uint32_t { kCommitted = 1, kMeasured = 2 };
+
+// Programs lay out their arrays by these numbers, which the slot keeps (owner[0] to owner[2]).
+struct Measures {
+  MPI_Count lower = 0, extent = 0, size = 0;
+  bool operator==(const Measures&) const = default;
+};
+
+bool measure(MPI_Datatype type, Measures* m) {
+  return MPI_Type_get_extent_x(type, &m->lower, &m->extent) == MPI_SUCCESS &&
+         MPI_Type_size_x(type, &m->size) == MPI_SUCCESS;
+}
+
+void keep_measures(handles::Slot* s, MPI_Datatype type) {
+  Measures m;
+  if (!measure(type, &m)) return;
+  s->owner[0] = static_cast<uint64_t>(m.lower);
+  s->owner[1] = static_cast<uint64_t>(m.extent);
+  s->owner[2] = static_cast<uint64_t>(m.size);
+  s->flags |= kMeasured;
+}
+
+Measures kept_measures(const handles::Slot* s) {
+  return {static_cast<MPI_Count>(s->owner[0]), static_cast<MPI_Count>(s->owner[1]),
+          static_cast<MPI_Count>(s->owner[2])};
+}
+
+// Types that a restart resized, as their constructors made them.
+std::unordered_map<Vid, MPI_Datatype> as_made;
+
+// MPIs give some types other bounds (a structure with a resized member): the type gets those that it had.
+// Types made from this one are then made from the resized one.
+int restore_bounds(const handles::Slot* s, Vid vid, MPI_Datatype* type) {
+  Measures here;
+  if (!(s->flags & kMeasured) || !measure(*type, &here)) return MPI_SUCCESS;  // not in older images
+  const Measures had = kept_measures(s);
+  if (here.lower == had.lower && here.extent == had.extent) return MPI_SUCCESS;
+  MPI_Datatype resized = MPI_DATATYPE_NULL;
+  const int code = MPI_Type_create_resized(*type, static_cast<MPI_Aint>(had.lower),
+                                           static_cast<MPI_Aint>(had.extent), &resized);
+  if (code == MPI_SUCCESS) as_made[vid] = std::exchange(*type, resized);
+  return code;
+}
 
 // MPI-3.1, 17.2.5: the same arguments may give the same handle, which is never freed; both MPIs do so.
 bool is_shared(uint32_t maker) {
@@ -23,7 +68,10 @@ int keep_datatype(MPI_Datatype made, uint32_t maker, const handles::RecipeWriter
   }
   *vid = new_object(Kind::kDatatype, to_word(made), maker, recipe.dependencies(), recipe.payload().data(),
                     recipe.payload().size());
-  if (seam::vid_index(*vid)) return seam::kSuccess;
+  if (seam::vid_index(*vid)) {
+    keep_measures(tables->slot(*vid), made);
+    return seam::kSuccess;
+  }
   MPI_Type_free(&made);
   return seam::kErrIntern;
 }
@@ -38,13 +86,42 @@ int remake_datatype(Vid vid) {
   const handles::Slot* s = tables->slot(vid);
   uint64_t word = to_word(MPI_DATATYPE_NULL);
   int code = remake_object(s->maker, *reinterpret_cast<const handles::Recipe*>(s->recipe), &word);
-  if (code == MPI_SUCCESS && s->flags & kCommitted) {
-    auto made = from_word<MPI_Datatype>(word);
-    code = MPI_Type_commit(&made);
-    word = to_word(made);
-  }
-  rebind_handle(vid, word);
+  auto made = from_word<MPI_Datatype>(word);
+  if (code == MPI_SUCCESS) code = restore_bounds(s, vid, &made);
+  if (code == MPI_SUCCESS && s->flags & kCommitted) code = MPI_Type_commit(&made);
+  rebind_handle(vid, to_word(made));
   return code;
+}
+
+Status compare_datatypes() {
+  for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kDatatype))) {
+    const handles::Slot* s = tables->slot(h);
+    const Measures had = kept_measures(s);
+    Measures here;
+    if (!(s->flags & kMeasured) || !measure(datatype(h), &here) || here == had) continue;
+    return Error{
+        "cannot restart: the datatype of {} has {} bytes and an extent of {} under this MPI, and had {} and "
+        "{}; restart under the MPI the job began with",
+        function_name(s->maker),
+        here.size,
+        here.extent,
+        had.size,
+        had.extent};
+  }
+  return {};
+}
+
+MPI_Datatype datatype_as_made(Vid vid) {
+  handles::SpinGuard guard(structure_lock, multiple);
+  const auto found = as_made.find(vid);
+  return found == as_made.end() ? datatype(vid) : found->second;
+}
+
+void free_as_made(Vid vid) {
+  const auto found = as_made.find(vid);
+  if (found == as_made.end()) return;
+  MPI_Type_free(&found->second);
+  as_made.erase(found);
 }
 
 }  // namespace cropdl::mpi

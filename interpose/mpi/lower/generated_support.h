@@ -40,6 +40,12 @@ inline int* weights_in(const int* weights) {
 inline MPI_T_pvar_handle all_handles_in(void* handle) {
   return handle == seam::all_variables() ? MPI_T_PVAR_ALL_HANDLES : static_cast<MPI_T_pvar_handle>(handle);
 }
+// The address of the real handle; null, which the MPI refuses for a bound variable, if there is none.
+inline void* tool_object_in(void* object) {
+  const auto vid = static_cast<seam::Vid>(reinterpret_cast<uintptr_t>(object));
+  uint64_t* word = &real_handles[(vid >> 24) & 15][vid & kIndexMask];
+  return seam::vid_index(vid) != 0 && *word ? word : nullptr;
+}
 
 inline int peers(seam::Vid vid) { return constants::peers(comm(vid)); }
 inline int neighbors_in(seam::Vid vid) { return constants::neighbors_in(comm(vid)); }

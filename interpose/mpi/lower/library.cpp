@@ -275,8 +275,8 @@ class Runtime final : public libraries::Library {
     if (code != MPI_SUCCESS)
       return Error{"cannot restart: a communicator cannot be made again: " + mpi_error(code)};
     for (const auto& [kind, remake] :
-         {std::pair{Kind::kGroup, &remake_group}, std::pair{Kind::kDatatype, &remake_datatype},
-          std::pair{Kind::kOp, &remake_op}}) {
+         {std::pair{Kind::kInfo, &remake_info}, std::pair{Kind::kGroup, &remake_group},
+          std::pair{Kind::kDatatype, &remake_datatype}, std::pair{Kind::kOp, &remake_op}}) {
       for (handles::Handle h : tables->in_order(static_cast<uint32_t>(kind))) {
         code = remake(h);
         if (code == MPI_SUCCESS) continue;
@@ -284,6 +284,7 @@ class Runtime final : public libraries::Library {
                      function_name(tables->slot(h)->maker), mpi_error(code)};
       }
     }
+    if (Status equal = compare_datatypes(); !equal) return equal;
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
       rebind_handle(h, to_word(MPI_MESSAGE_NULL));  // all of them are drained
     }

@@ -119,14 +119,13 @@ Vid adopt_comm(MPI_Comm c, uint32_t maker) {
   if (seam::vid_index(v) && !is_predefined(v)) MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
   return v;
 }
-// A datatype, group, operation or info that the MPI returns is a new reference, which must be freed
+// A datatype, group or operation that the MPI returns is a new reference, which must be freed
 // separately.
 Vid adopt_datatype(MPI_Datatype h, uint32_t maker) {
   return adopt(Kind::kDatatype, to_word(h), maker, false);
 }
 Vid adopt_op(MPI_Op h, uint32_t maker) { return adopt(Kind::kOp, to_word(h), maker, false); }
 Vid adopt_message(MPI_Message h, uint32_t maker) { return adopt(Kind::kMessage, to_word(h), maker, false); }
-Vid adopt_info(MPI_Info h, uint32_t maker) { return adopt(Kind::kInfo, to_word(h), maker, false); }
 Vid adopt_errhandler(MPI_Errhandler h, uint32_t maker) {
   return adopt(Kind::kErrhandler, to_word(h), maker, true);
 }
@@ -183,6 +182,7 @@ void destroy_objects(std::span<const handles::Handle> gone) {
     if (seam::vid_kind(h) == Kind::kDatatype) {
       MPI_Datatype real = datatype(h);
       if (real != MPI_DATATYPE_NULL && to_word(real)) MPI_Type_free(&real);
+      free_as_made(h);
     }
     rebind_handle(h, 0);
   }

@@ -79,7 +79,7 @@ Vid adopt_op(MPI_Op real, uint32_t maker);
 Vid adopt_request(MPI_Request real, uint32_t maker);  // within an AdoptedRequestPlace (state.h)
 Vid adopt_message(MPI_Message real, uint32_t maker);
 Vid adopt_win(MPI_Win real, uint32_t maker);
-Vid adopt_info(MPI_Info real, uint32_t maker);
+Vid adopt_info(MPI_Info real, uint32_t maker);  // with a recipe (infos.cpp)
 Vid adopt_errhandler(MPI_Errhandler real, uint32_t maker);
 Vid adopt_file(MPI_File real, uint32_t maker);
 #if !defined(OPEN_MPI)
@@ -94,6 +94,10 @@ int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid);
 // seam. A duplicate is committed if its original is.
 int keep_datatype(MPI_Datatype real, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid);
 void inherit_commitment(Vid from, Vid to);
+// The type as its constructor made it: a restart may have resized it (datatypes.cpp), which its envelope and
+// contents do not tell.
+MPI_Datatype datatype_as_made(Vid vid);
+void free_as_made(Vid vid);  // under structure_lock
 
 // Keeps `op`, an operation of the program that the pending `request` calls with elements of `type`. Does
 // nothing for predefined operations.

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "interpose/counting/counting.h"
 #include "interpose/handles/heap.h"
 #include "interpose/handles/spin_lock.h"
@@ -382,10 +383,12 @@ void early_drain_step();
 const char* drain_trouble();  // nullptr: none. Any thread.
 bool ready_to_deliver();      // after a restart, before the program runs
 
-// --- datatypes.cpp, operations.cpp, groups.cpp: re-make one object at a restart
+// --- datatypes.cpp, operations.cpp, groups.cpp, infos.cpp: re-make one object at a restart
 int remake_datatype(Vid vid);
+Status compare_datatypes();  // after all: an error if one has another size than it had
 int remake_op(Vid vid);
 int remake_group(Vid vid);
+int remake_info(Vid vid);
 // --- communicators.cpp: re-makes all communicators; collective over the world
 int remake_comms();
 

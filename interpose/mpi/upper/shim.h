@@ -314,6 +314,12 @@ bool is_root(MPI_Comm comm, int root);
 inline bool has_root(int root) { return root != MPI_ROOT && root != MPI_PROC_NULL; }
 inline bool is_no_op(MPI_Op op) { return handle_in<Kind::kOp>(op) == seam::kVid_MPI_NO_OP; }
 
+// --- The tool interface (tool_objects.cpp)
+
+// The object of a control or performance variable for the lower half, from the address of the tool's handle.
+void* object_of_cvar(int index, const void* handle);
+void* object_of_pvar(int index, const void* handle);
+
 // --- Info (info.cpp)
 
 // An Info of the lower half with the contents of the program's. Freed with this object.

@@ -80,6 +80,40 @@ static int complete(int form, MPI_Request* q) {
   return code;
 }
 
+#if defined(OPEN_MPI)
+static const char* error_name(int code) {
+  int error_class = 0;
+  MPI_Error_class(code, &error_class);
+  return error_class == MPI_ERR_PENDING    ? "pending"
+         : error_class == MPI_ERR_TRUNCATE ? "truncated"
+         : error_class                     ? "other"
+                                           : "success";
+}
+
+/* Open MPI's MPI_Waitall returns when a request has failed, though one before it is pending. (MPICH waits for
+ * all.) Rank 1 sends what the pending one receives only when MPI_Waitall has returned. */
+static void pending_beside_failed(int rank) {
+  int text[8] = {0}, got[2];
+  MPI_Request q[2];
+  MPI_Status s[2];
+  called[0] = 0;
+  if (rank == 1) {
+    MPI_Send(text, 8, MPI_INT, 0, 101, own);
+    MPI_Recv(text, 0, MPI_INT, 0, 102, own, s);
+    MPI_Send(text, 1, MPI_INT, 0, 100, own);
+    return;
+  }
+  MPI_Irecv(&got[0], 1, MPI_INT, 1, 100, own, &q[0]);
+  MPI_Irecv(&got[1], 1, MPI_INT, 1, 101, own, &q[1]);
+  const int code = MPI_Waitall(2, q, s);
+  if (code != MPI_SUCCESS) printf("%s %s ", error_name(s[0].MPI_ERROR), error_name(s[1].MPI_ERROR));
+  printf("beside each other: %s%d %d\n", called, q[0] == MPI_REQUEST_NULL, q[1] == MPI_REQUEST_NULL);
+  fflush(stdout);
+  MPI_Send(text, 0, MPI_INT, 1, 102, own);
+  MPI_Wait(&q[0], s);
+}
+#endif
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank, text[8] = {0};
@@ -119,6 +153,9 @@ int main(int argc, char** argv) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }
+#if defined(OPEN_MPI)
+  pending_beside_failed(rank);
+#endif
   MPI_Finalize();
   return 0;
 }

@@ -1,11 +1,11 @@
 // Datatypes by every constructor, some built from freed ones, and those of Fortran 90's kinds: in each step,
-// sizes, extents and transferred data stay the same.
+// sizes, extents and transferred data stay the same, also of a type to which the MPIs give different extents.
 #include <mpi.h>
 #include <stddef.h>
 
 #include "steplog.h"
 
-enum { kSide = 8, kTypes = 14 };
+enum { kSide = 8, kTypes = 16 };
 
 int main(int argc, char** argv) {
   int rank, ranks;
@@ -41,6 +41,17 @@ int main(int argc, char** argv) {
   MPI_Type_create_darray(2, 0, 2, sizes, how2, with2, grid, MPI_ORDER_FORTRAN, type[0], &scratch);
   MPI_Type_contiguous(1, scratch, &type[n++]);
   MPI_Type_free(&scratch);
+  // Open MPI gives a structure with a resized member its bounds (here 8 and 28), MPICH computes 0 and 32.
+  MPI_Datatype three, inside[2] = {MPI_DOUBLE, MPI_DATATYPE_NULL};
+  int once[2] = {1, 1};
+  MPI_Aint within[2] = {0, 8};
+  MPI_Type_contiguous(3, MPI_FLOAT, &three);
+  MPI_Type_create_resized(three, 0, 20, &inside[1]);
+  const int cell = n;
+  MPI_Type_create_struct(2, once, within, inside, &type[n++]);
+  MPI_Type_contiguous(2, type[cell], &type[n++]);
+  MPI_Type_free(&three);
+  MPI_Type_free(&inside[1]);
   int mine = n;  // types that need commit and free
   MPI_Type_create_f90_real(12, 200, &type[n++]);
   MPI_Type_create_f90_complex(6, 30, &type[n++]);
@@ -72,12 +83,17 @@ int main(int argc, char** argv) {
       MPI_Send(from, 1, type[i], other, i, MPI_COMM_WORLD);
       MPI_Wait(&request, MPI_STATUS_IGNORE);
       steplog_mix_bytes(to, sizeof to);
+      if (i != cell) continue;
+      MPI_Bcast(rank == 0 ? from : to, 4, type[i], 0, MPI_COMM_WORLD);
+      steplog_mix_bytes(to, sizeof to);
     }
     int integers, addresses, types, combiner;
     MPI_Type_get_envelope(type[8], &integers, &addresses, &types, &combiner);
     STEPLOG_CHECK(combiner == MPI_COMBINER_DARRAY && integers == 12 && types == 1);
     MPI_Type_get_envelope(type[mine], &integers, &addresses, &types, &combiner);
     STEPLOG_CHECK(combiner == MPI_COMBINER_F90_REAL && integers == 2);
+    MPI_Type_get_envelope(type[cell], &integers, &addresses, &types, &combiner);
+    STEPLOG_CHECK(combiner == MPI_COMBINER_STRUCT && integers == 3 && addresses == 2 && types == 2);
     steplog_step();
   }
   for (int i = 0; i < mine; i++) MPI_Type_free(&type[i]);

@@ -85,6 +85,35 @@ static void hints(void) {
 #endif
 }
 
+/* Performance variables bound to a communicator (Open MPI: the queues of messages), each on MPI_COMM_WORLD
+ * and without one. */
+static void bound_variables(void) {
+  int n = 0, bound = 0, made = 0, got = 0, refused = 0;
+  MPI_T_pvar_session session;
+  MPI_T_pvar_session_create(&session);
+  MPI_T_pvar_get_num(&n);
+  for (int i = 0; i < n; ++i) {
+    int verbosity, kind, binding, readonly, continuous, atomic, count = 0;
+    char values[4096];
+    MPI_T_enum choices;
+    MPI_T_pvar_handle handle;
+    MPI_Comm world = MPI_COMM_WORLD;
+    MPI_T_pvar_get_info(i, NULL, NULL, &verbosity, &kind, NULL, &choices, NULL, NULL, &binding, &readonly,
+                        &continuous, &atomic);
+    if (binding != MPI_T_BIND_MPI_COMM) continue;
+    ++bound;
+    refused += MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &count) != MPI_SUCCESS;
+    if (MPI_T_pvar_handle_alloc(session, i, &world, &handle, &count) != MPI_SUCCESS) continue;
+    ++made;
+    if (!continuous) MPI_T_pvar_start(session, handle);
+    got += count <= 256 && MPI_T_pvar_read(session, handle, values) == MPI_SUCCESS;
+    MPI_T_pvar_handle_free(session, &handle);
+  }
+  printf("%d variables of communicators, %d made, %d read, %d refused without one\n", bound, made, got,
+         refused);
+  MPI_T_pvar_session_free(&session);
+}
+
 static void tools(void) {
   int provided, n = 0, length = 0, verbosity, binding, scope;
   MPI_T_enum choices;
@@ -97,6 +126,7 @@ static void tools(void) {
         MPI_T_cvar_get_info(i, NULL, &length, &verbosity, NULL, &choices, NULL, NULL, &binding, &scope);
   }
   printf("%d control variables, results %d\n", n > 0, results);
+  bound_variables();
   MPI_T_finalize();
 }
 

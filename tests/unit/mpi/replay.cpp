@@ -17,6 +17,8 @@ namespace {
 struct Program {
   Vid dup, odd_even, reversed, leaders, group, column, pairs, structure, sum, pending[2], sent, matched,
       started;
+  Vid cell, hints;
+  int64_t cell_extent;
   int values[8];
   int matrix[16];
   double wtime;
@@ -106,8 +108,17 @@ void make() {
   const int64_t displacements[2] = {0, 8};
   const Vid types[2] = {kInt, base};
   EXPECT_EQ(lower_MPI_Type_create_struct(2, lengths, displacements, types, &p.structure), kSuccess);
+  const Vid resized_inside[2] = {kVid_MPI_DOUBLE, resized};  // the MPIs give it different bounds
+  EXPECT_EQ(lower_MPI_Type_create_struct(2, lengths, displacements, resized_inside, &p.cell), kSuccess);
+  int64_t lower_bound = 0;
+  EXPECT_EQ(lower_MPI_Type_get_extent(p.cell, &lower_bound, &p.cell_extent), kSuccess);
   EXPECT_EQ(lower_MPI_Type_free(&base), kSuccess);
   EXPECT_EQ(lower_MPI_Type_free(&resized), kSuccess);
+  // As during a call that takes an Info.
+  EXPECT_EQ(lower_MPI_Info_create(&p.hints), kSuccess);
+  EXPECT_EQ(lower_MPI_Info_set(p.hints, "first", "a value"), kSuccess);
+  EXPECT_EQ(lower_MPI_Info_set(p.hints, "second", "b"), kSuccess);
+  EXPECT_EQ(lower_MPI_Info_set(p.hints, "second", "another value"), kSuccess);
   EXPECT_EQ(lower_MPI_Op_create(reinterpret_cast<void*>(0x1234), 1, &p.sum, fixed_code()), kSuccess);
 }
 
@@ -182,8 +193,19 @@ void use() {
   int bytes = 0;
   EXPECT_EQ(lower_MPI_Type_get_extent(p.pairs, &lower_bound, &extent), kSuccess);
   EXPECT_EQ(extent, 32);
+  EXPECT_EQ(lower_MPI_Type_get_extent(p.cell, &lower_bound, &extent), kSuccess);
+  EXPECT_EQ(extent, p.cell_extent);
+  int integers = 0, addresses = 0, types = 0, combiner = 0;
+  EXPECT_EQ(lower_MPI_Type_get_envelope(p.cell, &integers, &addresses, &types, &combiner), kSuccess);
+  EXPECT_EQ(combiner, cropdl::seam::combiner::k_MPI_COMBINER_STRUCT);
   EXPECT_EQ(lower_MPI_Type_size(p.structure, &bytes), kSuccess);
   EXPECT_EQ(bytes, 20);
+  int keys = 0, there = 0;
+  EXPECT_EQ(lower_MPI_Info_get_nkeys(p.hints, &keys), kSuccess);
+  EXPECT_EQ(keys, 2);
+  EXPECT_EQ(lower_MPI_Info_get(p.hints, "second", sizeof name - 1, name, &there), kSuccess);
+  EXPECT_EQ(there, 1);
+  EXPECT_STREQ(name, "another value");
   int value = 1, result = -1;
   EXPECT_EQ(lower_MPI_Allreduce(&value, &result, 1, kInt, p.sum, kWorld), kSuccess);
   EXPECT_GT(result, size);  // 1 + 2 + 2 ..., however the MPI associates it
