@@ -133,7 +133,8 @@ long kernels_call(const SystemCall& c) {
       return descriptor_call(with_kernel_ids(c));
     case __NR_flock:
     case __NR_fcntl:
-      return asks_for_lock(c.nr, c.a[1]) ? lock_file(c) : descriptor_call(c);
+      if (asks_for_lock(c.nr, c.a[1])) return lock_file(c);
+      return is_id_command(c) ? id_command(c) : descriptor_call(c);
     default:
       if (is_id_command(c)) return id_command(c);
       if (takes_path(c.nr)) return path_call(c);
