@@ -11,16 +11,20 @@
 namespace cropdl::upper {
 namespace {
 
-void note(uint64_t device, uint64_t inode) {
+// In one piece: after a cut in between, the file has another device and inode.
+void note(long fd) {
   auto& known = seam::state()->fuse_locks;
   const Undisturbed undisturbed;
+  struct stat st;
+  if (failed(raw(__NR_fstat, fd, reinterpret_cast<long>(&st)))) return;
   const uint32_t entries = __atomic_load_n(&known.entries, __ATOMIC_ACQUIRE);
-  for (uint32_t i = 0; i < entries && i < known.kMax; ++i)
-    if (known.device[i] == device && known.inode[i] == inode) return;
+  if (entries > known.kMax) return;  // the count must not begin anew
+  for (uint32_t i = 0; i < entries; ++i)
+    if (known.device[i] == st.st_dev && known.inode[i] == st.st_ino) return;
   const uint32_t mine = __atomic_fetch_add(&known.entries, 1, __ATOMIC_ACQ_REL);
   if (mine >= known.kMax) return;
-  known.device[mine] = device;
-  known.inode[mine] = inode;
+  known.device[mine] = st.st_dev;
+  known.inode[mine] = st.st_ino;
 }
 
 bool is_on_fuse(long fd) {
@@ -38,10 +42,8 @@ bool asks_for_lock(long nr, long operation) {
 // The note comes before the call, which may wait long and be left by longjmp: what was asked for counts as
 // had, until the program has closed the file.
 long lock_file(const SystemCall& c) {
-  struct stat st;
   const auto fd = static_cast<int>(c.a[0]);
-  if (!is_child() && !failed(raw(__NR_fstat, fd, reinterpret_cast<long>(&st))) && is_on_fuse(fd))
-    note(st.st_dev, st.st_ino);
+  if (!is_child() && is_on_fuse(fd)) note(fd);
   return pass_on(c);
 }
 
