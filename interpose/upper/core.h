@@ -71,7 +71,7 @@ void note_descriptor(const greg_t* registers);  // of a context interrupted in c
 void close_lower_files();                       // in a child of fork
 
 // Locks of files (locks.cpp)
-bool asks_for_lock(long nr, long operation);  // flock, or fcntl with one of kLocksSinceLevel2
+bool asks_for_lock(long nr, long operation);  // flock but LOCK_UN, or fcntl with one of kLocksSinceLevel2
 long lock_file(const SystemCall& call);       // if asks_for_lock()
 
 // Paths that lead elsewhere (files.cpp)

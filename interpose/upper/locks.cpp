@@ -36,7 +36,9 @@ bool is_on_fuse(long fd) {
 
 bool asks_for_lock(long nr, long operation) {
   static constexpr CallSet kLocks(kLocksSinceLevel2);
-  return nr == __NR_flock || (nr == __NR_fcntl && kLocks.has(static_cast<unsigned>(operation)));
+  constexpr long kUnlock = 8;  // LOCK_UN
+  return (nr == __NR_flock && (operation & kUnlock) == 0) ||
+         (nr == __NR_fcntl && kLocks.has(static_cast<unsigned>(operation)));
 }
 
 // The note comes before the call, which may wait long and be left by longjmp: what was asked for counts as

@@ -46,7 +46,8 @@ std::string no_processor_below(uint32_t number) {
   if (allowed.empty()) return "";  // unknown
   return formatted(
       "the program began on a machine with {} processors and may count on that, but here it is bound to "
-      "{}; bind it to some of 0 to {} (taskset -c, or the launcher's option), or to none",
+      "{}; bind it to some of 0 to {} (taskset -c, or the launcher's option), or to none, or ask the batch "
+      "system for such processors",
       number, allowed, number - 1);
 }
 

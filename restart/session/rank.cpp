@@ -99,8 +99,7 @@ bool Rank::try_stop(Status* failure) {
   if (first) {
     stop_asked_ = monotonic_us();
     stop_traced_ = false;
-    looked_ = 0;
-    found_ = 0;
+    looked_ = looks_ = found_ = 0;
   }
   set_attention(seam::kAttentionStop);
   if (first && libraries_.drains_early()) counting::order_all_threads();
@@ -117,6 +116,7 @@ bool Rank::try_stop(Status* failure) {
     const std::lock_guard lock(mutex_);
     if (others && !others_stopped_) {
       others_stopped_ = true;
+      attempts_above_call_ = 0;
       wake_.notify_one();
     }
     if (gone_) wake_.notify_one();
@@ -129,21 +129,25 @@ bool Rank::try_stop(Status* failure) {
   return false;
 }
 
-// Why no stop can be expected any more, or "": again and again a thread is found above a call of the LH that
-// does not end. A handler that returns soon is rarely found so often in a row.
+// Why no stop can be expected any more, or "": in two attempts a thread was found above a call of the LH,
+// time after time. A handler that returns soon is rarely found so often in a row.
 std::string Rank::call_left() {
-  constexpr int64_t kLongest = 4'000'000, kApart = 100'000;  // us
-  constexpr int kLooks = 10;
+  constexpr int64_t kFirst = 3'000'000, kApart = 100'000;  // us
+  constexpr int kFound = 10, kMostLooks = 20;              // in an attempt: each look is a signal
   const int64_t now = monotonic_us();
-  if (now - stop_asked_ < kLongest - kLooks * kApart || now - looked_ < kApart) return "";
+  if (now - stop_asked_ < kFirst || now - looked_ < kApart || looks_ == kMostLooks) return "";
   looked_ = now;
+  ++looks_;
   found_ = __atomic_exchange_n(&seam::state()->found_above_call, 0u, __ATOMIC_SEQ_CST) != 0 ? found_ + 1 : 0;
-  program_threads::ask_again();
-  if (found_ < kLooks) return "";
-  return formatted(
-      "a signal handler or callback of the program has left a call of MPI or CUDA by a jump (siglongjmp), or "
-      "does not return to it within {} s; let it return",
-      kLongest / 1'000'000);
+  if (found_ < kFound) {
+    program_threads::ask_again();
+    return "";
+  }
+  looks_ = kMostLooks;
+  if (++attempts_above_call_ < 2) return "";
+  return "a signal handler or callback of the program has left a call of MPI or CUDA by a jump (siglongjmp), "
+         "or "
+         "has not returned to it in two attempts; let it return";
 }
 
 void Rank::trace_stop() {

@@ -95,8 +95,10 @@ class Rank final : public coord::LocalRank {
   bool holding_ = false;         // agent only
   int64_t stop_asked_ = 0;       // agent only: us, monotonic
   bool stop_traced_ = false;
-  int64_t looked_ = 0;  // agent only: when call_left() last looked, and how often in a row it found one
-  int found_ = 0;
+  // Agent only: when call_left() last looked in this attempt, how often, and how often in a row it found one;
+  // attempts in a row in which it did.
+  int64_t looked_ = 0;
+  int looks_ = 0, found_ = 0, attempts_above_call_ = 0;
 
   std::mutex mutex_;              // guards everything below
   std::condition_variable wake_;  // the main thread waits on it in serve()

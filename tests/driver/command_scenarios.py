@@ -92,12 +92,12 @@ for _mpi in ("openmpi", "mpich"):
 def call_left():
     """A signal handler has left MPI calls by siglongjmp: every checkpoint is refused for that reason, and the program ends normally."""
     with Place("left") as place:
-        job = place.run("openmpi/refused_mpi", ("left", "--steps", "320", "--pace", "20000"), "openmpi", 1)
+        job = place.run("openmpi/refused_mpi", ("left", "--steps", "1600", "--pace", "20000"), "openmpi", 1)
         job.wait_for_step(1)
         status, text, _ = place.checkpoint()
         check_refused(place, status, text.replace("checkpoint failed", "checkpoint refused"),
-                      "a signal handler or callback of the program has left a call of MPI or CUDA by a jump (siglongjmp), or does not return "
-                      "to it within 4 s; let it return")
+                      "a signal handler or callback of the program has left a call of MPI or CUDA by a jump (siglongjmp), or has not "
+                      "returned to it in two attempts; let it return")
         job.finish()
         check_whole(Log(job.log))
 
