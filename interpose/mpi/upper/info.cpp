@@ -208,6 +208,7 @@ MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
 #if defined(CROPDL_ABI_MPICH)
 MPI_FUNCTION(int, Info_create_env, int, char**, MPI_Info* info) { return PMPI_Info_create(info); }
 MPI_FUNCTION(int, Info_get_string, MPI_Info info, const char* key, int* buflen, char* value, int* flag) {
+  if (!buflen || (*buflen > 0 && !value)) return bad(seam::kFn_MPI_Info_get_string, seam::kErrArg);
   int length = 0;
   const int r = PMPI_Info_get_valuelen(info, key, &length, flag);
   if (r != MPI_SUCCESS || !*flag) return r;

@@ -194,6 +194,7 @@ static void allowed(void) {
   n = 3;
   code = MPI_Info_get_string(info, "long", &n, value, &flag);
   printf("a string that does not fit: %d, '%s' of %d, flag %d\n", class_of(code), value, n, flag);
+  printf("a string without a place: %d\n", class_of(MPI_Info_get_string(info, "long", &n, NULL, &flag)));
 #endif
   MPI_Info_free(&info);
 
