@@ -130,12 +130,23 @@ CUresult lower_cuMemUnmap(CUdeviceptr address, size_t size) {
   if (error == CUDA_SUCCESS) its->forget_numbers(address, address + size);
   return error;
 }
+// Memory of the host refuses checkpoints by itself (Own::refusal).
+static bool is_of_device(DeviceMemory& its, CUdeviceptr address) {
+  std::lock_guard lock(its.blocks.lock());
+  const auto* mapping = its.own.mapping_around(address);
+  if (!mapping) return false;
+  CUmemAllocationProp properties;
+  memcpy(&properties, cropdl::memory::physical_of(*mapping)->properties, sizeof properties);
+  return properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
 CUresult lower_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t n) {
   rt::Call call;
   DeviceMemory* its = device_memory();
   const CUresult error = its ? its->own.set_access(address, size, access, n) : CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; error == CUDA_SUCCESS && i < n; ++i)
-    if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && !is_kept(access[i].location))
+    if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && !is_kept(access[i].location) &&
+        is_of_device(*its, address))
       rt::mark_unsaved(kDriver, driver::kFn_cuMemSetAccess,
                        "memory is open to the host, or to a device above 15");
   return error;
