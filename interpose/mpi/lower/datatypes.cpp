@@ -112,12 +112,9 @@ Status compare_datatypes() {
 }
 
 MPI_Datatype datatype_as_made(Vid vid) {
-  const MPI_Datatype type = datatype(vid);
   handles::SpinGuard guard(structure_lock, multiple);
-  // By the real handle: another type's contents (MPI_Type_get_contents) give it a second vid.
-  for (const auto& [resized, made] : as_made)
-    if (datatype(resized) == type) return made;
-  return type;
+  const auto found = as_made.find(vid);
+  return found == as_made.end() ? datatype(vid) : found->second;
 }
 
 void free_as_made(Vid vid) {

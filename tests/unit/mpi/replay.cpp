@@ -17,7 +17,7 @@ namespace {
 struct Program {
   Vid dup, odd_even, reversed, leaders, group, column, pairs, structure, sum, pending[2], sent, matched,
       started;
-  Vid cell, cells, hints;
+  Vid cell, hints;
   int64_t cell_extent;
   int values[8];
   int matrix[16];
@@ -112,7 +112,6 @@ void make() {
   EXPECT_EQ(lower_MPI_Type_create_struct(2, lengths, displacements, resized_inside, &p.cell), kSuccess);
   int64_t lower_bound = 0;
   EXPECT_EQ(lower_MPI_Type_get_extent(p.cell, &lower_bound, &p.cell_extent), kSuccess);
-  EXPECT_EQ(lower_MPI_Type_contiguous(2, p.cell, &p.cells), kSuccess);
   EXPECT_EQ(lower_MPI_Type_free(&base), kSuccess);
   EXPECT_EQ(lower_MPI_Type_free(&resized), kSuccess);
   // As during a call that takes an Info.
@@ -199,13 +198,6 @@ void use() {
   int integers = 0, addresses = 0, types = 0, combiner = 0;
   EXPECT_EQ(lower_MPI_Type_get_envelope(p.cell, &integers, &addresses, &types, &combiner), kSuccess);
   EXPECT_EQ(combiner, cropdl::seam::combiner::k_MPI_COMBINER_STRUCT);
-  int count = 0;
-  int64_t none = 0;
-  Vid inside = 0;
-  EXPECT_EQ(lower_MPI_Type_get_contents(p.cells, 1, 0, 1, &count, &none, &inside), kSuccess);
-  EXPECT_EQ(lower_MPI_Type_get_envelope(inside, &integers, &addresses, &types, &combiner), kSuccess);
-  EXPECT_EQ(combiner, cropdl::seam::combiner::k_MPI_COMBINER_STRUCT);
-  EXPECT_EQ(lower_MPI_Type_free(&inside), kSuccess);
   EXPECT_EQ(lower_MPI_Type_size(p.structure, &bytes), kSuccess);
   EXPECT_EQ(bytes, 20);
   int keys = 0, there = 0;
