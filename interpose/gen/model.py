@@ -143,7 +143,7 @@ class Model:
         self.handles = self.table.get("handles", {})
         self.facts = self._read_facts()
         self.order = read_list(files["functions"])
-        self.names = {name: names for name, *names in map(str.split, read_list(files["parameters"]))}
+        self.names = {name: names for name, *names in map(str.split, read_list(files["parameters"]) if "parameters" in files else [])}
         self.predefined = self._read_predefined(files["predefined"])
         self._check_frozen(files["frozen"])
         self._rules = [(re.compile(r["match"]), r) for r in self.table.get("rule", [])]

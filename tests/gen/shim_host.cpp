@@ -31,6 +31,7 @@ void park() {}
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   map(seam::kControlPage, seam::kControlPageSize);
+  map(seam::kState, seam::kStateSize);
   map(seam::kHeapBegin, seam::kHeapEnd - seam::kHeapBegin);
   static seam::ThreadRecord thread;
   thread.self = &thread;

@@ -43,11 +43,11 @@ class FileContents : public ::testing::Test {
   }
 
   // As if somebody had changed the name's file after check_content(); with kKeep it accepts any regular file.
-  Status apply(const FileContent& content) const {
+  Status apply(const FileContent& content, FilesPolicy policy = FilesPolicy::kKeep) const {
     const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
     if (!version) return version.error();
     std::string done;
-    return apply_content(content, *version, FilesPolicy::kKeep, &done);
+    return apply_content(content, *version, policy, &done);
   }
 
   // The present state of the file `log`, saved at the path `stored` if given.
@@ -99,7 +99,7 @@ TEST_F(FileContents, AFileThatARestartMadeAgainIsKnownToTheNextOne) {
   write("log", "then");
   const FileContent content = saved("rank-0.files/0");
   std::filesystem::remove(path("log"));
-  const Status made = apply(content);
+  const Status made = apply(content, FilesPolicy::kTruncate);
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(read("log"), "then");
   write("log", "written after the restart");
@@ -107,7 +107,7 @@ TEST_F(FileContents, AFileThatARestartMadeAgainIsKnownToTheNextOne) {
   ASSERT_TRUE(version);
   const auto verdict = [&] { return check_content(content, *version, FilesPolicy::kTruncate); };
   EXPECT_EQ(verdict().kind, FileVerdict::kFine) << verdict().line;
-  EXPECT_TRUE(apply(content));
+  EXPECT_TRUE(apply(content, FilesPolicy::kTruncate));
   EXPECT_EQ(read("log"), "then");
   replace("of somebody else");
   EXPECT_EQ(verdict().kind, FileVerdict::kRefused);
@@ -121,7 +121,7 @@ TEST_F(FileContents, AFileMadeAgainIsForItsOwnerAloneIfItsAccessControlListCanno
   const auto mode_made = [&](const std::string& list) {
     content.attributes.acl = list;
     std::filesystem::remove(path("log"));
-    EXPECT_TRUE(apply(content));
+    EXPECT_TRUE(apply(content, FilesPolicy::kTruncate));
     return identify_file(-1, path("log"))->mode & 0777;
   };
   EXPECT_EQ(mode_made(""), 0664u);
@@ -132,11 +132,11 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
   write("log", "then");
   const FileContent content = saved("");
   write("log", "then and later");
-  const Status cut = apply(content);
+  const Status cut = apply(content, FilesPolicy::kTruncate);
   EXPECT_TRUE(cut) << cut.error().message;
   EXPECT_EQ(read("log"), "then");
   replace("of somebody else");
-  EXPECT_FALSE(apply(content));
+  EXPECT_FALSE(apply(content, FilesPolicy::kTruncate));
   EXPECT_EQ(read("log"), "of somebody else");
 }
 
