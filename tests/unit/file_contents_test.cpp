@@ -132,11 +132,11 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
   write("log", "then");
   const FileContent content = saved("");
   write("log", "then and later");
-  const Status cut = apply(content, FilesPolicy::kTruncate);
+  const Status cut = apply(content);
   EXPECT_TRUE(cut) << cut.error().message;
   EXPECT_EQ(read("log"), "then");
   replace("of somebody else");
-  EXPECT_FALSE(apply(content, FilesPolicy::kTruncate));
+  EXPECT_FALSE(apply(content));
   EXPECT_EQ(read("log"), "of somebody else");
 }
 
