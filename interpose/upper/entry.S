@@ -79,7 +79,7 @@
 /* clone, fork and vfork, with the registers and the stack pointer of the original call. All signals stay blocked until
    child and parent have their own records and masks, so nothing else uses the record. It holds the return address.
    A child on a new stack finds its record, the mask, the return address and the stack pointer on top of that stack.
-   An unwinder ends where only the record has the return address, and at the begin of a new stack. */
+   Unwinding ends here where only the record has the return address, and at the beginning of a new stack. */
 1:	cmp $2, %eax
 	je 2f
 	.cfi_remember_state
@@ -201,9 +201,9 @@ cropdl_sigwait_noted:
 	ret
 	.cfi_endproc
 
-/* sa_restorer. rt_sigreturn finds the frame at rsp (man 2 sigreturn). A handler seems to be called by the instruction
-   before it. The registers are in the frame's ucontext (arch/x86/include/uapi/asm/sigcontext.h), by their numbers in the
-   psABI. */
+/* sa_restorer. rt_sigreturn finds the frame at rsp (man 2 sigreturn): the registers are in its ucontext
+   (arch/x86/include/uapi/asm/sigcontext.h), below by their DWARF numbers (psABI). The nop is for unwinders, to which a
+   handler was called by the instruction before its return address. */
 	.cfi_startproc
 	.cfi_signal_frame
 	STACK_IN_FRAME 160
@@ -244,7 +244,7 @@ cropdl_core_restorer:
 	mov %rsi, 8(%rsp)
 	mov %rdx, 16(%rsp)
 	mov %rax, 24(%rsp)
-	FRAME_IN_ENTRY 24
+	RETURN_ADDRESS_IN_FRAME 24
 	mov %rsp, %rdi
 	cld
 	call \decide

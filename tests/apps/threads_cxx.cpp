@@ -1,5 +1,11 @@
 // C++: std::thread, std::jthread with a stop token, latch, barrier, counting_semaphore, async, call_once,
-// thread_local objects with constructors, an exception passed through a future.
+// thread_local objects with constructors, an exception passed through a future. Waits that pthread_cancel
+// ends, or an exception from a handler: the destructors and cleanup handlers on the way run.
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <barrier>
 #include <future>
@@ -30,6 +36,83 @@ struct Counted {
 };
 static thread_local Counted counted;
 
+static std::atomic<long> cleaned;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static pthread_t waiting[3];
+
+struct Cleaned {
+  ~Cleaned() { ++cleaned; }
+};
+struct Locked {
+  Locked() { pthread_mutex_lock(&mutex); }
+  ~Locked() { pthread_mutex_unlock(&mutex); }
+};
+static void clean(void*) { ++cleaned; }
+
+static void* sleeps(void*) {
+  const Cleaned object;
+  for (;;) sleep(1000);
+}
+
+static void* polls(void*) {
+  const Cleaned object;
+  for (;;) poll(nullptr, 0, 1000000);
+}
+
+static void* waits_for_a_condition(void*) {
+  const Locked lock;
+  const timespec end = {time(nullptr) + 1000000, 0};
+  pthread_cleanup_push(clean, nullptr);
+  for (;;) pthread_cond_timedwait(&never, &mutex, &end);
+  pthread_cleanup_pop(0);
+}
+
+static void begin_to_wait() {
+  void* (*const begin[])(void*) = {sleeps, polls, waits_for_a_condition};
+  for (int i = 0; i < 3; i++) STEPLOG_CHECK(pthread_create(&waiting[i], nullptr, begin[i], nullptr) == 0);
+}
+
+static void cancel_waiting() {
+  const long before = cleaned;
+  for (const pthread_t thread : waiting) STEPLOG_CHECK(pthread_cancel(thread) == 0);
+  for (const pthread_t thread : waiting) {
+    void* result;
+    STEPLOG_CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+  }
+  STEPLOG_CHECK(cleaned == before + 3);
+  STEPLOG_CHECK(pthread_mutex_trylock(&mutex) == 0 && pthread_mutex_unlock(&mutex) == 0);
+}
+
+struct TimeLimit {
+  int signal;
+};
+static void give_up(int number) { throw TimeLimit{number}; }
+
+// Six values, as many as there are registers that a call preserves.
+static void leave_a_wait(bool on_alternate_stack, uint64_t seed) {
+  struct sigaction action {};
+  action.sa_handler = give_up;
+  action.sa_flags = on_alternate_stack ? SA_ONSTACK : 0;
+  STEPLOG_CHECK(sigaction(SIGUSR2, &action, nullptr) == 0);
+  sigset_t blocked, before;
+  sigemptyset(&blocked), sigaddset(&blocked, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  pthread_kill(pthread_self(), SIGUSR2);
+  uint64_t state = seed;
+  auto value = [&state] { return steplog_random(&state); };
+  const uint64_t a = value(), b = value(), c = value(), d = value(), e = value(), f = value();
+  try {
+    sigsuspend(&before);
+    steplog_fail("no exception came from the handler");
+  } catch (const TimeLimit& limit) {
+    STEPLOG_CHECK(limit.signal == SIGUSR2);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  state = seed;
+  STEPLOG_CHECK(a == value() && b == value() && c == value() && d == value() && e == value() && f == value());
+}
+
 int main(int argc, char** argv) {
   constexpr int kThreads = 3;
   steplog_open(argc, argv, -1);
@@ -54,6 +137,10 @@ int main(int argc, char** argv) {
         meet.arrive_and_wait();
       }
     });
+  alignas(16) static char stack[1 << 16];
+  const stack_t alternate = {stack, 0, sizeof stack};
+  STEPLOG_CHECK(sigaltstack(&alternate, nullptr) == 0);
+  begin_to_wait();
   while (steplog_done < steplog_steps) {
     meet.arrive_and_wait();
     for (int i = 0; i < kThreads; i++) slots.acquire();
@@ -79,9 +166,13 @@ int main(int argc, char** argv) {
     }
     STEPLOG_CHECK(times == 1);
     meet.arrive_and_wait();
+    leave_a_wait(steplog_done % 2 != 0, total);
+    cancel_waiting();
+    begin_to_wait();
     steplog_mix(total);
     steplog_step();
   }
+  cancel_waiting();
   for (auto& thread : threads) thread.join();
   ticker.request_stop();
   ticker.join();
