@@ -1,6 +1,6 @@
 /* The core's instruction sequences that C cannot express. Upper half, any thread, any FS base. */
 #include "interpose/upper/offsets.h"
-#include "interpose/upper/unwinding.h"
+#include "interpose/upper/unwinding.S"
 
 /* Entry of the program's system calls: from a patched site in libc, or from the SIGSYS handler, which sends the thread
    here instead of making the call in the signal frame. So a call runs on the program's stack, a few hundred bytes below

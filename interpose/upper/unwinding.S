@@ -1,4 +1,4 @@
-/* Tells an unwinder (an exception, pthread_cancel, a profiler) where the caller and its registers are. For assembly.
+/* Tells an unwinder (an exception, pthread_cancel, a profiler) where the caller and its registers are. For entry.S.
 
    A system call is not a call: what the program goes on with is an exact address, and all its registers count. So the
    entries are signal frames, as below a handler natively: an unwinder looks up that address, not the byte before it. */
