@@ -284,12 +284,13 @@ __vdso_\name:
 	.cfi_startproc
 	SAVE %rbx, %rbp, %r12, %r13, %r14, %r15, %rdx, %rsi, %rdi
 	lea __vdso_\name(%rip), %rax
-	SAVE %rax
+	push %rax
+	.cfi_adjust_cfa_offset 8
 	MOVE_STACK -8
 	mov %rsp, %gs:THREAD_VDSO_FRAME /* struct VdsoFrame */
 	call cropdl_vdso_\name
 	movq $0, %gs:THREAD_VDSO_FRAME
-	.irp register, rbx, rbp, r12, r13, r14, r15, rdx, rsi, rdi, rax
+	.irp register, rbx, rbp, r12, r13, r14, r15, rdx, rsi, rdi
 	.cfi_restore \register
 	.endr
 	MOVE_STACK 88
