@@ -96,6 +96,17 @@ long times_call(const SystemCall& c) {
   return result + o.monotonic / (kSecond / 100);
 }
 
+// The time since the machine's start is the first word of struct sysinfo, in seconds rounded up, as the kernel
+// computes it (kernel/sys.c, do_sysinfo).
+long machine_call(const SystemCall& c) {
+  const long result = raw(c.nr, c.a[0]);
+  if (result != 0) return result;
+  TimeSpec since{};
+  read_clock({__NR_clock_gettime, {kBootClock, reinterpret_cast<long>(&since)}});
+  *reinterpret_cast<int64_t*>(c.a[0]) = since.seconds + (since.nanoseconds != 0 ? 1 : 0);
+  return result;
+}
+
 }  // namespace
 
 int64_t program_monotonic_now() {
@@ -141,7 +152,9 @@ long sleep_until(const SystemCall& c) {
   }
 }
 
-bool takes_clock(long nr) { return nr == __NR_clock_gettime || nr == __NR_getrusage || nr == __NR_times; }
+bool takes_clock(long nr) {
+  return nr == __NR_clock_gettime || nr == __NR_getrusage || nr == __NR_times || nr == __NR_sysinfo;
+}
 
 long clock_call(const SystemCall& c) {
   switch (c.nr) {
@@ -149,6 +162,8 @@ long clock_call(const SystemCall& c) {
       return usage_call(c);
     case __NR_times:
       return times_call(c);
+    case __NR_sysinfo:
+      return machine_call(c);
     default:
       return read_clock(c);
   }
