@@ -96,8 +96,8 @@ long times_call(const SystemCall& c) {
   return result + o.monotonic / (kSecond / 100);
 }
 
-// The time since the machine's start is the first word of struct sysinfo, in seconds rounded up, as the kernel
-// computes it (kernel/sys.c, do_sysinfo).
+// The time since the machine's start is the first word of struct sysinfo, in seconds rounded up, as the
+// kernel computes it (kernel/sys.c, do_sysinfo).
 long machine_call(const SystemCall& c) {
   const long result = raw(c.nr, c.a[0]);
   if (result != 0) return result;

@@ -1,6 +1,6 @@
 // Monotonic clocks never go back, by vDSO or system call, over any number of restarts: time, processor time,
-// usage, times() and sysinfo(). Processor time used before a restart counts. A wait until an absolute time of such a
-// clock has its full length.
+// usage, times() and sysinfo(). Processor time used before a restart counts. A wait until an absolute time of
+// such a clock has its full length.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -90,8 +90,8 @@ int main(int argc, char** argv) {
     double since_boot = now(CLOCK_BOOTTIME);
     STEPLOG_CHECK(!sysinfo(&machine));
     if (machine.uptime < last_uptime || (double)machine.uptime < since_boot)
-      steplog_fail("uptime went from %ld s back to %ld s; CLOCK_BOOTTIME was %.9f s", last_uptime, machine.uptime,
-                   since_boot);
+      steplog_fail("uptime went from %ld s back to %ld s; CLOCK_BOOTTIME was %.9f s", last_uptime,
+                   machine.uptime, since_boot);
     last_uptime = machine.uptime;
     waits();
     steplog_mix((uint64_t)steplog_done);
