@@ -54,7 +54,7 @@ int64_t offset(long clock) {
 }
 
 long read_clock(const SystemCall& c) {
-  const long result = raw(c.nr, with_kernel_ids(c).a[0], c.a[1]);
+  const long result = raw(c.nr, to_kernel_clock(c.a[0]), c.a[1]);
   if (result == 0) add_nanoseconds(reinterpret_cast<TimeSpec*>(c.a[1]), offset(static_cast<int>(c.a[0])));
   return result;
 }
@@ -98,7 +98,7 @@ long times_call(const SystemCall& c) {
 
 // The time since the machine's start is the first word of struct sysinfo, in seconds rounded up, as the
 // kernel computes it (kernel/sys.c, do_sysinfo).
-long machine_call(const SystemCall& c) {
+CROPDL_APART long machine_call(const SystemCall& c) {
   const long result = raw(c.nr, c.a[0]);
   if (result != 0) return result;
   TimeSpec since{};
@@ -130,10 +130,10 @@ long sleep_until(const SystemCall& c) {
   // The kernel checks clock, time and pointer: by a wait for a past time.
   {
     const Undisturbed undisturbed;
-    const SystemCall call = with_kernel_ids(c);
-    if (!copy_in(&until, c.a[2])) return pass_on(call);
+    const long clock = to_kernel_clock(c.a[0]);
+    if (!copy_in(&until, c.a[2])) return raw(c.nr, clock, c.a[1], c.a[2], c.a[3]);
     TimeSpec past{until.seconds < 0 ? until.seconds : 0, until.nanoseconds};
-    const long judged = raw(c.nr, call.a[0], 1, reinterpret_cast<long>(&past), 0);
+    const long judged = raw(c.nr, clock, 1, reinterpret_cast<long>(&past), 0);
     if (judged != 0 && judged != kInterrupted) return judged;
   }
   for (;;) {
@@ -146,7 +146,7 @@ long sleep_until(const SystemCall& c) {
     if (seconds < 0 || (seconds == 0 && until.nanoseconds <= now.nanoseconds)) return 0;
     TimeSpec left{seconds, 0};
     add_nanoseconds(&left, until.nanoseconds - now.nanoseconds);
-    const long result = raw(c.nr, with_kernel_ids(c).a[0], 0, reinterpret_cast<long>(&left), 0);
+    const long result = raw(c.nr, to_kernel_clock(c.a[0]), 0, reinterpret_cast<long>(&left), 0);
     if (result == kInterrupted && (is_child() || t->handlers != handlers)) return result;
     if (result != 0 && result != kInterrupted) return result;
   }

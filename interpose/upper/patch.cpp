@@ -19,7 +19,8 @@ namespace {
 constexpr int kSiteBytes = 7, kStubBytes = 32;
 constexpr long kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 
-bool is_libc(int fd) {
+// As everything here, it runs when the program starts, on the main stack.
+CROPDL_APART bool is_libc(int fd) {
   char link[40] = "/proc/self/fd/", name[512], digits[12];
   int n = 14, d = 0;
   for (unsigned v = fd; v != 0 || d == 0; v /= 10) digits[d++] = '0' + v % 10;
@@ -61,7 +62,7 @@ struct Symbols {
 };
 
 // Reads the section headers of the file: PT_DYNAMIC lies in the data segment, which is not mapped yet.
-bool read_symbols(int fd, uint64_t text, Symbols* out) {
+CROPDL_APART bool read_symbols(int fd, uint64_t text, Symbols* out) {
   Elf64_Ehdr header;
   if (raw(__NR_pread64, fd, reinterpret_cast<long>(&header), sizeof header, 0) != sizeof header) return false;
   Elf64_Phdr ph;
