@@ -35,17 +35,17 @@ class Undisturbed {
   uint64_t mask_;
 };
 
+// Of functions with large objects: inlined, these would lie in the frame of a caller that goes on to others.
+// The core runs on the program's stack, of which there may be little left: natively a call needs none of it.
+// CMakeLists.txt limits the frames.
+#define CROPDL_OWN_FRAME __attribute__((noinline))
+
 struct SystemCall {  // one system call of the program; TrappedCall begins with it
   long nr;
   long a[6];
   long frame_pointer = 0;  // of the caller
   uint64_t from = 0;       // the instruction after it
 };
-// Of functions with objects on the stack: no caller holds them while it calls others. The core runs on the
-// program's stack, of which the program may have little left: natively a call needs none (kFrameBytes in
-// CMakeLists.txt).
-#define CROPDL_APART __attribute__((noinline))
-
 inline long pass_on(const SystemCall& c) { return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]); }
 
 // Performs `call` for the program and returns the kernel's result, on the program's stack, outside any signal

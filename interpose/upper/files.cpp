@@ -15,7 +15,7 @@ struct Link {
   uint64_t device, inode;
 };
 // Returns the symbolic link of that name; inode 0: it is none. An empty path means the descriptor.
-CROPDL_APART Link link_at(long directory, const char* path) {
+CROPDL_OWN_FRAME Link link_at(long directory, const char* path) {
   constexpr long kNoFollow = 0x100, kEmptyPath = 0x1000;  // AT_*
   constexpr unsigned kKind = 0170000, kLink = 0120000;    // S_IFMT, S_IFLNK
   struct stat st;
@@ -28,7 +28,7 @@ CROPDL_APART Link link_at(long directory, const char* path) {
 
 // Whether the path leads to the link /proc/self/exe itself: below a descriptor of /proc/self, relative, or in
 // other words.
-CROPDL_APART bool is_link_to_own_exe(long directory, const char* path) {
+CROPDL_OWN_FRAME bool is_link_to_own_exe(long directory, const char* path) {
   const Link link = link_at(directory, path);
   if (link.inode == 0) return false;
   const auto is = [&link](const char* name) {
@@ -66,8 +66,10 @@ bool is_version_of(const char* name, const char* begins) {
   return *name == 0 || *name == '.';
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
 // Whether the link has a name of that version, or is no link. Only for ld.so, whose own frames are larger.
-CROPDL_APART bool leads_to_version(const char* path, const char* begins) {
+CROPDL_OWN_FRAME bool leads_to_version(const char* path, const char* begins) {
   char target[512];
   const long length =
       raw(__NR_readlink, reinterpret_cast<long>(path), reinterpret_cast<long>(target), sizeof target - 1);
@@ -75,6 +77,8 @@ CROPDL_APART bool leads_to_version(const char* path, const char* begins) {
   target[length] = 0;
   return is_version_of(base_name(target), begins);
 }
+
+#pragma GCC diagnostic pop
 
 enum class Named { kNotSo, kSo, kAnotherVersion };
 
@@ -111,7 +115,7 @@ void note_found(const char* path, char (&found)[sizeof seam::PersistentState::fo
 
 // Returns the file that ld.so opens in place of `path`, or null: the real library must not be loaded in the
 // UH.
-CROPDL_APART const char* stand_in(const char* path) {
+CROPDL_OWN_FRAME const char* stand_in(const char* path) {
   const char* name = base_name(path);
   const auto* const control = seam::control();
   const auto is_there = [&] {
@@ -143,7 +147,7 @@ CROPDL_APART const char* stand_in(const char* path) {
 }
 
 // Makes the call with another path.
-CROPDL_APART long open_other(const SystemCall& c, const char* path) {
+CROPDL_OWN_FRAME long open_other(const SystemCall& c, const char* path) {
   SystemCall call = c;
   call.a[c.nr != __NR_open && c.nr != __NR_creat ? 1 : 0] = reinterpret_cast<long>(path);
   return make_slowly(call);

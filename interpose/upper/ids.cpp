@@ -177,7 +177,7 @@ long kernel_argument(long value, Role role) {
   }
 }
 
-CROPDL_APART long with_ids(const SystemCall& c) { return pass_on(with_kernel_ids(c)); }
+CROPDL_OWN_FRAME long with_ids(const SystemCall& c) { return pass_on(with_kernel_ids(c)); }
 
 // struct __user_cap_header_struct (man 2 capget). The kernel writes to it if it does not support the version.
 struct CapabilityHeader {
@@ -185,7 +185,7 @@ struct CapabilityHeader {
   int32_t process;
 };
 
-CROPDL_APART long capability_call(const SystemCall& c) {
+CROPDL_OWN_FRAME long capability_call(const SystemCall& c) {
   CapabilityHeader header;
   if (!copy_in(&header, c.a[0])) return pass_on(c);
   CapabilityHeader own = header;

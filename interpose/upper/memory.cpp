@@ -66,7 +66,7 @@ long open_maps() {
 
 // Returns a gap of `length` bytes in the window's mapping area, from /proc/self/maps; 0: none. Used only if
 // next_range meets used ranges repeatedly, after the whole window has been handed out once.
-CROPDL_APART uint64_t find_gap(uint64_t length, uint64_t align) {
+CROPDL_OWN_FRAME uint64_t find_gap(uint64_t length, uint64_t align) {
   const Undisturbed undisturbed;  // no cut and no longjmp leaves the file open
   const long fd = open_maps();
   if (failed(fd)) return 0;

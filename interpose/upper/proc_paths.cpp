@@ -101,7 +101,7 @@ const char* real_path(const char* path, char* out, unsigned room) {
 }
 
 // Answers readlink("/proc/self"), and "/proc/thread-self". 0: another path.
-CROPDL_APART long own_number_call(const SystemCall& c, int path) {
+CROPDL_OWN_FRAME long own_number_call(const SystemCall& c, int path) {
   const char* name = reinterpret_cast<const char*>(c.a[path]);
   const bool thread = equal(name, "/proc/thread-self");
   if (!thread && !equal(name, "/proc/self")) return 0;
@@ -141,7 +141,7 @@ long perform(const SystemCall& c) {
   }
 }
 
-CROPDL_APART long proc_call(const SystemCall& c, int path) {
+CROPDL_OWN_FRAME long proc_call(const SystemCall& c, int path) {
   if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
     if (const long result = own_number_call(c, path); result != 0) return result;
   const auto* given = reinterpret_cast<const char*>(c.a[path]);

@@ -87,16 +87,18 @@ long thread_end_address(const SystemCall& c) {
   return seam::control()->restarted != 0 ? seam::current_thread()->virtual_tid : tid;
 }
 
-CROPDL_APART long signal_descriptor(const SystemCall& c) {
+CROPDL_OWN_FRAME long signal_descriptor(const SystemCall& c) {
   SystemCall call = c;
   uint64_t wanted;
   leave_out(kSuspend, &wanted, &call.a[1]);
   return descriptor_call(call);
 }
 
-CROPDL_APART long descriptor_of_process(const SystemCall& c) { return descriptor_call(with_kernel_ids(c)); }
+CROPDL_OWN_FRAME long descriptor_of_process(const SystemCall& c) {
+  return descriptor_call(with_kernel_ids(c));
+}
 
-CROPDL_APART long sleep_by_clock(const SystemCall& c) {
+CROPDL_OWN_FRAME long sleep_by_clock(const SystemCall& c) {
   constexpr long kAbsolute = 1;  // TIMER_ABSTIME
   if ((c.a[1] & kAbsolute) != 0 && is_own_clock(c.a[0])) return sleep_until(c);
   SystemCall call = c;

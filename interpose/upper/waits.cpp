@@ -54,7 +54,7 @@ TimeSpec as_time(int64_t nanoseconds) { return {nanoseconds / kSecond, nanosecon
 
 // nanosleep, clock_nanosleep: the kernel reports the remaining time. The program gets it only if a handler
 // ended the sleep.
-CROPDL_APART long sleep_for(SystemCall& call, int request) {
+CROPDL_OWN_FRAME long sleep_for(SystemCall& call, int request) {
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
   const long told = call.a[request + 1];
@@ -71,7 +71,7 @@ CROPDL_APART long sleep_for(SystemCall& call, int request) {
 
 // select, pselect6 and ppoll write the remaining time to their timeout (man 2 select, "Linux modifies
 // timeout"), except with personality STICKY_TIMEOUTS or where they cannot write. So the kernel gets a copy.
-CROPDL_APART long counted_down_wait(SystemCall& call) {
+CROPDL_OWN_FRAME long counted_down_wait(SystemCall& call) {
   constexpr long kOnlyTell = 0xffffffff, kStickyTimeouts = 0x4000000;
   const int argument = call.nr == __NR_ppoll ? 2 : 4;
   const int64_t unit = call.nr == __NR_select ? 1000 : 1;  // ns; a struct timeval has microseconds
@@ -110,7 +110,7 @@ void leave_out(uint64_t signals, uint64_t* copy, long* set) {
 namespace {
 
 // All other waits.
-CROPDL_APART long repeated_wait(SystemCall& call) {
+CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
   auto* t = seam::current_thread();
   TimeSpec time;
   int64_t total = -1;         // ns; -1: no timeout, or an absolute one
