@@ -102,7 +102,8 @@ CROPDL_OWN_FRAME long machine_call(const SystemCall& c) {
   const long result = raw(c.nr, c.a[0]);
   if (result != 0) return result;
   TimeSpec since{};
-  read_clock({__NR_clock_gettime, {kBootClock, reinterpret_cast<long>(&since)}});
+  raw(__NR_clock_gettime, kBootClock, reinterpret_cast<long>(&since));
+  add_nanoseconds(&since, wall_offset(seam::control()->clocks, kBootClock));
   *reinterpret_cast<int64_t*>(c.a[0]) = since.seconds + (since.nanoseconds != 0 ? 1 : 0);
   return result;
 }

@@ -142,8 +142,6 @@ long perform(const SystemCall& c) {
 }
 
 CROPDL_OWN_FRAME long proc_call(const SystemCall& c, int path) {
-  if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
-    if (const long result = own_number_call(c, path); result != 0) return result;
   const auto* given = reinterpret_cast<const char*>(c.a[path]);
   const unsigned room = room_for(given);
   auto* text = static_cast<char*>(__builtin_alloca(room));
@@ -174,7 +172,11 @@ bool takes_path(long nr) { return path_call_of(nr) != nullptr; }
 long path_call(const SystemCall& c) {
   if (seam::control()->restarted != 0) {
     const int path = path_call_of(c.nr)->path;
-    if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) return proc_call(c, path);
+    if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) {
+      if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
+        if (const long result = own_number_call(c, path); result != 0) return result;
+      return proc_call(c, path);
+    }
   }
   return perform(c);
 }
