@@ -88,7 +88,7 @@ struct Followed {
   const bool segments = state->segments.followed != 0;
   const bool random = state->began != 0;
   const bool rare_calls = state->core_level >= 1;
-  const bool id_commands = restarted && state->core_level >= 2;
+  const bool id_commands = restarted && state->core_level >= 2;  // and sysinfo
   const bool locks = state->core_level >= 2;
 };
 
@@ -127,8 +127,10 @@ void test_call(Program& p, const Followed& follows) {
   if (follows.segments) test_numbers(p, upper::kTrappedSinceSegments, kTrap);
   test_numbers(p, upper::kMakesDescriptors, kTrap);
   if (follows.restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
-  if (follows.id_commands)
+  if (follows.id_commands) {
+    test_numbers(p, upper::kTrappedAfterRestartSinceLevel2, kTrap);
     for (const IdCall& call : kIdCalls) jump(call.nr, call.test);
+  }
   test_numbers(p, upper::kAbsent, kAbsent);
   p.result(SECCOMP_RET_ALLOW);
   put_ends(p);

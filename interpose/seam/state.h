@@ -118,7 +118,7 @@ struct OutsideExtent {
 
 // What the core takes besides the calls that every core does; the core is part of the image, so the filter
 // must not trap for an older one. Level 1: iopl, ioperm, fallocate, PR_SET_TSC. Level 2: flock, locks of
-// fcntl; after a restart, commands that take or return ids, such as F_GETLK.
+// fcntl; after a restart, commands that take or return ids, such as F_GETLK, and sysinfo.
 inline constexpr uint32_t kCoreLevel = 2;
 
 // Files on FUSE file systems on which the program has asked for a lock. Their servers keep the locks; the

@@ -54,7 +54,7 @@ int64_t offset(long clock) {
 }
 
 long read_clock(const SystemCall& c) {
-  const long result = raw(c.nr, with_kernel_ids(c).a[0], c.a[1]);
+  const long result = raw(c.nr, to_kernel_clock(c.a[0]), c.a[1]);
   if (result == 0) add_nanoseconds(reinterpret_cast<TimeSpec*>(c.a[1]), offset(static_cast<int>(c.a[0])));
   return result;
 }
@@ -96,6 +96,18 @@ long times_call(const SystemCall& c) {
   return result + o.monotonic / (kSecond / 100);
 }
 
+// The time since the machine's start is the first word of struct sysinfo, in seconds rounded up, as the
+// kernel computes it (kernel/sys.c, do_sysinfo).
+CROPDL_OWN_FRAME long machine_call(const SystemCall& c) {
+  const long result = raw(c.nr, c.a[0]);
+  if (result != 0) return result;
+  TimeSpec since{};
+  raw(__NR_clock_gettime, kBootClock, reinterpret_cast<long>(&since));
+  add_nanoseconds(&since, wall_offset(seam::control()->clocks, kBootClock));
+  *reinterpret_cast<int64_t*>(c.a[0]) = since.seconds + (since.nanoseconds != 0 ? 1 : 0);
+  return result;
+}
+
 }  // namespace
 
 int64_t program_monotonic_now() {
@@ -119,10 +131,10 @@ long sleep_until(const SystemCall& c) {
   // The kernel checks clock, time and pointer: by a wait for a past time.
   {
     const Undisturbed undisturbed;
-    const SystemCall call = with_kernel_ids(c);
-    if (!copy_in(&until, c.a[2])) return pass_on(call);
+    const long clock = to_kernel_clock(c.a[0]);
+    if (!copy_in(&until, c.a[2])) return raw(c.nr, clock, c.a[1], c.a[2], c.a[3]);
     TimeSpec past{until.seconds < 0 ? until.seconds : 0, until.nanoseconds};
-    const long judged = raw(c.nr, call.a[0], 1, reinterpret_cast<long>(&past), 0);
+    const long judged = raw(c.nr, clock, 1, reinterpret_cast<long>(&past), 0);
     if (judged != 0 && judged != kInterrupted) return judged;
   }
   for (;;) {
@@ -135,13 +147,15 @@ long sleep_until(const SystemCall& c) {
     if (seconds < 0 || (seconds == 0 && until.nanoseconds <= now.nanoseconds)) return 0;
     TimeSpec left{seconds, 0};
     add_nanoseconds(&left, until.nanoseconds - now.nanoseconds);
-    const long result = raw(c.nr, with_kernel_ids(c).a[0], 0, reinterpret_cast<long>(&left), 0);
+    const long result = raw(c.nr, to_kernel_clock(c.a[0]), 0, reinterpret_cast<long>(&left), 0);
     if (result == kInterrupted && (is_child() || t->handlers != handlers)) return result;
     if (result != 0 && result != kInterrupted) return result;
   }
 }
 
-bool takes_clock(long nr) { return nr == __NR_clock_gettime || nr == __NR_getrusage || nr == __NR_times; }
+bool takes_clock(long nr) {
+  return nr == __NR_clock_gettime || nr == __NR_getrusage || nr == __NR_times || nr == __NR_sysinfo;
+}
 
 long clock_call(const SystemCall& c) {
   switch (c.nr) {
@@ -149,6 +163,8 @@ long clock_call(const SystemCall& c) {
       return usage_call(c);
     case __NR_times:
       return times_call(c);
+    case __NR_sysinfo:
+      return machine_call(c);
     default:
       return read_clock(c);
   }

@@ -35,10 +35,16 @@ class Undisturbed {
   uint64_t mask_;
 };
 
-struct SystemCall {  // one system call of the program
+// Of functions with large objects: inlined, these would lie in the frame of a caller that goes on to others.
+// The core runs on the program's stack, of which there may be little left: natively a call needs none of it.
+// CMakeLists.txt limits the frames.
+#define CROPDL_OWN_FRAME __attribute__((noinline))
+
+struct SystemCall {  // one system call of the program; TrappedCall begins with it
   long nr;
   long a[6];
-  uint64_t from = 0;  // the instruction after it
+  long frame_pointer = 0;  // of the caller
+  uint64_t from = 0;       // the instruction after it
 };
 inline long pass_on(const SystemCall& c) { return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]); }
 
@@ -88,7 +94,8 @@ long set_alternate_stack(const SystemCall& call);
 // Calls that wait (waits.cpp)
 long masked_wait(const SystemCall& call);
 long timed_wait(const SystemCall& call);
-long long_random(const SystemCall& call);  // getrandom
+long timed_wait_of_copy(SystemCall* call);  // changes the arguments
+long long_random(const SystemCall& call);   // getrandom
 // Sets `set` to the address of a copy without these signals. An unreadable set is left for the kernel to
 // refuse.
 void leave_out(uint64_t signals, uint64_t* copy, long* set);
@@ -124,6 +131,7 @@ long id_call(const SystemCall& call);       // if takes_ids()
 long create_timer(const SystemCall& call);  // timer_create, with the id of the thread to notify translated
 // Returns the call with kernel pids in place of the ids that the program passes.
 SystemCall with_kernel_ids(const SystemCall& call);
+long to_kernel_clock(long clock);
 void tell_sender(siginfo_t* info);  // translates si_pid of a signal to the virtual pid
 // The same for a signal that a wait returned; all signals are blocked.
 void tell_waited(seam::ThreadRecord* t);
@@ -158,10 +166,10 @@ long path_call(const SystemCall& call);  // if takes_path()
 // result of `call`.
 long patch_libc(const SystemCall& call, uint64_t text);
 
-struct TrappedCall {  // as entry.S lays it out
-  long rax, rdi, rsi, rdx, r10, r8, r9, rbp;
-  uint64_t rcx, r11, flags;
-  SystemCall call() const { return {rax, {rdi, rsi, rdx, r10, r8, r9}, rcx}; }
+struct TrappedCall {  // as entry.S lays it out: rax, rdi, rsi, rdx, r10, r8, r9, rbp, rcx, r11, flags
+  SystemCall call;
+  uint64_t r11, flags;
+  long& result() { return call.nr; }  // rax
 };
 
 inline bool from_loader(uint64_t ip) {

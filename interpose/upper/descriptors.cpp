@@ -95,13 +95,13 @@ long close_file(const SystemCall& c) {
   return raw(c.nr, c.a[0]);
 }
 
-long unshare(const SystemCall& c) {  // the LH's threads share the table
-  if (is_child() || (c.a[0] & kFiles) == 0) return raw(c.nr, c.a[0]);
+long unshare(long what) {  // the LH's threads share the table
+  if (is_child() || (what & kFiles) == 0) return raw(__NR_unshare, what);
   bool alone = true;  // if there is no other thread, unsharing makes no difference
   for (unsigned i = 1; i < seam::kMaxThreads && alone; ++i) alone = seam::state()->threads[i].used == 0;
-  if (alone) return raw(c.nr, c.a[0] & ~kFiles);
+  if (alone) return raw(__NR_unshare, what & ~kFiles);
   note_unseen(seam::kUnseenOwnTable);
-  return raw(c.nr, c.a[0]);
+  return raw(__NR_unshare, what);
 }
 
 long close_range(const SystemCall& c) {
@@ -113,7 +113,7 @@ long close_range(const SystemCall& c) {
   uint64_t last = static_cast<uint32_t>(c.a[1]);
   if (first > last) return kInvalid;
   if ((flags & kUnshare) != 0)
-    if (const long result = unshare({__NR_unshare, {kFiles}}); failed(result)) return result;
+    if (const long result = unshare(kFiles); failed(result)) return result;
   if ((flags & kCloseOnExec) != 0) return raw(c.nr, c.a[0], c.a[1], kCloseOnExec);
   if (last >= seam::kMaxDescriptors) last = seam::kMaxDescriptors - 1;
   for (uint64_t fd = first; fd <= last; ++fd) {
@@ -204,7 +204,7 @@ long descriptor_call(const SystemCall& c) {
       return fd;
     }
     case __NR_unshare:
-      return unshare(c);
+      return unshare(c.a[0]);
     case __NR_pipe:
     case __NR_pipe2:
     case __NR_socketpair: {

@@ -11,21 +11,29 @@ namespace {
 constexpr int kAtFdcwd = -100;
 constexpr int kReadOnlyCloseOnExec = 02000000;  // flags with which ld.so opens libraries
 
-// Whether the path leads to the link /proc/self/exe itself: below a descriptor of /proc/self, relative, or in
-// other words. An empty path means the descriptor.
-__attribute__((noinline)) bool is_link_to_own_exe(long directory, const char* path) {
+struct Link {
+  uint64_t device, inode;
+};
+// Returns the symbolic link of that name; inode 0: it is none. An empty path means the descriptor.
+CROPDL_OWN_FRAME Link link_at(long directory, const char* path) {
   constexpr long kNoFollow = 0x100, kEmptyPath = 0x1000;  // AT_*
   constexpr unsigned kKind = 0170000, kLink = 0120000;    // S_IFMT, S_IFLNK
-  struct stat link;
-  if (failed(raw(__NR_newfstatat, directory, reinterpret_cast<long>(path), reinterpret_cast<long>(&link),
+  struct stat st;
+  if (failed(raw(__NR_newfstatat, directory, reinterpret_cast<long>(path), reinterpret_cast<long>(&st),
                  *path == 0 ? kNoFollow | kEmptyPath : kNoFollow)) ||
-      (link.st_mode & kKind) != kLink)
-    return false;
+      (st.st_mode & kKind) != kLink)
+    return {0, 0};
+  return {st.st_dev, st.st_ino};
+}
+
+// Whether the path leads to the link /proc/self/exe itself: below a descriptor of /proc/self, relative, or in
+// other words.
+CROPDL_OWN_FRAME bool is_link_to_own_exe(long directory, const char* path) {
+  const Link link = link_at(directory, path);
+  if (link.inode == 0) return false;
   const auto is = [&link](const char* name) {
-    struct stat own;
-    return !failed(raw(__NR_newfstatat, kAtFdcwd, reinterpret_cast<long>(name), reinterpret_cast<long>(&own),
-                       kNoFollow)) &&
-           link.st_dev == own.st_dev && link.st_ino == own.st_ino;
+    const Link own = link_at(kAtFdcwd, name);
+    return link.device == own.device && link.inode == own.inode;
   };
   return is("/proc/self/exe") || is("/proc/thread-self/exe");  // of the process, of the thread
 }
@@ -58,6 +66,20 @@ bool is_version_of(const char* name, const char* begins) {
   return *name == 0 || *name == '.';
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
+// Whether the link has a name of that version, or is no link. Only for ld.so, whose own frames are larger.
+CROPDL_OWN_FRAME bool leads_to_version(const char* path, const char* begins) {
+  char target[512];
+  const long length =
+      raw(__NR_readlink, reinterpret_cast<long>(path), reinterpret_cast<long>(target), sizeof target - 1);
+  if (failed(length)) return true;
+  target[length] = 0;
+  return is_version_of(base_name(target), begins);
+}
+
+#pragma GCC diagnostic pop
+
 enum class Named { kNotSo, kSo, kAnotherVersion };
 
 // Compares a name with a stand-in of one version. A name without a version has the version of the file that
@@ -71,12 +93,7 @@ Named named_as(const char* path, const char* name, const char* begins) {
     if (*name != *p) return Named::kNotSo;
   if (*name == '.') return Named::kAnotherVersion;
   if (*name != 0) return Named::kNotSo;
-  char target[512];
-  const long length =
-      raw(__NR_readlink, reinterpret_cast<long>(path), reinterpret_cast<long>(target), sizeof target - 1);
-  if (failed(length)) return Named::kSo;
-  target[length] = 0;
-  return is_version_of(base_name(target), begins) ? Named::kSo : Named::kAnotherVersion;
+  return leads_to_version(path, begins) ? Named::kSo : Named::kAnotherVersion;
 }
 
 // Records the path for the LH, which loads that file. A relative path is made absolute.
@@ -98,7 +115,7 @@ void note_found(const char* path, char (&found)[sizeof seam::PersistentState::fo
 
 // Returns the file that ld.so opens in place of `path`, or null: the real library must not be loaded in the
 // UH.
-const char* stand_in(const char* path) {
+CROPDL_OWN_FRAME const char* stand_in(const char* path) {
   const char* name = base_name(path);
   const auto* const control = seam::control();
   const auto is_there = [&] {
@@ -129,27 +146,31 @@ const char* stand_in(const char* path) {
   return nullptr;
 }
 
+// Makes the call with another path.
+CROPDL_OWN_FRAME long open_other(const SystemCall& c, const char* path) {
+  SystemCall call = c;
+  call.a[c.nr != __NR_open && c.nr != __NR_creat ? 1 : 0] = reinterpret_cast<long>(path);
+  return make_slowly(call);
+}
+
 }  // namespace
 
 long open_call(const SystemCall& c) {
-  SystemCall call = c;
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   const long flags = c.nr == __NR_openat ? c.a[2] : c.nr == __NR_open ? c.a[1] : -1;
   // The kernel refuses a null or unreadable path. So the core reads only paths from ld.so, and those that the
   // kernel has accepted.
-  if (flags == kReadOnlyCloseOnExec && upper::from_loader(c.from)) {
-    if (const char* file = stand_in(path); file != nullptr) call.a[at ? 1 : 0] = reinterpret_cast<long>(file);
-  }
-  long fd = make_slowly(call);
+  const char* file = nullptr;
+  if (flags == kReadOnlyCloseOnExec && upper::from_loader(c.from)) file = stand_in(path);
+  long fd = file != nullptr ? open_other(c, file) : make_slowly(c);
   constexpr uint64_t kTheLinkItself = 0400000;  // O_NOFOLLOW, with O_PATH
   const auto how = [&] {
     return c.nr == __NR_openat2 ? *reinterpret_cast<const uint64_t*>(c.a[2]) : static_cast<uint64_t>(flags);
   };
   if (!failed(fd) && names_own_exe(at ? c.a[0] : kAtFdcwd, path) &&
       (c.nr == __NR_creat || (how() & kTheLinkItself) == 0)) {
-    call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
-    const long exe = make_slowly(call);
+    const long exe = open_other(c, seam::state()->exe);
     raw(__NR_close, fd);
     disown(fd);
     fd = exe;

@@ -177,13 +177,15 @@ long kernel_argument(long value, Role role) {
   }
 }
 
+CROPDL_OWN_FRAME long with_ids(const SystemCall& c) { return pass_on(with_kernel_ids(c)); }
+
 // struct __user_cap_header_struct (man 2 capget). The kernel writes to it if it does not support the version.
 struct CapabilityHeader {
   uint32_t version;
   int32_t process;
 };
 
-long capability_call(const SystemCall& c) {
+CROPDL_OWN_FRAME long capability_call(const SystemCall& c) {
   CapabilityHeader header;
   if (!copy_in(&header, c.a[0])) return pass_on(c);
   CapabilityHeader own = header;
@@ -233,20 +235,21 @@ void tell_waited(seam::ThreadRecord* t) {
   t->sender_untranslated = 0;
 }
 
-long create_timer(const SystemCall& call) {
-  SystemCall c = with_kernel_ids(call);
+long create_timer(const SystemCall& c) {
   struct {  // man 7 sigevent
     uint64_t value;
     int32_t signal, notify, thread, rest[11];
   } event;
   constexpr int kThread = 4;  // SIGEV_THREAD_ID
-  if (seam::control()->restarted == 0 || c.a[1] == 0 || !copy_in(&event, c.a[1])) return pass_on(c);
+  const long clock = to_kernel_clock(c.a[0]);
+  if (seam::control()->restarted == 0 || c.a[1] == 0 || !copy_in(&event, c.a[1]))
+    return raw(c.nr, clock, c.a[1], c.a[2]);
   if ((event.notify & kThread) != 0)
     event.thread = static_cast<int32_t>(kernel_argument(event.thread, kProcess));
-  c.a[1] = reinterpret_cast<long>(&event);
-  return pass_on(c);
+  return raw(c.nr, clock, reinterpret_cast<long>(&event), c.a[2]);
 }
 
+long to_kernel_clock(long clock) { return seam::control()->restarted != 0 ? kernel_clock(clock) : clock; }
 long to_kernel_pid(long upper) { return to_kernel(upper, kProcess); }
 long to_virtual_pid(long real) {
   return seam::control()->restarted != 0 && real > 0 ? to_virtual(real, kProcess) : real;
@@ -270,23 +273,13 @@ SystemCall with_kernel_ids(const SystemCall& c) {
 }
 
 long id_call(const SystemCall& c) {
-  const IdCall* entry = id_call_of(c.nr);
-  switch (c.nr) {
-    case __NR_wait4:
-    case __NR_waitid: {  // may wait long. Its kernel ids are of children, which no image has
-      const SystemCall call = with_kernel_ids(c);
-      const long result = pass_on(call);
-      if (c.nr == __NR_waitid && result == 0) tell_child(c.a[2]);
-      return c.nr == __NR_wait4 && result > 0 ? to_virtual(result, kProcess) : result;
-    }
-    default:
-      break;
-  }
   if (c.nr == __NR_capget || c.nr == __NR_capset) return capability_call(c);
-  const SystemCall call = with_kernel_ids(c);
-  const long result = pass_on(call);
+  // wait4 and waitid may wait long. Their kernel ids are of children, which no image has.
+  const long result = with_ids(c);
+  if (c.nr == __NR_waitid && result == 0) tell_child(c.a[2]);
   if (!failed(result) && (c.nr == __NR_setpgid || c.nr == __NR_setsid)) note_group();
-  return entry->result != kNone && result > 0 ? to_virtual(result, entry->result) : result;
+  const Role role = id_call_of(c.nr)->result;
+  return role != kNone && result > 0 ? to_virtual(result, role) : result;
 }
 
 }  // namespace cropdl::upper

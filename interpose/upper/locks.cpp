@@ -12,7 +12,7 @@ namespace cropdl::upper {
 namespace {
 
 // In one piece: after a cut in between, the file has another device and inode.
-void note(long fd) {
+CROPDL_OWN_FRAME void note(long fd) {
   auto& known = seam::state()->fuse_locks;
   const Undisturbed undisturbed;
   struct stat st;
@@ -27,7 +27,7 @@ void note(long fd) {
   known.inode[mine] = st.st_ino;
 }
 
-bool is_on_fuse(long fd) {
+CROPDL_OWN_FRAME bool is_on_fuse(long fd) {
   struct statfs fs;
   return failed(raw(__NR_fstatfs, fd, reinterpret_cast<long>(&fs))) || fs.f_type == FUSE_SUPER_MAGIC;
 }

@@ -52,12 +52,25 @@ uint64_t next_range(uint64_t length, uint64_t align) {
   return begin;
 }
 
+// Opens it with a number of the lower half: the program's next descriptor has the number that it would have
+// natively, and a child of another thread's fork closes it (close_lower_files).
+long open_maps() {
+  constexpr long kCloseOnExec = 02000000, kDuplicate = 1030;  // O_CLOEXEC, F_DUPFD_CLOEXEC
+  const long fd = raw(__NR_openat, -100, reinterpret_cast<long>("/proc/self/maps"), kCloseOnExec);
+  if (failed(fd)) return fd;
+  const long lower = raw(__NR_fcntl, fd, kDuplicate, seam::control()->first_lower_file);
+  if (failed(lower)) return fd;
+  raw(__NR_close, fd);
+  return lower;
+}
+
 // Returns a gap of `length` bytes in the window's mapping area, from /proc/self/maps; 0: none. Used only if
 // next_range meets used ranges repeatedly, after the whole window has been handed out once.
-uint64_t find_gap(uint64_t length, uint64_t align) {
-  const long fd = raw(__NR_openat, -100, reinterpret_cast<long>("/proc/self/maps"), 02000000 /* O_CLOEXEC */);
+CROPDL_OWN_FRAME uint64_t find_gap(uint64_t length, uint64_t align) {
+  const Undisturbed undisturbed;  // no cut and no longjmp leaves the file open
+  const long fd = open_maps();
   if (failed(fd)) return 0;
-  char buffer[512];  // on the program's stack
+  char buffer[128];
   uint64_t begin = 0, end = 0, free_from = map_first(), found = 0;
   enum { kBegin, kEnd, kRest } part = kBegin;
   for (long n; found == 0 && (n = raw(__NR_read, fd, reinterpret_cast<long>(buffer), sizeof buffer)) > 0;) {

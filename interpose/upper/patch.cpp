@@ -19,7 +19,10 @@ namespace {
 constexpr int kSiteBytes = 7, kStubBytes = 32;
 constexpr long kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 
-bool is_libc(int fd) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
+// As everything here, it runs when the program starts, on the main stack.
+CROPDL_OWN_FRAME bool is_libc(int fd) {
   char link[40] = "/proc/self/fd/", name[512], digits[12];
   int n = 14, d = 0;
   for (unsigned v = fd; v != 0 || d == 0; v /= 10) digits[d++] = '0' + v % 10;
@@ -31,6 +34,8 @@ bool is_libc(int fd) {
   name[length] = 0;
   return equal(base_name(name), "libc.so.6");
 }
+
+#pragma GCC diagnostic pop
 
 uint32_t gnu_hash(const char* name) {
   uint32_t h = 5381;
@@ -61,7 +66,7 @@ struct Symbols {
 };
 
 // Reads the section headers of the file: PT_DYNAMIC lies in the data segment, which is not mapped yet.
-bool read_symbols(int fd, uint64_t text, Symbols* out) {
+CROPDL_OWN_FRAME bool read_symbols(int fd, uint64_t text, Symbols* out) {
   Elf64_Ehdr header;
   if (raw(__NR_pread64, fd, reinterpret_cast<long>(&header), sizeof header, 0) != sizeof header) return false;
   Elf64_Phdr ph;

@@ -61,9 +61,17 @@ class Writer {
 // Longest path that is translated; paths through /proc/PID/root may be longer.
 constexpr unsigned kLongest = 384;
 
+// Room for the path with kernel ids. The buffer is on the program's stack: no larger than necessary.
+unsigned room_for(const char* path) {
+  constexpr unsigned kTwoNumbers = 20;
+  unsigned n = 0;
+  while (path[n] != 0 && n < kLongest) ++n;
+  return n + kTwoNumbers < kLongest ? n + kTwoNumbers : kLongest;
+}
+
 // Returns `path` with kernel ids in `out`, or `path` itself.
-const char* real_path(const char* path, char (&out)[kLongest]) {
-  Writer w(out, kLongest);
+const char* real_path(const char* path, char* out, unsigned room) {
+  Writer w(out, room);
   w.text("/proc/");
   const char* p = path + 6;
   while (*p == '/') ++p;
@@ -93,7 +101,7 @@ const char* real_path(const char* path, char (&out)[kLongest]) {
 }
 
 // Answers readlink("/proc/self"), and "/proc/thread-self". 0: another path.
-long own_number_call(const SystemCall& c, int path) {
+CROPDL_OWN_FRAME long own_number_call(const SystemCall& c, int path) {
   const char* name = reinterpret_cast<const char*>(c.a[path]);
   const bool thread = equal(name, "/proc/thread-self");
   if (!thread && !equal(name, "/proc/self")) return 0;
@@ -133,14 +141,12 @@ long perform(const SystemCall& c) {
   }
 }
 
-__attribute__((noinline)) long proc_call(const SystemCall& c, int path) {
-  if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
-    if (const long result = own_number_call(c, path); result != 0) return result;
-  char text[kLongest];
+CROPDL_OWN_FRAME long proc_call(const SystemCall& c, int path) {
+  const auto* given = reinterpret_cast<const char*>(c.a[path]);
+  const unsigned room = room_for(given);
+  auto* text = static_cast<char*>(__builtin_alloca(room));
   SystemCall call = c;
-  const auto translate = [&] {
-    call.a[path] = reinterpret_cast<long>(real_path(reinterpret_cast<const char*>(c.a[path]), text));
-  };
+  const auto translate = [&] { call.a[path] = reinterpret_cast<long>(real_path(given, text, room)); };
   // Signals stay unblocked: an executed program inherits the mask, and opening a FIFO may wait. A cut in
   // between leaves an id of a former run, which names nothing or is looked up again.
   if (c.nr == __NR_execve || c.nr == __NR_execveat || c.nr == __NR_open || c.nr == __NR_openat ||
@@ -166,7 +172,11 @@ bool takes_path(long nr) { return path_call_of(nr) != nullptr; }
 long path_call(const SystemCall& c) {
   if (seam::control()->restarted != 0) {
     const int path = path_call_of(c.nr)->path;
-    if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) return proc_call(c, path);
+    if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) {
+      if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
+        if (const long result = own_number_call(c, path); result != 0) return result;
+      return proc_call(c, path);
+    }
   }
   return perform(c);
 }

@@ -51,14 +51,20 @@ long not_here(LineOnce which, const char* line, long error) {
   return error;
 }
 
-long map_memory(const SystemCall& c) {
-  constexpr long kExecutable = 4, kAnonymous = 0x20;
-  long result = seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
-  if (failed(result) || (c.a[2] & kExecutable) == 0) return result;
+long map_code(const SystemCall& c) {
+  constexpr long kAnonymous = 0x20;
+  long result = place_mmap(c);
+  if (failed(result)) return result;
   if ((c.a[3] & kAnonymous) == 0 && from_loader(c.from) && seam::control()->patch_libc != 0)
     result = patch_libc(c, result);
   if (!seam::in_window(result) && !is_child()) seam::state()->foreign_code = 1;
   return result;
+}
+
+long map_memory(const SystemCall& c) {
+  constexpr long kExecutable = 4;
+  if ((c.a[2] & kExecutable) != 0) return map_code(c);
+  return seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
 }
 
 // The filter traps only these two options.
@@ -81,11 +87,23 @@ long thread_end_address(const SystemCall& c) {
   return seam::control()->restarted != 0 ? seam::current_thread()->virtual_tid : tid;
 }
 
-long signal_descriptor(const SystemCall& c) {
+CROPDL_OWN_FRAME long signal_descriptor(const SystemCall& c) {
   SystemCall call = c;
   uint64_t wanted;
   leave_out(kSuspend, &wanted, &call.a[1]);
   return descriptor_call(call);
+}
+
+CROPDL_OWN_FRAME long descriptor_of_process(const SystemCall& c) {
+  return descriptor_call(with_kernel_ids(c));
+}
+
+CROPDL_OWN_FRAME long sleep_by_clock(const SystemCall& c) {
+  constexpr long kAbsolute = 1;  // TIMER_ABSTIME
+  if ((c.a[1] & kAbsolute) != 0 && is_own_clock(c.a[0])) return sleep_until(c);
+  SystemCall call = c;
+  call.a[0] = to_kernel_clock(c.a[0]);
+  return timed_wait_of_copy(&call);
 }
 
 // Calls that the kernel performs, after a change of arguments or before a note of the effect.
@@ -130,7 +148,7 @@ long kernels_call(const SystemCall& c) {
       });
     case __NR_pidfd_open:
     case __NR_perf_event_open:
-      return descriptor_call(with_kernel_ids(c));
+      return descriptor_of_process(c);
     case __NR_flock:
     case __NR_fcntl:
       if (asks_for_lock(c.nr, c.a[1])) return lock_file(c);
@@ -200,7 +218,7 @@ long emulate_call(const SystemCall& c) {
     case __NR_getrandom:  // the filter traps only calls for many bytes
       return long_random(c);
     case __NR_clock_nanosleep:
-      return (c.a[1] & 1) != 0 && is_own_clock(c.a[0]) ? sleep_until(c) : timed_wait(with_kernel_ids(c));
+      return sleep_by_clock(c);
     case __NR_futex:
       if (futex_requeues(c.a[1])) return requeue_call(c);
       return seam::control()->restarted != 0 && !is_child() && futex_has_owner(c.a[1]) ? owned_futex(c)
@@ -220,7 +238,7 @@ extern "C" void cropdl_trapped_call(TrappedCall* call) {
   auto* t = cropdl::seam::current_thread();
   const uint64_t outer = t->masked_wait, outer_mask = t->wait_mask;
   t->masked_wait = 0;
-  call->rax = cropdl::upper::emulate_call(call->call());
+  call->result() = cropdl::upper::emulate_call(call->call);
   t = cropdl::seam::current_thread();  // a handler may have moved this stack to another thread
   t->masked_wait = outer;
   t->wait_mask = outer_mask;
@@ -231,9 +249,9 @@ extern "C" void cropdl_trapped_call(TrappedCall* call) {
 extern "C" int cropdl_masked_call(TrappedCall* call) {
   using namespace cropdl::upper;
   const uint64_t mask = call->r11;
-  if (call->rax == __NR_clone || call->rax == __NR_fork || call->rax == __NR_vfork)
+  if (const long nr = call->call.nr; nr == __NR_clone || nr == __NR_fork || nr == __NR_vfork)
     if (const int how = prepare_clone(call, mask); how != 0) return how;
-  if (call->rax >= 0) call->rax = emulate_call(call->call());
+  if (call->result() >= 0) call->result() = emulate_call(call->call);
   set_signal_mask(mask);
   return 0;
 }

@@ -170,16 +170,17 @@ bool is_child() { return seam::state()->forked != 0 || is_spawned(); }
 
 // Returns 1: make the clone with a new stack; 2: without one; 0: it cannot be made (the result is in rax).
 int prepare_clone(TrappedCall* call, uint64_t mask) {
-  const bool clone = call->rax == __NR_clone;
-  const uint64_t flags = clone ? call->rdi : call->rax == __NR_vfork ? CLONE_VM | CLONE_VFORK : 0;
-  const uint64_t stack = clone ? call->rsi : 0;
+  const SystemCall& c = call->call;
+  const bool clone = c.nr == __NR_clone;
+  const uint64_t flags = clone ? c.a[0] : c.nr == __NR_vfork ? CLONE_VM | CLONE_VFORK : 0;
+  const uint64_t stack = clone ? c.a[1] : 0;
   auto* parent = seam::current_thread();
   seam::ThreadRecord* record = parent;  // fork: the same record in the child's copy of memory
   const bool shares_memory = (flags & CLONE_VM) != 0;
   if (shares_memory && (flags & CLONE_VFORK) == 0) {
     record = new_record();
     if (record == nullptr) {
-      call->rax = kAgain;
+      call->result() = kAgain;
       return 0;
     }
     if ((flags & CLONE_THREAD) == 0) record->kind = seam::kSpawnedChild;
@@ -196,12 +197,12 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
     __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenSharedTable, __ATOMIC_RELAXED);
   }
   if (shares_memory) record->shares_files = (flags & CLONE_FILES) != 0 ? 1 : 0;
-  parent->clone_return = call->rcx;
+  parent->clone_return = c.from;
   parent->clone_record = record;
   parent->clone_mask = mask;
   parent->clone_flags = record->clone_flags = static_cast<int32_t>(clone ? flags : 0);
-  record->clone_child_tid = static_cast<uint64_t>(call->r10);
-  record->clone_parent_tid = static_cast<uint64_t>(call->rdx);
+  record->clone_child_tid = static_cast<uint64_t>(c.a[3]);
+  record->clone_parent_tid = static_cast<uint64_t>(c.a[2]);
   if (stack == 0) return 2;
   // The kernel does not check the child's stack. If it is not writable, the words are put on a signal stack,
   // which is unused while all signals are blocked.
@@ -213,9 +214,9 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   }
   words[0] = reinterpret_cast<uint64_t>(record);
   words[1] = mask;
-  words[2] = call->rcx;
+  words[2] = c.from;
   words[3] = stack;
-  call->rsi = reinterpret_cast<long>(words);
+  call->call.a[1] = reinterpret_cast<long>(words);
   return 1;
 }
 
@@ -304,17 +305,17 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   auto* parent = seam::current_thread();
   const uint64_t mask = parent->clone_mask;
   auto* record = parent->clone_record;
-  call->rcx = parent->clone_return;
-  if (upper::failed(call->rax) && record >= seam::state()->threads && record != parent)
+  call->call.from = parent->clone_return;
+  if (upper::failed(call->result()) && record >= seam::state()->threads && record != parent)
     __atomic_store_n(&record->used, seam::kFree, __ATOMIC_RELEASE);
   const int flags = parent->clone_flags;
-  if (call->rax > 0 && (flags & CLONE_THREAD) != 0 && (flags & CLONE_FILES) == 0)
+  if (call->result() > 0 && (flags & CLONE_THREAD) != 0 && (flags & CLONE_FILES) == 0)
     __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenOwnTable, __ATOMIC_RELAXED);
-  if (call->rax > 0) {  // the program may know this number for another process (ids.cpp)
-    const auto told = static_cast<int32_t>(upper::to_virtual_pid(call->rax));
-    if (told != call->rax && (flags & CLONE_PARENT_SETTID) != 0)
-      upper::tell_parent(call->rdx, flags, static_cast<int32_t>(call->rax), told);
-    call->rax = told;
+  if (call->result() > 0) {  // the program may know this number for another process (ids.cpp)
+    const auto told = static_cast<int32_t>(upper::to_virtual_pid(call->result()));
+    if (told != call->result() && (flags & CLONE_PARENT_SETTID) != 0)
+      upper::tell_parent(call->call.a[2], flags, static_cast<int32_t>(call->result()), told);
+    call->result() = told;
   }
   upper::set_signal_mask(mask);
 }

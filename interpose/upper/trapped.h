@@ -63,6 +63,8 @@ inline constexpr int kTrappedAfterRestart[] = {
     __NR_stat, __NR_lstat, __NR_newfstatat, __NR_statx, __NR_access, __NR_faccessat, __NR_faccessat2,
     __NR_chdir, __NR_statfs, __NR_inotify_add_watch};
 
+inline constexpr int kTrappedAfterRestartSinceLevel2[] = {__NR_sysinfo};  // a clock: its uptime
+
 // Commands that take or return ids (id_commands.cpp); trapped only in a process that continues an image, and
 // since core level 2.
 struct IdCommand {

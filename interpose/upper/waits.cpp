@@ -31,13 +31,13 @@ long masked_wait(const SystemCall& c) {
   else if (copy_in(&pair, c.a[argument]))
     call.a[argument] = reinterpret_cast<long>(&pair);
   else
-    return timed_wait(call);
+    return timed_wait_of_copy(&call);
   leave_out(seam::kReservedSignals, &mask, set);
   auto* t = seam::current_thread();
   const bool is_masked = *set == reinterpret_cast<long>(&mask);
   t->wait_mask = is_masked ? mask : 0;
   t->masked_wait = is_masked ? static_cast<uint64_t>(call.a[argument]) : 0;
-  return timed_wait(call);
+  return timed_wait_of_copy(&call);
 }
 
 namespace {
@@ -54,36 +54,34 @@ TimeSpec as_time(int64_t nanoseconds) { return {nanoseconds / kSecond, nanosecon
 
 // nanosleep, clock_nanosleep: the kernel reports the remaining time. The program gets it only if a handler
 // ended the sleep.
-long sleep_for(const SystemCall& c, int request) {
+CROPDL_OWN_FRAME long sleep_for(SystemCall& call, int request) {
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
-  SystemCall call = c;
+  const long told = call.a[request + 1];
   TimeSpec rest{};
   call.a[request + 1] = reinterpret_cast<long>(&rest);
   for (;;) {
     const long result = pass_on(call);
     if (result != kInterrupted) return result;
-    if (is_child() || t->handlers != handlers) {
-      const long told = c.a[request + 1];
+    if (is_child() || t->handlers != handlers)
       return told == 0 || copy_out(told, rest) ? result : kBadAddress;
-    }
     call.a[request] = reinterpret_cast<long>(&rest);  // the kernel reads it before it writes the rest
   }
 }
 
 // select, pselect6 and ppoll write the remaining time to their timeout (man 2 select, "Linux modifies
 // timeout"), except with personality STICKY_TIMEOUTS or where they cannot write. So the kernel gets a copy.
-long counted_down_wait(const SystemCall& c) {
+CROPDL_OWN_FRAME long counted_down_wait(SystemCall& call) {
   constexpr long kOnlyTell = 0xffffffff, kStickyTimeouts = 0x4000000;
-  const int argument = c.nr == __NR_ppoll ? 2 : 4;
-  const int64_t unit = c.nr == __NR_select ? 1000 : 1;  // ns; a struct timeval has microseconds
+  const int argument = call.nr == __NR_ppoll ? 2 : 4;
+  const int64_t unit = call.nr == __NR_select ? 1000 : 1;  // ns; a struct timeval has microseconds
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
-  SystemCall call = c;
+  const long given = call.a[argument];
   TimeSpec time;
   int64_t total = -1;  // ns; -1: none. The kernel refuses an invalid timeout without a wait
-  if (c.a[argument] != 0 && copy_in(&time, c.a[argument]) && time.nanoseconds >= 0 &&
-      time.nanoseconds < kSecond / unit && time.seconds >= 0) {
+  if (given != 0 && copy_in(&time, given) && time.nanoseconds >= 0 && time.nanoseconds < kSecond / unit &&
+      time.seconds >= 0) {
     total = nanoseconds({time.seconds, time.nanoseconds * unit});
     call.a[argument] = reinterpret_cast<long>(&time);
   }
@@ -92,7 +90,7 @@ long counted_down_wait(const SystemCall& c) {
     const long result = pass_on(call);
     if (result != kInterrupted || is_child() || t->handlers != handlers) {
       if (total >= 0 && (first || (raw(__NR_personality, kOnlyTell) & kStickyTimeouts) == 0))
-        copy_out(c.a[argument], time);
+        copy_out(given, time);
       return result;
     }
     if (total < 0) continue;
@@ -109,19 +107,17 @@ void leave_out(uint64_t signals, uint64_t* copy, long* set) {
   *set = reinterpret_cast<long>(copy);
 }
 
-long timed_wait(const SystemCall& c) {
-  constexpr long kAbsolute = 1;  // TIMER_ABSTIME
-  if (c.nr == __NR_nanosleep) return sleep_for(c, 0);
-  if (c.nr == __NR_clock_nanosleep && (c.a[1] & kAbsolute) == 0) return sleep_for(c, 2);
-  if (c.nr == __NR_select || c.nr == __NR_pselect6 || c.nr == __NR_ppoll) return counted_down_wait(c);
+namespace {
+
+// All other waits.
+CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
   auto* t = seam::current_thread();
-  SystemCall call = c;
   TimeSpec time;
   int64_t total = -1;         // ns; -1: no timeout, or an absolute one
   int timeout_argument = -1;  // of a struct timespec, or of milliseconds
   bool milliseconds = false;
   uint64_t wanted;
-  switch (c.nr) {
+  switch (call.nr) {
     case __NR_rt_sigtimedwait:
       timeout_argument = 2;
       leave_out(kSuspend, &wanted, &call.a[0]);
@@ -143,17 +139,17 @@ long timed_wait(const SystemCall& c) {
       break;
   }
   if (milliseconds) {
-    const int given = static_cast<int>(c.a[timeout_argument]);
+    const int given = static_cast<int>(call.a[timeout_argument]);
     if (given >= 0) total = int64_t{given} * 1000000;
-  } else if (timeout_argument >= 0 && c.a[timeout_argument] != 0 && copy_in(&time, c.a[timeout_argument]) &&
-             is_valid(time)) {
+  } else if (timeout_argument >= 0 && call.a[timeout_argument] != 0 &&
+             copy_in(&time, call.a[timeout_argument]) && is_valid(time)) {
     total = nanoseconds(time);  // the kernel refuses an invalid timeout without a wait
   }
   const uint32_t handlers = t->handlers;
   const int64_t since = total >= 0 ? program_monotonic_now() : 0;
   // An interrupted call leaves sets and results unchanged, so it can be repeated as it is.
   for (;;) {
-    const long result = c.nr == __NR_rt_sigtimedwait
+    const long result = call.nr == __NR_rt_sigtimedwait
                             ? cropdl_sigwait(call.a[0], call.a[1], call.a[2], call.a[3])
                             : pass_on(call);
     if (result != kInterrupted || is_child() || t->handlers != handlers) {
@@ -168,6 +164,29 @@ long timed_wait(const SystemCall& c) {
     time = as_time(rest);
     call.a[timeout_argument] = milliseconds ? (rest + 999999) / 1000000 : reinterpret_cast<long>(&time);
   }
+}
+
+}  // namespace
+
+long timed_wait_of_copy(SystemCall* call) {
+  constexpr long kAbsolute = 1;  // TIMER_ABSTIME
+  switch (call->nr) {
+    case __NR_nanosleep:
+      return sleep_for(*call, 0);
+    case __NR_clock_nanosleep:
+      return (call->a[1] & kAbsolute) == 0 ? sleep_for(*call, 2) : repeated_wait(*call);
+    case __NR_select:
+    case __NR_pselect6:
+    case __NR_ppoll:
+      return counted_down_wait(*call);
+    default:
+      return repeated_wait(*call);
+  }
+}
+
+long timed_wait(const SystemCall& c) {
+  SystemCall call = c;
+  return timed_wait_of_copy(&call);
 }
 
 // A signal ends a long getrandom after a page (Linux drivers/char/random.c, get_random_bytes_user); natively

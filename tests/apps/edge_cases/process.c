@@ -369,6 +369,15 @@ static void command_line_and_environment(void) {
     text[size] = 0;
     EDGE_CHECK(!environ[0] || strlen(text) > 4000 || !strcmp(text, environ[0]));
     EDGE_CHECK(readlink("/proc/self/exe", text, sizeof text) > 0 && strstr(text, "edge_cases/process"));
+    fd = open("/proc/self/stat", O_RDONLY);
+    size = read(fd, text, sizeof text - 1);
+    close(fd);
+    EDGE_CHECK(size > 0);
+    text[size] = 0;
+    const char* word = strrchr(text, ')') + 2;
+    for (int number = 3; number < 28; number++) word = strchr(word, ' ') + 1;
+    char* stack = (char*)strtoul(word, NULL, 10);  // where it begins; collectors of garbage scan from there
+    EDGE_CHECK(stack > text && stack >= (char*)(edge_argv - 1) && stack < edge_argv[0]);
   }
 }
 

@@ -1,12 +1,13 @@
 // Monotonic clocks never go back, by vDSO or system call, over any number of restarts: time, processor time,
-// usage and times(). Processor time used before a restart counts. A wait until an absolute time of such a
-// clock has its full length.
+// usage, times() and sysinfo(). Processor time used before a restart counts. A wait until an absolute time of
+// such a clock has its full length.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/times.h>
 #include <unistd.h>
 
@@ -57,7 +58,7 @@ int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
   double last[kClocks] = {0}, last_usage = 0, last_clock = 0;
   clock_t last_times = 0, last_ticks = 0;
-  long last_faults = 0;
+  long last_faults = 0, last_uptime = 0;
   while (steplog_done < steplog_steps) {
     for (int i = 0; i < kClocks; i++) {
       struct timespec direct;
@@ -85,6 +86,13 @@ int main(int argc, char** argv) {
     clock_t ticks = times(&all);
     if (ticks < last_times || all.tms_utime < last_ticks - 1) steplog_fail("times() went back");
     last_times = ticks, last_ticks = all.tms_utime;
+    struct sysinfo machine;
+    double since_boot = now(CLOCK_BOOTTIME);
+    STEPLOG_CHECK(!sysinfo(&machine));
+    if (machine.uptime < last_uptime || (double)machine.uptime < since_boot)
+      steplog_fail("uptime went from %ld s back to %ld s; CLOCK_BOOTTIME was %.9f s", last_uptime,
+                   machine.uptime, since_boot);
+    last_uptime = machine.uptime;
     waits();
     steplog_mix((uint64_t)steplog_done);
     steplog_step();
