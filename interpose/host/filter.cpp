@@ -88,8 +88,7 @@ struct Followed {
   const bool segments = state->segments.followed != 0;
   const bool random = state->began != 0;
   const bool rare_calls = state->core_level >= 1;
-  const bool id_commands = restarted && state->core_level >= 2;  // and sysinfo
-  const bool locks = state->core_level >= 2;
+  const bool level_2 = state->core_level >= 2, level_2_restarted = restarted && level_2;
 };
 
 // Calls of which only commands that take or return ids are trapped; so are some of fcntl and ioctl.
@@ -120,14 +119,14 @@ void test_call(Program& p, const Followed& follows) {
   if (follows.random) jump(__NR_getrandom, kRandom);
   if (follows.rare_calls)
     for (const int nr : upper::kTrappedSinceLevel1) jump(nr, kTrap);
-  if (follows.locks) test_numbers(p, upper::kTrappedSinceLevel2, kTrap);
+  if (follows.level_2) test_numbers(p, upper::kTrappedSinceLevel2, kTrap);
   if (follows.input)
     for (const int nr : upper::kReads) jump(nr, kInput);
   test_numbers(p, upper::kTrapped, kTrap);
   if (follows.segments) test_numbers(p, upper::kTrappedSinceSegments, kTrap);
   test_numbers(p, upper::kMakesDescriptors, kTrap);
   if (follows.restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
-  if (follows.id_commands) {
+  if (follows.level_2_restarted) {
     test_numbers(p, upper::kTrappedAfterRestartSinceLevel2, kTrap);
     for (const IdCall& call : kIdCalls) jump(call.nr, call.test);
   }
@@ -224,12 +223,12 @@ void test_other_calls(Program& p, const Followed& follows) {
   trap_any_of(p, {0x1001 /* ARCH_SET_GS */, 0x1004 /* ARCH_GET_GS */});
 
   begin_test(p, kFcntl, 1);
-  if (follows.id_commands) trap_id_commands(p, __NR_fcntl);
-  if (follows.locks) test_numbers(p, upper::kLocksSinceLevel2, kTrap);
+  if (follows.level_2_restarted) trap_id_commands(p, __NR_fcntl);
+  if (follows.level_2) test_numbers(p, upper::kLocksSinceLevel2, kTrap);
   trap_any_of(p, {0 /* F_DUPFD */, 1030 /* F_DUPFD_CLOEXEC */, 1026 /* F_NOTIFY */});
 
   begin_test(p, kIoctl, 1);
-  if (follows.id_commands) trap_id_commands(p, __NR_ioctl);
+  if (follows.level_2_restarted) trap_id_commands(p, __NR_ioctl);
   trap_any_of(p, upper::kDescriptorIoctls);
 
   begin_test(p, kInput, 0);
@@ -249,7 +248,7 @@ Status install_filter(bool restarted, bool watch_input) {
   p.jump(BPF_JEQ, 0, kAllow, kTrap);
   test_memory_calls(p);
   test_futex(p, restarted);
-  if (follows.id_commands) test_id_calls(p);
+  if (follows.level_2_restarted) test_id_calls(p);
   test_other_calls(p, follows);
   put_ends(p);
 

@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <cstdlib>
+#include <span>
 
 #include "interpose/seam/state.h"
 
@@ -19,14 +20,18 @@ void keep_variables(const char* const* environment, Reads* reads, Variables* var
     keep_variable(*environment, reads, variables);
 }
 
+uint64_t auxiliary_value(uint64_t type) {
+  const seam::ProcessView& view = seam::state()->view;
+  for (const Elf64_auxv_t& one : std::span(reinterpret_cast<const Elf64_auxv_t*>(view.auxiliary),
+                                           view.auxiliary_bytes / sizeof(Elf64_auxv_t)))
+    if (one.a_type == type) return one.a_un.a_val;
+  return 0;
+}
+
 // The strings are below that of AT_PLATFORM (interpose/host/initial_stack.cpp).
 void each_variable_at_start(const std::function<void(std::string_view entry)>& each) {
-  const seam::ProcessView& view = seam::state()->view;
-  const auto* auxiliary = reinterpret_cast<const Elf64_auxv_t*>(view.auxiliary);
-  uint64_t end = 0;
-  for (size_t i = 0; i < view.auxiliary_bytes / sizeof *auxiliary; ++i)
-    if (auxiliary[i].a_type == AT_PLATFORM) end = auxiliary[i].a_un.a_val;
-  for (uint64_t at = view.environment; at < end;) {
+  const uint64_t end = auxiliary_value(AT_PLATFORM);
+  for (uint64_t at = seam::state()->view.environment; at < end;) {
     const std::string_view entry = reinterpret_cast<const char*>(at);
     each(entry);
     at += entry.size() + 1;

@@ -3,6 +3,7 @@
 // them. LH, LH FS base.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
@@ -18,6 +19,9 @@ using Reads = bool(std::string_view name);  // whether a library reads the varia
 // second does as getenv() does: it assumes that no thread changes the environment meanwhile.
 void keep_variable(std::string_view entry, Reads* reads, Variables* variables);
 void keep_variables(const char* const* environment, Reads* reads, Variables* variables);
+
+// As getauxval(3) in the program; 0: there is no such entry.
+uint64_t auxiliary_value(uint64_t type);
 
 // The environment with which the program was started, on its stack.
 void each_variable_at_start(const std::function<void(std::string_view entry)>& each);

@@ -12,11 +12,6 @@
 namespace cropdl::files {
 namespace {
 
-bool is_file(const std::string& path, const struct stat& st) {
-  struct stat there {};
-  return stat(path.c_str(), &there) == 0 && there.st_dev == st.st_dev && there.st_ino == st.st_ino;
-}
-
 std::string offset_line(const std::string& process, int fd) {
   const std::string info = kernel_text(formatted("/proc/{}/fdinfo/{}", process, fd));
   return info.substr(0, info.find('\n'));
@@ -33,7 +28,7 @@ bool is_one_description(int fd, pid_t rank, int its) {
 bool is_shared_by_ranks(int fd, const struct stat& st) {
   for (const pid_t rank : process::other_ranks())
     for (const int its : process::numbers_in(formatted("/proc/{}/fd", rank)))
-      if (is_file(formatted("/proc/{}/fd/{}", rank, its), st) && is_one_description(fd, rank, its))
+      if (process::is_file(formatted("/proc/{}/fd/{}", rank, its), st) && is_one_description(fd, rank, its))
         return true;
   return false;
 }

@@ -102,11 +102,10 @@ MappedFile examine_file(const Mapping& m) {
   return file;
 }
 
-bool may_have_copies(const MappedFile& file) {
+bool may_be_on_dax(const MappedFile& file) {
   struct statx x {};
-  return !file.shared && file.identity.inode != 0 &&
-         statx(AT_FDCWD, file.path.c_str(), 0, STATX_BASIC_STATS, &x) == 0 &&
-         (x.stx_attributes & STATX_ATTR_DAX) == 0;
+  return statx(AT_FDCWD, file.path.c_str(), 0, STATX_BASIC_STATS, &x) != 0 ||
+         (x.stx_attributes & STATX_ATTR_DAX) != 0;
 }
 
 bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began) {

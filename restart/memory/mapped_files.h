@@ -29,9 +29,10 @@ bool is_anonymous(const Mapping& mapping);
 
 MappedFile examine_file(const Mapping& mapping);
 
-// Whether the kernel tells the program's copies from the file's pages: not on DAX, where both are memory
-// that no page cache has. What the kernel merged (KSM) is a copy, and so is its page of zeros.
-bool may_have_copies(const MappedFile& file);
+// Whether the kernel may not tell the program's copies from the file's pages (Pages::copies): on DAX both are
+// memory that no page cache has. Elsewhere, what the kernel merged (KSM) is a copy, and so is its page of
+// zeros.
+bool may_be_on_dax(const MappedFile& file);
 
 // Whether the contents can stay in the file: a data set that the program shares and cannot write to, large
 // enough to be worth it, unchanged since the program began (`began`, ns since 1970; 0: unknown, and nothing

@@ -79,7 +79,9 @@ Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart
 // A file's pages exist up to its end, in memory or not. Pages that cannot be read must be beyond the end.
 Status examine_file_pages(const Mapping& m, const MappedFile& file, const ReadableMemory& memory,
                           restart::Region& region, RegionState* state) {
-  Pages pages = pages_of(m.begin, m.end, may_have_copies(file) ? FindCopies::kYes : FindCopies::kNo);
+  const bool has_own_pages = !file.shared && file.identity.inode != 0;
+  Pages pages = pages_of(m.begin, m.end, has_own_pages ? FindCopies::kYes : FindCopies::kNo);
+  if (!pages.copies.empty() && may_be_on_dax(file)) pages.copies.clear();
   const std::vector<PageRun>& guards = state->guards = std::move(pages.guards);
   state->copies = std::move(pages.copies);
   const OpenedUp opened(m.begin, m.end, m.prot);

@@ -25,13 +25,12 @@ bool is_below(pid_t launcher, pid_t pid) {
   return false;
 }
 
-bool executes(pid_t pid, const struct stat& file) {
-  struct stat there {};
-  return stat(formatted("/proc/{}/exe", pid).c_str(), &there) == 0 && there.st_dev == file.st_dev &&
-         there.st_ino == file.st_ino;
-}
-
 }  // namespace
+
+bool is_file(const std::string& path, const struct stat& file) {
+  struct stat there {};
+  return stat(path.c_str(), &there) == 0 && there.st_dev == file.st_dev && there.st_ino == file.st_ino;
+}
 
 std::vector<int> numbers_in(const std::string& directory) {
   std::vector<int> numbers;
@@ -49,7 +48,7 @@ std::vector<pid_t> other_ranks() {
   struct stat lower_half {};
   if (launcher == 0 || stat("/proc/self/exe", &lower_half) != 0) return ranks;
   for (const pid_t pid : numbers_in("/proc"))
-    if (executes(pid, lower_half) && is_below(launcher, pid)) ranks.push_back(pid);
+    if (is_file(formatted("/proc/{}/exe", pid), lower_half) && is_below(launcher, pid)) ranks.push_back(pid);
   return ranks;
 }
 

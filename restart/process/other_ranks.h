@@ -2,12 +2,16 @@
 // is stopped.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <string>
 #include <vector>
 
 namespace cropdl::process {
+
+// Whether `path` leads to that file.
+bool is_file(const std::string& path, const struct stat& file);
 
 // The numbers that name the entries of a directory in /proc; none: it cannot be read.
 std::vector<int> numbers_in(const std::string& directory);

@@ -15,9 +15,9 @@
 #include "interpose/cuda/lower/taken_variables.h"
 #include "interpose/cuda/lower/variables.h"
 #include "interpose/gen/cudart/undeclared.h"
+#include "interpose/libraries/program_environment.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
-#include "interpose/seam/state.h"
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
@@ -92,15 +92,10 @@ auto unload(RealFunction<F> its, H handle, uint32_t its_kind) {
 
 // Whether the address is in the program's executable, which stays mapped until the process has ended.
 bool is_in_executable(const void* address) {
-  const seam::ProcessView& view = seam::state()->view;
-  uint64_t headers = 0, count = 0, base = 0;
-  for (const Elf64_auxv_t& one : std::span(reinterpret_cast<const Elf64_auxv_t*>(view.auxiliary),
-                                           view.auxiliary_bytes / sizeof(Elf64_auxv_t))) {
-    if (one.a_type == AT_PHDR) headers = one.a_un.a_val;
-    if (one.a_type == AT_PHNUM) count = one.a_un.a_val;
-  }
+  const uint64_t headers = cropdl::libraries::auxiliary_value(AT_PHDR);
   const std::span<const Elf64_Phdr> segments(reinterpret_cast<const Elf64_Phdr*>(headers),
-                                             headers ? count : 0);
+                                             headers ? cropdl::libraries::auxiliary_value(AT_PHNUM) : 0);
+  uint64_t base = 0;
   for (const Elf64_Phdr& one : segments)
     if (one.p_type == PT_PHDR) base = headers - one.p_vaddr;
   const uint64_t at = reinterpret_cast<uint64_t>(address) - base;
