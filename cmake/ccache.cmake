@@ -6,9 +6,10 @@ find_program(CROPDL_CCACHE_PROGRAM ccache)
 set(CROPDL_CACHED)
 if(CROPDL_CCACHE AND CROPDL_CCACHE_PROGRAM)
   # DEPEND: ccache takes the list of included files from the compiler and does not preprocess. ccache's manual requires
-  # pch_defines and time_macros for precompiled headers.
+  # pch_defines and time_macros for precompiled headers. Results that were made while a header changed are not kept
+  # (include_file_mtime and include_file_ctime would keep them).
   set(CROPDL_CACHED env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CROPDL_CCACHE_PROGRAM})
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${CROPDL_CCACHE_PROGRAM})
   set(CMAKE_C_COMPILER_LAUNCHER ${CROPDL_CACHED})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CROPDL_CACHED})
   add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>)

@@ -94,7 +94,7 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
     if (at + 1 >= fds.size()) break;
     const short events = fds[at].revents, ended = fds[at + 1].revents;
     at += 2;
-    if (events != 0) serve(c, events, now);
+    if (events != 0 || ended != 0) serve(c, events, now);  // what it sent before it ended counts
     if (ended != 0 && !c.broken) {
       c.broken = true;
       c.why_broken = formatted("is gone: its process (pid {}) died", c.pid);

@@ -24,10 +24,11 @@ void Link::add_to_poll(std::vector<pollfd>* fds) const {
 
 void Link::handle(const std::vector<pollfd>& fds, size_t first, std::vector<Message>* in) {
   if (!channel_ || first + 1 >= fds.size()) return;
-  bool open = true;
+  if ((fds[first].revents & POLLOUT) != 0 && !channel_->flush()) lost_ = true;
+  if (fds[first + 1].revents != 0) lost_ = true;
+  // What rank 0 sent before it ended counts: its last order may be End.
   std::vector<std::string> messages;
-  if ((fds[first].revents & POLLOUT) != 0) open = channel_->flush();
-  if (fds[first].revents != 0) open = channel_->receive(&messages) && open;
+  if ((fds[first].revents != 0 || lost_) && !channel_->receive(&messages)) lost_ = true;
   for (const std::string& bytes : messages) {
     const std::optional<Message> m = message_from_bytes(bytes);
     if (!m) return leave("rank 0 sent what is no message of this version of CropDL");
@@ -38,7 +39,7 @@ void Link::handle(const std::vector<pollfd>& fds, size_t first, std::vector<Mess
     else
       in->push_back(*m);
   }
-  if (!open || fds[first + 1].revents != 0) leave(kHubIsGone);
+  if (lost_) leave(kHubIsGone);
 }
 
 void Link::tick(int64_t now) {
@@ -95,12 +96,13 @@ void Link::search_again(int64_t now, const std::string& because) {
 }
 
 std::optional<int64_t> Link::deadline() const {
+  if (channel_ && lost_) return 0;
   if (state_ != State::kSearching) return std::nullopt;
   return next_try_;
 }
 
 void Link::send(const Message& message) {
-  if (channel_ && !channel_->send(message_bytes(message))) leave(kHubIsGone);
+  if (channel_ && !channel_->send(message_bytes(message))) lost_ = true;
 }
 
 void Link::leave(const std::string& why) {

@@ -44,6 +44,7 @@ class Link {
   State state_ = State::kSearching;
   std::optional<Channel> channel_;
   Descriptor hub_process_;
+  bool lost_ = false;  // rank 0 has ended or cannot be reached; what it sent before is still to be read
   int64_t give_up_at_;
   int64_t next_try_;
   // When to record that this rank may be on another node than the launch's rank 0; INT64_MAX: done.

@@ -923,6 +923,37 @@ TEST_F(AgentJob, AVersionThatIsUnderWayAtASigtermIsTheLastOne) {
   EXPECT_EQ(sink_.versions, 1u);
 }
 
+// A launcher sends SIGTERM to the others when rank 0 has ended. The rank must read the order to end that rank
+// 0 sent before, although it can send it nothing any more.
+TEST_F(AgentJob, ALateRankThatGetsASigtermAfterRankZeroHasEndedIsNotResumed) {
+  class LateRank : public FakeRank {
+   public:
+    explicit LateRank(FakeRank& first) : first_(first) {}
+    bool written(Status* failure, ImageSummary* image) override {
+      wrote_ = FakeRank::written(failure, image);
+      return wrote_;
+    }
+    bool take_sigterm() override {
+      if (!std::exchange(wrote_, false)) return false;
+      return soon([&] { return first_.left_with == 75; });
+    }
+
+   private:
+    FakeRank& first_;
+    bool wrote_ = false;
+  };
+  FakeRank first;
+  LateRank late(first);
+  add(config(0, 2), first);
+  add(config(1, 2), late);
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  say_sigterm(*agents_[0]);
+  EXPECT_TRUE(soon([&] { return late.left_with == 75 || late.died_of == SIGTERM; }));
+  EXPECT_EQ(late.left_with, 75);
+  EXPECT_EQ(late.resumes, 0);
+  agents_.clear();
+}
+
 TEST_F(AgentJob, ARankWhoseLastVersionIsRefusedDiesOfItsSigterm) {
   start(2);
   ASSERT_TRUE(soon([&] { return joined() == 2; }));
