@@ -7,8 +7,8 @@ from pathlib import Path
 
 import jinja2
 
-from model import PLACES
 from predefined import data_objects, fortran_integers, integer_handles, predefined  # noqa: F401 (generate.py calls fortran_integers)
+from record import PLACES
 from roles import CURRENT_DEVICE, TableError, fields
 
 HERE = Path(__file__).parent
