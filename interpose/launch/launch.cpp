@@ -92,10 +92,14 @@ void find_launcher(const std::string& program, Launch* launch) {
   launch->options = {"-n", std::to_string(launch->ranks)};
 }
 
-// srun --mpi=pmi2 sets PMI's variables as well, with the same values; then the MPI is the program's.
-bool slurm_tells_the_same(const Launch& launch) {
-  return number_of(text_of("SLURM_PROCID")) == launch.rank &&
-         number_of(text_of("SLURM_STEP_NUM_TASKS")) == launch.ranks && getenv("HYDI_CONTROL_FD") == nullptr;
+// Slurm (srun --mpi=pmi2) and Flux (its src/shell/pmi/pmi.c) set PMI's variables beside their own, with the
+// same values. Then the launcher is not Hydra, and the MPI is the program's.
+bool also_sets_pmi(const Launch& launch) {
+  const auto tells_the_same = [&launch](const char* rank, const char* size) {
+    return number_of(text_of(rank)) == launch.rank && number_of(text_of(size)) == launch.ranks;
+  };
+  return getenv("HYDI_CONTROL_FD") == nullptr && (tells_the_same("SLURM_PROCID", "SLURM_STEP_NUM_TASKS") ||
+                                                  tells_the_same("FLUX_TASK_RANK", "FLUX_JOB_SIZE"));
 }
 
 Status read_place(const Launcher& l, Launch* launch) {
@@ -121,7 +125,7 @@ Status read_place(const Launcher& l, Launch* launch) {
   launch->ranks = static_cast<uint32_t>(ranks);
   launch->launched = true;
   launch->flavour = l.flavour;
-  if (launch->flavour == "mpich" && slurm_tells_the_same(*launch)) launch->flavour = "none";
+  if (launch->flavour == "mpich" && also_sets_pmi(*launch)) launch->flavour = "none";
   launch->run = l.rank;  // each launcher has its own variable
   for (const char* part : l.run)
     if (part != nullptr) launch->run += "-" + text_of(part);

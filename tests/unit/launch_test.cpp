@@ -75,6 +75,13 @@ TEST(Launch, WithPmi2OfSlurmTheMpiIsTheProgramsAndWithHydraInItHydras) {
                "mpich");
 }
 
+TEST(Launch, UnderFluxWhichSetsPmisVariablesTooTheMpiIsTheProgramsAndWithHydraInItHydras) {
+  const Environment flux{{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}, {"FLUX_JOB_ID", "f1"}};
+  expect_place(with(flux, {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_FD", "6"}}), 0, 2, "none");
+  expect_place(with(flux, {{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}), 1, 4, "mpich");
+  expect_place(with(flux, {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"HYDI_CONTROL_FD", "7"}}), 0, 2, "mpich");
+}
+
 TEST(Launch, TheInnerLauncherCounts) {
   expect_place(with(slurm("0"), {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}), 1, 2,
                "openmpi");
