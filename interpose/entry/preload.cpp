@@ -105,6 +105,8 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
   char* const called = static_cast<char*>(malloc(length));
   if (!words || !called) {
     fprintf(stderr, "libcropdl.so: out of memory; %s runs without checkpoints\n", name);
+    free(called);
+    free(words);
     return;
   }
   int w = 0;
