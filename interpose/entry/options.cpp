@@ -159,6 +159,7 @@ bool RunOptions::parse(int argc, char** argv, int* status) {
                "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs")
       ->option_text("[=N]")
       ->check(not_a_device_count);
+  app.add_option("--argv0", argv0)->group("");  // for libcropdl.so; not in --help
   if (!parse_options(app, argc, argv, &words, status)) return false;
   save_files = static_cast<uint64_t>(bytes);
   return true;

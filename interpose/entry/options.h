@@ -45,6 +45,7 @@ struct RunOptions {
   ReportOptions reports;
   uint64_t save_files = 0;  // bytes; 0: not given
   bool by_reference = false;
+  std::string argv0;               // the program's own, if PROGRAM is only its file; "": PROGRAM
   std::string software_gpus;       // number of devices; "true": the number is in the environment; "": none
   std::vector<std::string> words;  // PROGRAM ARGS...
 

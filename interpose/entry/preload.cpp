@@ -98,9 +98,17 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
     fprintf(stderr, "libcropdl.so: cropdl-run is not beside it; %s runs without checkpoints\n", name);
     return;
   }
-  // The command line: cropdl-run, its options from environment variables, --, and the program's words, with
-  // the program's path as argv[0].
+  // The command line: cropdl-run, its options from environment variables, --, the program's path, and its
+  // words. Its argv[0] is passed, too: Python finds its virtual environment by it.
   char** words = static_cast<char**>(calloc((size_t)argc + 33, sizeof *words));
+  const size_t length = strlen(argv[0]) + sizeof "--argv0=";
+  char* const called = static_cast<char*>(malloc(length));
+  if (!words || !called) {
+    fprintf(stderr, "libcropdl.so: out of memory; %s runs without checkpoints\n", name);
+    free(called);
+    free(words);
+    return;
+  }
   int w = 0;
   words[w++] = runner;
   if (getenv("CROPDL_DIR")) words[w++] = (char*)"--dir", words[w++] = getenv("CROPDL_DIR");
@@ -124,11 +132,14 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
     snprintf(devices, sizeof devices, "--software-gpu=%s", count);
     words[w++] = devices;
   }
+  snprintf(called, length, "--argv0=%s", argv[0]);
+  if (argv[0][0]) words[w++] = called;
   words[w++] = (char*)"--";
   words[w++] = self;
   for (int i = 1; i < argc; ++i) words[w++] = argv[i];
   execve(runner, words, environ);
   fprintf(stderr, "libcropdl.so: cannot run %s; %s runs without checkpoints\n", runner, name);
+  free(called);
   free(words);
 }
 

@@ -12,6 +12,8 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "interpose/launch/elf_file.h"
+#include "interpose/launch/launchers.h"
+#include "interpose/seam/layout.h"
 
 namespace cropdl::entry {
 namespace {
@@ -35,11 +37,19 @@ bool is_tool(const std::string& path, std::initializer_list<const char*> names) 
   return false;
 }
 
-// Starters only start other programs, which are protected.
+template <class Names>
+bool has_name(const std::string& path, const Names& names) {
+  return std::find(std::begin(names), std::end(names), file_name_of(path)) != std::end(names);
+}
+
+constexpr std::initializer_list<const char*> kShells = {"sh",   "bash",    "dash", "zsh",  "ksh", "ksh93",
+                                                        "mksh", "busybox", "fish", "tcsh", "csh"};
+
+// Starters only start other programs, which are protected. Launchers may be installed anywhere.
 bool is_starter(const std::string& path) {
-  return is_tool(path, {"sh",     "bash",   "dash",    "zsh",     "ksh",  "ksh93",  "mksh",    "busybox",
-                        "fish",   "tcsh",   "csh",     "env",     "nice", "time",   "timeout", "nohup",
-                        "setsid", "stdbuf", "taskset", "numactl", "chrt", "ionice", "xargs",   "prlimit"});
+  return has_name(path, launching::kLauncherExecutables) || is_tool(path, kShells) ||
+         is_tool(path, {"env", "nice", "time", "timeout", "nohup", "setsid", "stdbuf", "taskset", "numactl",
+                        "chrt", "ionice", "xargs", "prlimit", "setarch", "flock", "hwloc-bind"});
 }
 
 // Debuggers and similar tools: they control another process by ptrace, or run it on an emulated processor.
@@ -52,6 +62,23 @@ bool is_debugger(const std::string& path) {
 bool needs(const launching::ElfFile& elf, const char* library) {
   for (const std::string& name : elf.needed)
     if (name.rfind(library, 0) == 0) return true;
+  return false;
+}
+
+std::vector<std::string> words_of_preload(const std::string& list) {
+  std::vector<std::string> words;
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find_first_of(": ", at), list.size());  // man 8 ld.so: spaces or colons
+    if (end > at) words.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+bool is_preloaded(const char* library) {
+  const char* list = getenv("LD_PRELOAD");
+  for (const std::string& file : words_of_preload(list != nullptr ? list : ""))
+    if (file_name_of(file).starts_with(library)) return true;
   return false;
 }
 
@@ -90,12 +117,30 @@ Result<std::string> mpi_of(const launching::ElfFile& elf, const std::string& pat
   return found;
 }
 
-// The sanitizer that the program was built with. Its runtime is a library, or linked into the program.
+// The sanitizer that the program, or a library that it loads later, was built with. Its runtime is a library
+// (of GCC or of Clang; preloaded, as for an extension of Python), or linked into the program.
 std::string sanitizer_of(const launching::ElfFile& elf) {
-  if (needs(elf, "libtsan.so") || elf.knows("__tsan_init")) return "ThreadSanitizer";
+  const auto has = [&elf](const char* gccs, const char* clangs, const char* symbol) {
+    return needs(elf, gccs) || needs(elf, clangs) || elf.knows(symbol) || is_preloaded(gccs) ||
+           is_preloaded(clangs);
+  };
+  if (has("libtsan.so", "libclang_rt.tsan", "__tsan_init")) return "ThreadSanitizer";
   if (elf.knows("__msan_init")) return "MemorySanitizer";
-  if (needs(elf, "libasan.so") || elf.knows("__asan_init")) return "AddressSanitizer";
+  if (has("libasan.so", "libclang_rt.asan", "__asan_init")) return "AddressSanitizer";
   return "";
+}
+
+// Returns "" or why CropDL has no place for the program: static arrays of gigabytes (-mcmodel=medium) in a
+// program that is not position-independent reach the addresses that belong to the lower half.
+std::string why_no_place(const launching::ElfFile& elf) {
+  uint64_t end = 0;
+  for (const auto& s : elf.segments)
+    if (s.p_type == PT_LOAD) end = std::max(end, s.p_vaddr + s.p_memsz);
+  if (elf.position_independent() || end <= seam::kLowBegin) return "";
+  return formatted(
+      "is linked for fixed addresses up to {:x}, and CropDL needs those from {:x} on; build it "
+      "with -fPIE -pie",
+      end, seam::kLowBegin);
 }
 
 // Returns the interpreter of a script with this first line, and the words before the script's name: as in
@@ -130,7 +175,7 @@ std::string default_mpi() {
 
 }  // namespace
 
-Result<std::string> find_program(const std::string& name) {
+Result<FoundProgram> find_program(const std::string& name) {
   const auto usable = [](const std::string& path) {
     struct stat st {};
     return stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && access(path.c_str(), X_OK) == 0;
@@ -155,7 +200,7 @@ Result<std::string> find_program(const std::string& name) {
   }
   const std::string absolute = resolved_path(found);
   if (absolute.empty()) return Error{found + ": " + errno_text(errno)};
-  return absolute;
+  return FoundProgram{found, absolute};
 }
 
 constexpr int kMostInterpreters = 5;  // nested interpreters, as in execve(2)
@@ -184,9 +229,10 @@ Result<ProgramFacts> inspect_program(const std::string& path, int depth) {
     const std::vector<std::string> words = interpreter_of(text.substr(0, text.find('\n')));
     const auto interpreter = find_program(words[0]);
     if (!interpreter) return Error{"{}: its interpreter: {}", path, interpreter.error().message};
-    auto inner = inspect_program(*interpreter, depth + 1);
+    auto inner = inspect_program(interpreter->path, depth + 1);
     if (!inner) return Error{"{}: its interpreter: {}", path, inner.error().message};
-    if (inner->kind == ProgramKind::kStarter ||
+    // A shell that runs a script is one in any folder (Nix, Guix, Conda).
+    if (inner->kind == ProgramKind::kStarter || has_name(interpreter->path, kShells) ||
         !inner->before.empty()) {  // execve finds the interpreter itself
       facts.kind = ProgramKind::kStarter;
       return facts;
@@ -200,6 +246,7 @@ Result<ProgramFacts> inspect_program(const std::string& path, int depth) {
     return Error{path +
                  ": is statically linked, and a static program has no libraries to stand between; link it "
                  "dynamically"};
+  if (const std::string why = why_no_place(*elf); !why.empty()) return Error{"{}: {}", path, why};
   facts.sanitizer = sanitizer_of(*elf);
   if (facts.sanitizer == "ThreadSanitizer" || facts.sanitizer == "MemorySanitizer") {
     facts.kind = ProgramKind::kNative;
@@ -229,14 +276,12 @@ std::string library_directory() {
   return "";
 }
 
-std::string without(const std::string& list, const std::string& file) {
+std::string without_entrance(const std::string& list) {
+  constexpr const char* kEntrance = "libcropdl.so";
+  if (list.find(kEntrance) == list.npos) return list;
   std::string out;
-  for (size_t at = 0; at < list.size();) {
-    const size_t end = std::min(list.find_first_of(": ", at), list.size());  // man 8 ld.so: spaces or colons
-    const std::string one = list.substr(at, end - at);
-    if (!one.empty() && one != file) out += (out.empty() ? "" : ":") + one;
-    at = end + 1;
-  }
+  for (const std::string& file : words_of_preload(list))
+    if (file_name_of(file) != kEntrance) out += (out.empty() ? "" : ":") + file;
   return out;
 }
 

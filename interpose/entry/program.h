@@ -9,8 +9,13 @@
 
 namespace cropdl::entry {
 
-// Returns the absolute path of `name`, looked up in PATH as execvp does.
-Result<std::string> find_program(const std::string& name);
+struct FoundProgram {
+  std::string name;  // for execve(2): `name` itself, or a directory of PATH and `name`
+  std::string path;  // absolute, without links
+};
+
+// Looks `name` up in PATH as execvp does.
+Result<FoundProgram> find_program(const std::string& name);
 
 enum class ProgramKind {
   kDynamic,  // runs in the window
@@ -35,8 +40,8 @@ Result<ProgramFacts> inspect_program(const std::string& path, int depth = 0);
 std::string own_directory();
 std::string library_directory();
 
-// Returns `list`, in the format of LD_PRELOAD, without `file`.
-std::string without(const std::string& list, const std::string& file);
+// Returns `list`, the value of LD_PRELOAD, without libcropdl.so of any folder.
+std::string without_entrance(const std::string& list);
 
 // Execs the program at `path` with `words` as its arguments; returns only on failure, with the reason.
 Error become(const std::string& path, std::vector<std::string> words);

@@ -50,9 +50,9 @@ void leave_orders(const entry::RunOptions& options, const launching::Boot& boot)
 
 int run(const entry::RunOptions& options) {
   std::vector<std::string> words = options.words;
-  const auto path = entry::find_program(words.front());
-  if (!path) return fail(path.error().message);
-  const auto facts = entry::inspect_program(*path);
+  const auto found = entry::find_program(words.front());
+  if (!found) return fail(found.error().message);
+  const auto facts = entry::inspect_program(found->path);
   if (!facts) return fail(facts.error().message);
 
   launching::Boot boot;
@@ -76,10 +76,11 @@ int run(const entry::RunOptions& options) {
 
   const Result<launching::Launch> launch = launching::read_launch(facts->path);
   const std::string ours = boot.installation + "/libcropdl.so";
+  if (!options.argv0.empty()) words[0] = options.argv0;
   if (facts->kind == entry::ProgramKind::kNative) {
     say(launch, formatted("{} runs natively and unprotected: {}", facts->path, facts->why));
-    setenv("LD_PRELOAD", entry::without(boot.preload, ours).c_str(), 1);
-    return fail(entry::become(*path, words).message);  // a script itself: the kernel reads its first line
+    setenv("LD_PRELOAD", entry::without_entrance(boot.preload).c_str(), 1);
+    return fail(entry::become(found->name, words).message);  // a script: the kernel reads its first line
   }
   if (facts->kind == entry::ProgramKind::kStarter) {
     // A starter runs natively; libcropdl.so protects the program that it execs.
@@ -87,12 +88,14 @@ int run(const entry::RunOptions& options) {
     leave_orders(options, boot);
     if (boot.preload.find(ours) == std::string::npos)
       setenv("LD_PRELOAD", boot.preload.empty() ? ours.c_str() : (ours + ":" + boot.preload).c_str(), 1);
-    return fail(entry::become(facts->path, words).message);
+    return fail(entry::become(found->name, words).message);
   }
+  // What a protected program executes is not protected: it would be a second process of the same rank.
+  boot.preload = entry::without_entrance(boot.preload);
   if (!launch) return fail(launch.error().message);
   boot.sanitizer = facts->sanitizer;
   if (!facts->before.empty()) {  // like the kernel, passes the script's path instead of its name: execve(2)
-    words[0] = *path;
+    words[0] = found->name;
     words.insert(words.begin(), facts->before.begin(), facts->before.end());
   }
 

@@ -32,8 +32,13 @@ Status map_at(uint64_t address, size_t size, int prot, const char* what) {
   return {};
 }
 
-void copy_path(char (&to)[256], const std::string& path) {
-  if (path.size() < sizeof to && access(path.c_str(), R_OK) == 0) memcpy(to, path.c_str(), path.size() + 1);
+// Without its stand-in ld.so would load the real library into the program.
+Status copy_path(char (&to)[256], const std::string& path) {
+  if (access(path.c_str(), R_OK) != 0) return {};  // not installed
+  if (path.size() >= sizeof to)
+    return Error{path + ": the path is too long; install CropDL in a folder with a shorter one"};
+  memcpy(to, path.c_str(), path.size() + 1);
+  return {};
 }
 
 }  // namespace
@@ -81,7 +86,7 @@ Status map_control_page(const std::string& installation) {
     if (to == page->stand_ins + seam::kMaxStandIns)
       return Error{"more stand-ins than the control page has room for"};
     snprintf(to->begins, sizeof to->begins, "%s", s.begins);
-    copy_path(to->file, installation + "/" + s.file);
+    if (auto copied = copy_path(to->file, installation + "/" + s.file); !copied) return copied;
     ++to;
   }
   return {};

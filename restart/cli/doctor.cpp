@@ -65,9 +65,9 @@ std::string examine_program(const std::string& name, Findings& found) {
     found.push_back({verdict, "program", std::move(text)});
     return "";
   };
-  const Result<std::string> path = entry::find_program(name);
-  if (!path) return say(kPrevents, path.error().message);
-  const Result<entry::ProgramFacts> facts = entry::inspect_program(*path);
+  const Result<entry::FoundProgram> found_program = entry::find_program(name);
+  if (!found_program) return say(kPrevents, found_program.error().message);
+  const Result<entry::ProgramFacts> facts = entry::inspect_program(found_program->path);
   if (!facts) return say(kPrevents, facts.error().message);
   if (facts->kind == entry::ProgramKind::kNative)
     return say(kPrevents, formatted("{} would run unprotected: {}", facts->path, facts->why));

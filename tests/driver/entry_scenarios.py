@@ -311,6 +311,43 @@ def interpreter_script():
             os.unlink(log)
 
 
+@scenario("run.script_has_the_name_by_which_it_was_started")
+def script_by_link():
+    """$0 and sys.argv[0] are those of execve(2): a link is not resolved, and a relative name stays so."""
+    with Place("name") as place:
+        for at, (first, body) in enumerate((("/usr/bin/python3", "import sys; print(sys.argv[0])"), ("/bin/sh", 'echo "$0"'))):
+            place.store = place.path(f"store-{at}")
+            with open(place.path(f"script-{at}"), "w") as f:
+                f.write(f"#!{first}\n{body}\n")
+            os.chmod(place.path(f"script-{at}"), 0o755)
+            os.symlink(f"script-{at}", place.path(f"link-{at}"))
+            status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, f"./link-{at}"])
+            expect(status == 0 and text.splitlines()[-1] == f"./link-{at}", f"{first}: {status}: {text}")
+
+
+@scenario("run.script_of_a_shell_in_any_folder_is_a_starter")
+def shell_elsewhere():
+    with Place("shell") as place:
+        shutil.copy("/bin/bash", place.path("bash"))
+        with open(place.path("script"), "w") as f:
+            f.write(f"#!{place.path('bash')}\necho said\n")
+        os.chmod(place.path("script"), 0o755)
+        status, text, _ = place.ask([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "./script"])
+        expect(status == 0 and text.endswith("/script itself runs unprotected; an MPI program that it starts is protected\nsaid"), text)
+
+
+@scenario("run.installation_with_a_path_that_is_too_long_is_refused")
+def long_path():
+    """Instead of running with the real MPI, since ld.so would not be given the stand-in."""
+    with Place("long") as place:
+        folder = place.path("/".join(["d" * 120] * 2))
+        for name in ("bin/cropdl-run", "bin/cropdl-lower-none", "lib/cropdl-core.so", "lib/libmpi.so.40"):
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            shutil.copy(os.path.join(BUILD, name), os.path.join(folder, name))
+        says(place, [os.path.join(folder, "bin/cropdl-run"), "--interval", "0", "--dir", place.store, app("plain/plain"), "--steps", "2"],
+             r"cropdl-run: /\S+/libmpi.so.40: the path is too long; install CropDL in a folder with a shorter one")
+
+
 @scenario("run.debugger_runs_natively_and_says_so")
 def debugger():
     command = ["/usr/bin/gdb", "-batch", "-nx", "-ex", "run", "--args"]
@@ -351,6 +388,34 @@ def address_sanitizer():
                "saved: their shadow memory spans terabytes", f"{status}: {text}")
         job.finish()
         expect(job.output() == "begun\ndone 2\n", job.output())
+
+
+@scenario("run.preloaded_address_sanitizer_is_refused")
+def preloaded_sanitizer():
+    """As for an extension of Python that was built with it: the program itself was not."""
+    with Place("asan") as place:
+        library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()
+        log = place.path("log")
+        job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, app("plain/plain"), "--steps", "2000", "--pace", "10000",
+                           "--log", log], log, {"LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0"})
+        job.wait_for_step(3)
+        status, text, _ = place.checkpoint()
+        expect(status == 1 and "AddressSanitizer cannot be saved" in text, f"{status}: {text}")
+        job.process.kill()
+        job.kill_all()
+
+
+@scenario("run.program_linked_over_the_lower_half_s_addresses_is_refused")
+def five_gigabytes():
+    with Place("large") as place:
+        program = place.path("large")
+        built = subprocess.run(["gcc", "-mcmodel=medium", "-no-pie", "-fno-pie", "-x", "c", "-", "-o", program], capture_output=True, text=True,
+                               input="static char large[5ul << 30];\nint main(int argc, char** argv) {\n  (void)argv;\n"
+                                     "  return large[(unsigned long)argc << 20];\n}\n")
+        expect(built.returncode == 0, built.stderr)
+        says(place, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, program],
+             rf"cropdl-run: {program}: is linked for fixed addresses up to 14\w+, and CropDL needs those from fc000000 on; build it with -fPIE -pie")
+        expect(not os.path.exists(place.store), "a store was made")
 
 
 def natively_sanitized(kind, name):
@@ -483,6 +548,25 @@ def python_by_other_launchers():
                f"{status}: {text}")
         status, text, _ = place.ask(program, environment={**library, "SLURM_PROCID": "0", "SLURM_JOB_ID": "9"})
         expect(status == 0 and text == "/usr/bin/python3", f"in a batch script: {status}: {text}")
+
+
+@scenario("preload.alone.python_keeps_its_virtual_environment_and_its_children_are_not_protected")
+def virtual_environment():
+    """Python finds the environment by its argv[0]. A child with the same launcher's variables must not become the same rank again."""
+    with Place("venv") as place:
+        os.makedirs(place.path("venv/bin"))
+        os.symlink("/usr/bin/python3", place.path("venv/bin/python"))
+        with open(place.path("venv/pyvenv.cfg"), "w") as f:
+            f.write("home = /usr/bin\n")
+        step = {"SLURM_PROCID": "0", "SLURM_STEP_ID": "3", "SLURM_STEP_NUM_TASKS": "1", "SLURM_JOB_ID": "9"}
+        library = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": place.store, "CROPDL_INTERVAL": "0"}
+        code = ("import subprocess, sys; print(sys.prefix, flush=True)\n"
+                "print(subprocess.run([sys.executable, '-c', 'print(5)'], capture_output=True, text=True, timeout=15))")
+        status, text, _ = place.ask([place.path("venv/bin/python"), "-c", code], environment={**library, **step})
+        prefix, _, child = text.partition("\n")
+        expect(status == 0 and os.path.exists(os.path.join(place.store, "store.json")), f"not protected: {status}: {text}")
+        expect(prefix == place.path("venv"), text)
+        expect("returncode=0, stdout='5\\n', stderr=''" in child, text)
 
 
 @scenario("trigger.interval_during_the_start_waits_silently")

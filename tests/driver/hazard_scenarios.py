@@ -378,6 +378,20 @@ def by_shell(mpi, preload):
 for _mpi in ("openmpi", "mpich"):
     scenario(f"hazard.{_mpi}.crash_ends_the_job_as_natively", crashes, _mpi)
     scenario(f"hazard.{_mpi}.real_library_is_not_in_the_window", real_library_outside, _mpi)
+def by_launcher(mpi):
+    """`cropdl-run mpirun PROGRAM`: the launcher runs natively, the ranks that it starts are protected."""
+    with Place("launcher") as place:
+        arguments = ("--steps", "80", "--pace", "20000")
+        reference = native(place, f"{mpi}/torture", arguments, mpi, 2)
+        log = place.path("log")
+        job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + launcher(mpi, 2) +
+                          [app(f"{mpi}/torture"), *arguments, "--log", log], log)
+        job.wait_for_step(5)
+        kill_and_restart_once(place, job, mpi, 2, reference)
+
+
+for _mpi in ("openmpi", "mpich"):
+    scenario(f"hazard.{_mpi}.launcher_under_cropdl_run", by_launcher, _mpi)
 scenario("hazard.openmpi.exec_by_a_shell_under_cropdl_run", by_shell, "openmpi", False)
 scenario("hazard.mpich.exec_by_a_shell_with_preload", by_shell, "mpich", True)
 
