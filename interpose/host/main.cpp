@@ -5,7 +5,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
+#include <xmmintrin.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -64,7 +66,26 @@ void die(const std::string& line) {
 
 namespace {
 
-void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
+// The kernel starts a handler with the standard floating-point environment. Reductions that the program has
+// begun (MPI_Iallreduce) go on below serve(), and must round and flush subnormals as the program has set.
+// Traps stay masked: every signal is blocked there. The return from the handler restores the registers.
+void compute_as(const ucontext_t& program) {
+  // Intel SDM 1, 10.2.3: flush to zero, rounding, denormals are zeros; 8.1.5: rounding, precision
+  constexpr uint32_t kSseModes = 0xe040;
+  constexpr uint16_t kX87Modes = 0x0f00;
+  const auto* saved = program.uc_mcontext.fpregs;
+  if (saved == nullptr) return;
+  _mm_setcsr((_mm_getcsr() & ~kSseModes) | (saved->mxcsr & kSseModes));
+  uint16_t word = 0;
+  __asm__ volatile("fnstcw %0" : "=m"(word));
+  word = static_cast<uint16_t>((word & ~kX87Modes) | (saved->cwd & kX87Modes));
+  __asm__ volatile("fldcw %0" ::"m"(word));
+}
+
+void serve(seam::ThreadRecord* t) {
+  compute_as(*reinterpret_cast<const ucontext_t*>(t->context));
+  this_process().rank->serve();
+}
 
 [[noreturn]] void leave(seam::ThreadRecord*, int code) {
   static std::atomic<bool> leaving{false};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "base/file.h"
@@ -35,6 +36,24 @@ std::string bytes_text(uint64_t n) { return formatted("{} bytes", n); }
 std::string own(const std::string& path) { return "the program's file " + path; }
 
 constexpr const char* kChoices = " (or go on with it as it is: cropdl-restart --files=keep)";
+
+// Whether SQLite would play a journal into the file when it next reads it (sqlite.org/fileformat.html, "The
+// Rollback Journal"): that of a transaction that had not ended. While one is open its locks refuse
+// checkpoints, so the transaction is later than the version. The journal of one that has ended begins with
+// zeros.
+bool has_journal(const std::string& path) {
+  constexpr std::string_view kMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
+  const Descriptor journal = open_high(path + "-journal", O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  char begin[kMagic.size()] = {};
+  return journal && pread(journal.fd(), begin, sizeof begin, 0) == sizeof begin &&
+         std::string_view(begin, sizeof begin) == kMagic;
+}
+FileVerdict refused_for_journal(const FileContent& c) {
+  return refused(
+      "{}: beside it is {}-journal, which SQLite would play into it, of a transaction that began after the "
+      "checkpoint; remove the journal and try again{}",
+      own(c.path), file_name_of(c.path), kChoices);
+}
 
 // As open_high(), also if the file's mode forbids its owner to write.
 Descriptor open_to_write(const FileContent& c, int flags) {
@@ -178,6 +197,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
     if (access(parent.c_str(), W_OK) != 0)
       return {FileVerdict::kMissing, formatted("{}: is gone, and cannot be made again: {}: {}", own(c.path),
                                                parent, errno_text(errno))};
+    if (has_journal(c.path)) return refused_for_journal(c);
     return {};  // it will be made again
   }
   if (!S_ISREG(there.st_mode)) return refused("{}: is not a regular file any more", own(c.path));
@@ -205,6 +225,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
         "{}: is not as it was when the checkpoint was taken ({}, then {}), and --files=fail "
         "leaves it so; --files=truncate makes it as it was",
         own(c.path), bytes_text(now->size), bytes_text(size));
+  if (!c.stored.empty() && has_journal(c.path)) return refused_for_journal(c);
   if (!c.stored.empty() || equal) return {};
   if (!long_enough)
     return refused("{}: has {}, but had {} when the checkpoint was taken; put it back and try again{}",

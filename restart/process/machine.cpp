@@ -1,5 +1,6 @@
 #include "restart/process/machine.h"
 
+#include <cpuid.h>
 #include <gnu/libc-version.h>
 #include <sys/utsname.h>
 
@@ -21,6 +22,19 @@ constexpr std::string_view kUserFeatures =
     "sha_ni adx rdrand rdseed clwb clflushopt clzero rdpid erms fsrm movdiri movdir64b serialize "
     "waitpkg amx_tile amx_int8 amx_bf16 rtm sse4a xop fma4 tbm xsavec cx16 lahf_lm ";
 
+// Extensions that kernels do not show in /proc/cpuinfo (arch/x86/include/asm/cpufeatures.h): CPUID leaf 7,
+// subleaf 1.
+struct Hidden {
+  bool in_edx;
+  unsigned bit;
+  const char* name;
+};
+constexpr Hidden kHidden[] = {
+    {false, 0, "sha512"},     {false, 1, "sm3"},           {false, 2, "sm4"},
+    {false, 3, "rao_int"},    {false, 7, "cmpccxadd"},     {false, 21, "amx_fp16"},
+    {false, 23, "avx_ifma"},  {true, 4, "avx_vnni_int8"},  {true, 5, "avx_ne_convert"},
+    {true, 8, "amx_complex"}, {true, 10, "avx_vnni_int16"}};
+
 std::vector<std::string> read_cpu_features() {
   std::ifstream in("/proc/cpuinfo");
   let_exceptions_through(in);
@@ -33,11 +47,21 @@ std::vector<std::string> read_cpu_features() {
       if (kUserFeatures.find(" " + word + " ") != kUserFeatures.npos) found.push_back(word);
     break;
   }
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx);
+  for (const std::string& name : hidden_features(eax, edx)) found.push_back(name);
   if (has_fsgsbase()) found.push_back(kFsGsBase);
   std::sort(found.begin(), found.end());
   return found;
 }
 }  // namespace
+
+std::vector<std::string> hidden_features(unsigned eax, unsigned edx) {
+  std::vector<std::string> names;
+  for (const Hidden& h : kHidden)
+    if (((h.in_edx ? edx : eax) >> h.bit & 1) != 0) names.emplace_back(h.name);
+  return names;
+}
 
 const std::vector<std::string>& cpu_features() {
   static const std::vector<std::string> features = read_cpu_features();  // slow to read on many cores

@@ -10,8 +10,11 @@
 namespace cropdl::process {
 
 // Extensions of this CPU for which a program's libraries may have chosen code (IFUNCs of glibc and OpenBLAS,
-// -march=native), by their names in /proc/cpuinfo.
+// -march=native), by their names in /proc/cpuinfo, or those that it would have there.
 const std::vector<std::string>& cpu_features();
+
+// Those of them that /proc/cpuinfo does not show: from CPUID leaf 7, subleaf 1.
+std::vector<std::string> hidden_features(unsigned eax, unsigned edx);
 
 // The extensions in `needed` that this CPU lacks.
 std::vector<std::string> missing_features(const std::vector<std::string>& needed);

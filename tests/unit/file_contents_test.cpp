@@ -113,6 +113,27 @@ TEST_F(FileContents, AFileThatARestartMadeAgainIsKnownToTheNextOne) {
   EXPECT_EQ(verdict().kind, FileVerdict::kRefused);
 }
 
+TEST_F(FileContents, ADatabaseIsNotPutBackBesideTheJournalOfALaterTransaction) {
+  write("log", "then");
+  const FileContent content = saved("rank-0.files/0");
+  const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
+  ASSERT_TRUE(version);
+  const auto verdict = [&](FilesPolicy policy = FilesPolicy::kTruncate) {
+    return check_content(content, *version, policy).kind;
+  };
+  write("log-journal", "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7 and pages");
+  EXPECT_EQ(verdict(), FileVerdict::kFine) << "the transaction has changed nothing yet";
+  write("log", "within a transaction");
+  EXPECT_EQ(verdict(), FileVerdict::kRefused);
+  EXPECT_FALSE(apply(content, FilesPolicy::kTruncate));
+  EXPECT_EQ(read("log"), "within a transaction");
+  EXPECT_EQ(verdict(FilesPolicy::kKeep), FileVerdict::kFine);
+  std::filesystem::remove(path("log"));
+  EXPECT_EQ(verdict(), FileVerdict::kRefused);
+  write("log-journal", std::string(28, '\0') + "pages");  // PRAGMA journal_mode=PERSIST
+  EXPECT_EQ(verdict(), FileVerdict::kFine);
+}
+
 TEST_F(FileContents, AFileMadeAgainIsForItsOwnerAloneIfItsAccessControlListCannotBePutBack) {
   write("log", "then");
   FileContent content = saved("rank-0.files/0");
