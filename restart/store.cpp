@@ -182,7 +182,7 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
   // Before anything is written: a draft that filled the disk must not keep its job from being restarted. An
   // error is harmless; the next start tries again.
   static_cast<void>(remove_all_of(store.leftovers()));
-  if (Status written = store.write_missing_identity(identity); !written) return written.error();
+  if (Status written = store.write_identity(identity); !written) return written.error();
   return store;
 }
 
@@ -244,8 +244,10 @@ Status Store::check_job(const StoreIdentity& identity) const {
   if (::access(path.c_str(), F_OK) == 0) {
     const Result<StoreIdentity> there = read_identity(directory(), path);
     if (!there) return there.error();
-    if (!same_job(identity, there->program, there->args, there->ranks))
-      return of_another_job(directory(), there->program, there->args, there->ranks);
+    if (same_job(identity, there->program, there->args, there->ranks)) return {};
+    const Result<bool> claimed = reader_.has_versions();
+    if (!claimed) return claimed.error();
+    if (*claimed) return of_another_job(directory(), there->program, there->args, there->ranks);
     return {};
   }
   // The file is lost or was never written: all existing versions must belong to this job.
@@ -259,9 +261,12 @@ Status Store::check_job(const StoreIdentity& identity) const {
   return {};
 }
 
-Status Store::write_missing_identity(const StoreIdentity& identity) {
+Status Store::write_identity(const StoreIdentity& identity) {
   const std::string path = directory() + "/" + kIdentityFile;
-  if (::access(path.c_str(), F_OK) == 0) return {};
+  if (::access(path.c_str(), F_OK) == 0) {
+    const Result<StoreIdentity> there = read_identity(directory(), path);
+    if (there && same_job(identity, there->program, there->args, there->ranks)) return {};
+  }
   nlohmann::json object{{"store", "cropdl"},
                         {"format", kStoreFormat},
                         {"job", json_bytes(identity.job)},

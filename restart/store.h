@@ -68,6 +68,9 @@ class StoreReader {
   // removed meanwhile. An error: the directory cannot be read, so nobody knows what it holds.
   Result<std::vector<Version>> all_versions() const;
   Result<std::vector<Version>> versions() const;  // complete versions only
+  // Whether there is any, damaged ones included. Without one the store is nobody's: its last job left
+  // nothing, as a helper in a wrapper script (`python3 -c`) does, and any job may have it.
+  Result<bool> has_versions() const;
 
   // Version `number`, or the newest complete one for 0; an error if there is none.
   Result<Version> version(uint64_t number) const;
@@ -145,8 +148,8 @@ class Store {
  public:
   // Opens or creates the store, takes the lock and removes killed writers' leftovers. The lock lasts until
   // the object or the process ends, whatever the program opens and closes; children do not inherit it.
-  // Refuses, changing nothing, a directory with other contents, of another user or job, in use (sets
-  // `*in_use`), or not writable.
+  // Refuses, changing nothing, a directory with other contents, of another user, with versions of another
+  // job, in use (sets `*in_use`), or not writable.
   static Result<Store> open_or_create(const std::string& directory, const StoreIdentity& identity,
                                       StoreOptions options = {}, bool* in_use = nullptr);
   // Opens the caller's own store, of any job, and takes its lock to remove versions. Changes nothing else.
@@ -197,7 +200,7 @@ class Store {
       : reader_(std::move(reader)), options_(std::move(options)) {}
   Status take_lock(bool* in_use);
   Status check_job(const StoreIdentity& identity) const;
-  Status write_missing_identity(const StoreIdentity& identity);
+  Status write_identity(const StoreIdentity& identity);
   std::vector<std::string> leftovers() const;  // paths of what killed writers left
   void phase(const char* name) const;
 

@@ -175,6 +175,14 @@ Result<std::vector<Version>> StoreReader::versions() const {
   return versions;
 }
 
+Result<bool> StoreReader::has_versions() const {
+  const Result<std::shared_ptr<Folder>> store = folder();
+  if (!store) return store.error();
+  const Result<std::vector<std::string>> names = (*store)->names();
+  if (!names) return Error{"store " + names.error().message};
+  return std::ranges::any_of(*names, [](const std::string& name) { return version_number(name) != 0; });
+}
+
 Result<Version> StoreReader::version(uint64_t number) const {
   std::string damaged;
   Result<std::vector<Version>> all = all_versions();

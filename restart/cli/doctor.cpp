@@ -146,7 +146,9 @@ std::string not_usable(const std::string& directory, const std::string& program,
   const auto others = [&](const auto& job) {
     return restart::of_another_job(directory, job.program, job.args, job.ranks).message;
   };
-  if (*identity && is_others(**identity)) return others(**identity);
+  const Result<bool> claimed = store->has_versions();
+  if (!claimed) return claimed.error().message;
+  if (*identity && *claimed && is_others(**identity)) return others(**identity);
   for (const restart::Version& version : *versions)
     if (is_others(version.manifest)) return others(version.manifest);
   found.push_back({kOk, "store", formatted("{} has {} complete versions", directory, versions->size())});

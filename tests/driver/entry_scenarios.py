@@ -46,14 +46,14 @@ def whose_store():
             pass
         os.mkdir(place.path("begun"))
         os.rename(place.path("lock"), place.path("begun/lock"))
-        os.mkdir(place.path("empty"))  # its job has taken no version yet
+        os.mkdir(place.path("empty"))  # its job has taken no version: anybody's
         shutil.copy(os.path.join(place.store, "store.json"), place.path("empty"))
         other = r"belongs to another job, `.*plain .*--pace 10000.*` on 1 rank; choose another directory"
         for program, words, store, status, wanted in (
                 ("plain/plain", (), place.store, 0, "has 1 complete versions"), ("plain/threads_timed", (), place.store, 1, other),
                 ("plain/plain", ("--steps", "1"), place.store, 1, other), ("plain/plain", steps, place.path("begun"), 0, "(ok|slow) +disk"),
                 ("plain/plain", (), place.path("empty"), 0, "has 0 complete versions"),
-                ("plain/threads_timed", (), place.path("empty"), 1, other)):
+                ("plain/threads_timed", (), place.path("empty"), 0, "has 0 complete versions")):
             got, text, _ = place.ask([tool("cropdl"), "doctor", "--dir", store, app(program), *words])
             expect(got == status and re.search(wanted, text), f"{program} {words}: status {got}: {text}")
 

@@ -120,6 +120,8 @@ def into_others():
         first, place.store = place.store, place.path("other")
         job = place.run("plain/plain", LONG, log=place.path("other-log"))
         job.wait_for_step(2)
+        status, text, _ = place.checkpoint()
+        expect(status == 0, text)
         fails_in_one_line(place, [tool("cropdl"), "import", place.store, file], "belongs to another job")
         place.store = first
         job = place.restart()

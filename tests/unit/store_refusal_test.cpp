@@ -136,7 +136,11 @@ TEST_F(StoreRefusal, ClosingTheStoreFreesItsLock) {
 }
 
 TEST_F(StoreRefusal, AStoreOfAnotherJobIsNotMixed) {
-  { ASSERT_TRUE(Store::open_or_create(path("s"), test_job())); }
+  {
+    Result<Store> store = Store::open_or_create(path("s"), test_job());
+    ASSERT_TRUE(store);
+    ASSERT_TRUE(publish_version(*store));
+  }
   std::string before = listing(path("s"));
   StoreIdentity program = test_job(), args = test_job(), ranks = test_job(), repeated = test_job();
   program.program = "/bin/other";
@@ -151,6 +155,22 @@ TEST_F(StoreRefusal, AStoreOfAnotherJobIsNotMixed) {
   EXPECT_NE(refusal(path("s"), ranks).find("belongs to another job"), std::string::npos);
   EXPECT_EQ(listing(path("s")), before);
   EXPECT_EQ(refusal(path("s"), repeated), "");
+}
+
+TEST_F(StoreRefusal, AStoreWithoutVersionsIsTakenOverWhenItsJobHasEnded) {
+  StoreIdentity solver = test_job();
+  solver.program = "/bin/solver";
+  {
+    const Result<Store> helper = Store::open_or_create(path("s"), test_job());
+    ASSERT_TRUE(helper);
+    EXPECT_EQ(in_child([&] {
+                return refusal(path("s"), solver).find("is used by a running job") == std::string::npos ? 1
+                                                                                                        : 0;
+              }),
+              0);
+  }
+  EXPECT_EQ(refusal(path("s"), solver), "");
+  EXPECT_EQ(identity_of(path("s"))->value().program, "/bin/solver");
 }
 
 TEST_F(StoreRefusal, ALostIdentityIsRewrittenOnlyForTheVersionsOwnJob) {
