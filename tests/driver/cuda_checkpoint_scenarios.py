@@ -213,11 +213,11 @@ HELD = {  # what the program has, and the words of the refusal
     "variable": "the environment variable CURAND_ANYTHING was changed after cuRAND was first used, and a restart would set only its last value; set it before",
     "context": "cuCtxCreate_v4: there is a context besides the device's primary one",
 }
-if not ON_SOFTWARE:  # the software GPU has neither
-    HELD |= {"ipc_memory": "", "ipc_event": ""}
+if not ON_SOFTWARE:  # the software GPU has none
+    HELD["ipc_event"] = "cudaIpcGetEventHandle: an event is shared with another process"
 
 
-FOR_GOOD = {"context", "failed_kernel"}  # after these, no checkpoint succeeds any more
+FOR_GOOD = {"context", "failed_kernel", "ipc_event"}  # after these, no checkpoint succeeds any more
 STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel"}  # found only after the program was stopped
 SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
 
