@@ -64,6 +64,15 @@ bool has_room(const unsigned char* code, size_t own, size_t needed) {
   return true;
 }
 
+bool is_empty_function(const unsigned char* code, size_t needed) {
+  constexpr unsigned char kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa}, kReturn = 0xc3;
+  constexpr unsigned char kFrame[] = {0x55, 0x48, 0x89, 0xe5, 0x5d};  // push %rbp; mov %rsp, %rbp; pop %rbp
+  size_t at = 0;
+  if (memcmp(code, kEndbr64, sizeof kEndbr64) == 0) at += sizeof kEndbr64;
+  if (memcmp(code + at, kFrame, sizeof kFrame) == 0) at += sizeof kFrame;
+  return code[at] == kReturn && has_room(code, at + 1, needed);
+}
+
 bool write_patches(const std::vector<Patch>& patches) {
   if (patches.empty()) return true;
   auto by_entry = [](const Patch& a, const Patch& b) { return a.entry < b.entry; };

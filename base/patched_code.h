@@ -12,6 +12,10 @@ namespace cropdl {
 // only padding follows.
 bool has_room(const unsigned char* code, size_t own, size_t needed);
 
+// Returns whether the function at `code` does nothing, and `needed` bytes of it may be overwritten. Compilers
+// begin it with endbr64 (-fcf-protection), and set up a frame (-fno-omit-frame-pointer).
+bool is_empty_function(const unsigned char* code, size_t needed);
+
 struct Patch {
   unsigned char* entry;
   void* const* slot;  // holds the new target; read at each call

@@ -104,10 +104,7 @@ Status follow_loaded_objects(const std::string& loader, const launching::MappedE
   const uint64_t debug = dynamic_symbol(mapped.begin, "_r_debug");
   // Not glibc's ld.so: no library that follows loaded objects supports it.
   if (notification == nullptr || debug == 0) return {};
-  // The function must be `ret`, optionally after endbr64, with padding.
-  bool is_empty = notification[0] == 0xc3 && has_room(notification, 1, kJumpBytes);
-  is_empty |= memcmp(notification, "\xf3\x0f\x1e\xfa\xc3", 5) == 0 && has_room(notification, 5, kJumpBytes);
-  if (!is_empty ||
+  if (!is_empty_function(notification, kJumpBytes) ||
       !write_jump(notification, reinterpret_cast<void (*)()>(seam::state()->core.objects_changed)))
     return Error{"{}: not as other versions of it are: what it loads cannot be followed", loader};
   seam::state()->loader_debug = debug;

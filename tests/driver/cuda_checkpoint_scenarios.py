@@ -30,6 +30,7 @@ RECIPES = {"trainer": 37, "forms": 14, "found": 6, "driver_only": 8, "products":
            "host_functions": 8, "two_threads": 10, "graphs": 14, "allocations": range(7, 10)}
 SCENARIOS = {}
 WAYS = built_ways()
+DEVICES = int(os.environ.get("CROPDL_TEST_DEVICES", "16"))  # how many there are: as many as a test wants, or this machine's (gpu_test.py)
 
 
 def program_of(name, mpi="none", way="static"):
@@ -49,6 +50,8 @@ def saved_on(ranks=1):
 def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chain=("same", "same"), recipes=None, devices=0, **named):
     """`recipes`: how many each rank's image must have, if not RECIPES[name]. `devices`: how many, if not one per rank."""
     recipes = recipes or RECIPES.get(name)
+    if DEVICES < (devices or ranks):
+        raise Skipped(f"it needs {devices or ranks} devices")
     if LONG:
         chain = chain * 3
 
@@ -210,11 +213,11 @@ HELD = {  # what the program has, and the words of the refusal
     "variable": "the environment variable CURAND_ANYTHING was changed after cuRAND was first used, and a restart would set only its last value; set it before",
     "context": "cuCtxCreate_v4: there is a context besides the device's primary one",
 }
-if not ON_SOFTWARE:  # the software GPU has neither
-    HELD |= {"ipc_memory": "", "ipc_event": ""}
+if not ON_SOFTWARE:  # the software GPU has none
+    HELD["ipc_event"] = "cudaIpcGetEventHandle: an event is shared with another process"
 
 
-FOR_GOOD = {"context", "failed_kernel"}  # after these, no checkpoint succeeds any more
+FOR_GOOD = {"context", "failed_kernel", "ipc_event"}  # after these, no checkpoint succeeds any more
 STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel"}  # found only after the program was stopped
 SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
 

@@ -154,11 +154,8 @@ void look_again() {
 
 void follow_changes() {
   auto* notification = reinterpret_cast<unsigned char*>(_r_debug.r_brk);
-  // `ret`, possibly after endbr64, followed by padding.
-  bool is_empty = notification[0] == 0xc3 && has_room(notification, 1, kJumpBytes);
-  is_empty |=
-      std::memcmp(notification, "\xf3\x0f\x1e\xfa\xc3", 5) == 0 && has_room(notification, 5, kJumpBytes);
-  if (!is_empty || !write_jump(notification, cropdl_takeover_objects_changed))
+  if (!is_empty_function(notification, kJumpBytes) ||
+      !write_jump(notification, cropdl_takeover_objects_changed))
     say("software GPU: ld.so is not as glibc 2.36's, or a debugger changed it: libraries that are loaded "
         "later "
         "and contain NVIDIA's CUDA runtime cannot be taken over");

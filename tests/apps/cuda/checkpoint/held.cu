@@ -2,7 +2,7 @@
 // run: ways=static
 // Holds a CUDA object that prevents a checkpoint, and releases it after half of its steps: held WHAT, with
 // WHAT one of graph, executable_graph, capture, captured_draw, context, spinning_kernel, awaited_kernel (a
-// thread waits for it, and it waits for this thread), failed_kernel, ipc_memory, ipc_event, protected_memory,
+// thread waits for it, and it waits for this thread), failed_kernel, ipc_event, protected_memory,
 // unloaded_malloc (memory of the device's heap, whose code is gone), variable (of the environment, set after
 // its library was used).
 #include <cuda.h>
@@ -157,9 +157,7 @@ static void take(const char* name) {
     CALL(cudaHostRegister(registered, 4096, 0));
     EXPECT(mprotect(registered, 4096, PROT_READ) == 0);
   }
-  cudaIpcMemHandle_t memory_handle;
   cudaIpcEventHandle_t event_handle;
-  if (what == "ipc_memory") CALL(cudaIpcGetMemHandle(&memory_handle, memory));
   if (what == "ipc_event") {
     CALL(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventInterprocess));
     CALL(cudaIpcGetEventHandle(&event_handle, event));
@@ -191,7 +189,6 @@ static void let_go(const char* name) {
     EXPECT(mprotect(registered, 4096, PROT_READ | PROT_WRITE) == 0);
     CALL(cudaHostUnregister(registered));
   }
-  if (what == "ipc_memory") CALL(cudaFree(memory));
   if (what == "ipc_event") CALL(cudaEventDestroy(event));
 }
 
