@@ -3,9 +3,10 @@
 that shows the noise. Prints, per quantity, the medians, their ratio, the added time, and the same for native against native.
 
   run.py [--pairs 21] [--mpi openmpi mpich] [--only calls train numpy mmap] [--json FILE]
-  run.py --mpi openmpi --only interval [--length 1]
+  run.py --mpi openmpi --only interval [--length 1] [--program trainer]
 
-`interval`: whole runs of about a minute, with the versions taken by default; with --length 2 they are twice as long.
+`interval`: whole runs of about a minute, with the versions taken by default; with --length 2 they are twice as long. A pair has one
+native run, and is printed.
 
 Needs a quiet machine with at least two cores."""
 
@@ -88,8 +89,8 @@ def whole_run(name, notes):
     return read
 
 
-def with_versions(mpi, length):
-    """The programs for `interval`, with the notes of their runs."""
+def with_versions(mpi, length, wanted):
+    """The programs for `interval`, with the notes of their runs. `wanted`: names, or none for all."""
     gradients = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "suites", "foreign", "gradients.py")
     programs = [("trainer", [app(f"{mpi}/train"), "--epochs", str(round(75 * length)), "--log", "@"], {}),
                 ("1_GB_of_state", [program(f"{mpi}/bulk"), "--bytes", "1000000000", "--steps", str(round(55_000 * length)), "--log", "@"], {})]
@@ -98,23 +99,35 @@ def with_versions(mpi, length):
     elif mpi == "openmpi":
         print("pytorch is left out: apt-get install -y --no-install-recommends python3-torch")
     for name, command, environment in programs:
+        if wanted and name not in wanted:
+            continue
         notes = []
         yield Measurement(mpirun(mpi), command, whole_run(f"{name}_whole_run", notes), environment, interval="auto"), notes
 
 
-def compare(measurement, pairs, environment=None, suffix=""):
+def compare(measurement, pairs, environment=None, suffix="", again=True):
+    """`again`: each pair has a second native run, for the noise. Without it the noise is that between every second native run and the
+    others, and each pair is printed."""
     samples = {"native": {}, "again": {}, "cropdl": {}}
     runs = {"native": lambda: measurement.run(False), "again": lambda: measurement.run(False),
             "cropdl": lambda: measurement.run(True, environment)}
+    if not again:
+        del runs["again"]
     for pair in range(-1, pairs):  # -1: warm-up
         order = list(runs)
-        order = order[pair % 3:] + order[:pair % 3]
+        order = order[pair % len(order):] + order[:pair % len(order)]
         for which in order:
             for name, value in runs[which]().items():
                 if pair >= 0:
                     samples[which].setdefault(name + suffix, []).append(value)
+        if not again and pair >= 0:
+            print("".join(f"    {name}: {samples['native'][name][-1] * 1e-9:.3f} s, CropDL {samples['cropdl'][name][-1] * 1e-9:.3f} s"
+                          for name in samples["native"]), flush=True)
         if sys.stderr.isatty():
             print(f"\r  pair {pair + 1} of {pairs} \r", end="", file=sys.stderr, flush=True)
+    if not again:
+        for name, values in samples["native"].items():
+            samples["native"][name], samples["again"][name] = values[::2], values[1::2]
     return samples
 
 
@@ -126,7 +139,7 @@ def show(samples, title, results):
         quartiles = statistics.quantiles(native + again, n=4) if len(native) > 1 else [both] * 3
         results.append({"quantity": name, "mpi": title, "native_ns": a, "native_again_ns": b, "cropdl_ns": c,
                         "ratio": c / both, "noise_ratio": b / a, "added_ns": c - both, "noise_ns": b - a,
-                        "native_iqr_ns": quartiles[2] - quartiles[0], "pairs": len(native)})
+                        "native_iqr_ns": quartiles[2] - quartiles[0], "pairs": len(cropdl)})
         print(f"{name:26s} {title:8s} {both:14.1f} {c:14.1f} {c / both:8.4f} {c - both:+12.1f} {b / a:10.4f} {b - a:+12.1f}"
               f" {quartiles[2] - quartiles[0]:10.1f}", flush=True)
 
@@ -137,6 +150,7 @@ def main():
     parser.add_argument("--mpi", nargs="+", default=["openmpi", "mpich"])
     parser.add_argument("--only", nargs="+", default=["calls", "train", "numpy", "mmap"])
     parser.add_argument("--length", type=float, default=1)
+    parser.add_argument("--program", nargs="+", choices=["trainer", "1_GB_of_state", "pytorch"])
     parser.add_argument("--json")
     options = parser.parse_args()
     results = []
@@ -150,9 +164,9 @@ def main():
                 command = [app(f"{mpi}/train"), "--epochs", "2", "--log", "@"]
                 show(compare(Measurement(mpirun(mpi), command, training_step), options.pairs), mpi, results)
             if "interval" in options.only:
-                for measurement, notes in with_versions(mpi, options.length):
-                    show(compare(measurement, options.pairs), mpi, results)
-                    print("\n".join("    " + note for note in notes[1:4]))
+                for measurement, notes in with_versions(mpi, options.length, options.program):
+                    show(compare(measurement, options.pairs, again=False), mpi, results)
+                    print("\n".join("    " + note for note in notes[1:4]), flush=True)
         if "numpy" in options.only:
             for name, command in (("numpy_start", ["/usr/bin/python3", "-c", "import numpy"]), ("true_start", ["/bin/true"])):
                 show(compare(Measurement([], command, wall(name)), options.pairs), "-", results)
