@@ -81,15 +81,9 @@ void find_launcher(const std::string& program, Launch* launch) {
   const pid_t pid = nearest_ancestor(is_launcher);
   if (pid == 0) return;
   launch->launcher = program_of(pid);
-  const std::vector<std::string> words = process_words(std::to_string(pid));
-  for (size_t i = 1; i < words.size(); ++i) {
-    const std::string name = file_name_of(words[i]);
-    if (name != "cropdl-run" && name != "cropdl-restart" && name != file_name_of(program)) continue;
-    launch->options.assign(words.begin() + 1, words.begin() + static_cast<long>(i));
-    return;
-  }
-  // A script is in between: only the number of ranks is known.
-  launch->options = {"-n", std::to_string(launch->ranks)};
+  // If a script is in between, only the number of ranks is known.
+  launch->options = launcher_options(process_words(std::to_string(pid)), program)
+                        .value_or(std::vector<std::string>{"-n", std::to_string(launch->ranks)});
 }
 
 // Slurm (srun --mpi=pmi2) and Flux (its src/shell/pmi/pmi.c) set PMI's variables beside their own, with the
@@ -135,6 +129,25 @@ Status read_place(const Launcher& l, Launch* launch) {
 }
 
 }  // namespace
+
+std::optional<std::vector<std::string>> launcher_options(const std::vector<std::string>& words,
+                                                         const std::string& program) {
+  // A word with blanks is a script: `bash -c "cd work && exec cropdl-run ./train"`.
+  const auto name = [&words](size_t i) {
+    return i >= words.size() || words[i].find_first_of(" \t\n") != std::string::npos ? std::string()
+                                                                                     : file_name_of(words[i]);
+  };
+  const auto is_ours = [&name](size_t i) {
+    return name(i) == "cropdl-run" || name(i) == "cropdl-restart" ||
+           (name(i) == "cropdl" && (name(i + 1) == "run" || name(i + 1) == "restart"));
+  };
+  // CropDL's own commands first: an option's value may end like the program (--output-filename out/train).
+  for (const bool ours : {true, false})
+    for (size_t i = 1; i < words.size(); ++i)
+      if (ours ? is_ours(i) : name(i) == file_name_of(program))
+        return std::vector<std::string>(words.begin() + 1, words.begin() + static_cast<long>(i));
+  return std::nullopt;
+}
 
 pid_t launchers_process() {
   return nearest_ancestor([](const std::string& exe) { return is_launcher(exe) || is_proxy(exe); });

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ struct Launch {
 
 // Fails if a launcher started this process but gives no rank or no number of ranks.
 Result<Launch> read_launch(const std::string& program);
+
+// Returns the launcher's arguments before cropdl-run, cropdl-restart or the program, of its command line
+// `words`; none if it names none of them.
+std::optional<std::vector<std::string>> launcher_options(const std::vector<std::string>& words,
+                                                         const std::string& program);
 
 // Returns the launcher's process that is the ancestor of all ranks of this node; 0 if this process has none.
 pid_t launchers_process();

@@ -82,6 +82,22 @@ TEST(Launch, UnderFluxWhichSetsPmisVariablesTooTheMpiIsTheProgramsAndWithHydraIn
   expect_place(with(flux, {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"HYDI_CONTROL_FD", "7"}}), 0, 2, "mpich");
 }
 
+TEST(Launch, TheLaunchersOptionsEndBeforeTheProgram) {
+  const auto options = [](const std::vector<std::string>& words) {
+    return launcher_options(words, "/home/me/train").value_or(std::vector<std::string>{"unknown"});
+  };
+  using Words = std::vector<std::string>;
+  const Words two{"-n", "2"};
+  EXPECT_EQ(options({"mpirun", "-n", "2", "/opt/bin/cropdl-run", "./train"}), two);
+  EXPECT_EQ(options({"mpirun", "-n", "2", "cropdl", "run", "./train"}), two);
+  EXPECT_EQ(options({"mpirun", "-n", "2", "./train", "cropdl"}), two);
+  EXPECT_EQ(options({"mpirun", "--output-filename", "out/train", "cropdl-run", "./train"}),
+            (Words{"--output-filename", "out/train"}));
+  EXPECT_EQ(options({"mpirun", "-n", "2", "bash", "-c", "cd work && exec cropdl-run ./train"}),
+            Words{"unknown"});
+  EXPECT_EQ(options({"mpirun", "-n", "2", "./wrapper"}), Words{"unknown"});
+}
+
 TEST(Launch, TheInnerLauncherCounts) {
   expect_place(with(slurm("0"), {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}), 1, 2,
                "openmpi");
