@@ -143,7 +143,10 @@ Descriptor create_private_file(const std::string& path, int access) {
 
 bool create_private_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0) return false;
-  if (::chmod(path.c_str(), 0700) == 0) return true;
+  // Through a descriptor: others may write to the folder around it, and put a link in its place.
+  const Descriptor made = open_high(path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+  const std::string by_descriptor = "/proc/thread-self/fd/" + std::to_string(made.fd());
+  if (made && ::chmod(by_descriptor.c_str(), 0700) == 0) return true;
   const int why = errno;
   ::rmdir(path.c_str());
   errno = why;

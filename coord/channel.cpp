@@ -6,9 +6,6 @@
 
 namespace cropdl::coord {
 
-// A longer frame is invalid: messages grow with the number of ranks, not with data.
-constexpr uint32_t kLongest = 64u << 20;
-
 bool Channel::send(const std::string& message) {
   const auto n = static_cast<uint32_t>(message.size());
   out_.append(reinterpret_cast<const char*>(&n), sizeof n);
@@ -31,11 +28,11 @@ bool Channel::flush() {
   return ok;
 }
 
-bool Channel::receive(std::vector<std::string>* messages) {
+bool Channel::receive(std::vector<std::string>* messages, uint32_t longest_first) {
   bool open = true;
   char buffer[16384];
-  // At this size a frame is complete, and the rest can wait.
-  while (in_.size() < sizeof(uint32_t) + kLongest) {
+  // At this size the first frame is complete, and the rest can wait.
+  while (in_.size() < sizeof(uint32_t) + longest_first) {
     const ssize_t n = stream_->read(buffer, sizeof buffer);
     if (n > 0) {
       in_.append(buffer, static_cast<size_t>(n));
@@ -49,7 +46,7 @@ bool Channel::receive(std::vector<std::string>* messages) {
   while (in_.size() - at >= sizeof(uint32_t)) {
     uint32_t n;
     std::memcpy(&n, in_.data() + at, sizeof n);
-    if (n > kLongest) return false;
+    if (n > (at == 0 ? longest_first : kLongestFrame)) return false;
     if (in_.size() - at - sizeof n < n) break;
     messages->emplace_back(in_, at + sizeof n, n);
     at += sizeof n + n;

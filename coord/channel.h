@@ -2,6 +2,7 @@
 // Lower half (LH FS base) and tools; one thread at a time.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,11 @@
 #include "coord/transport.h"
 
 namespace cropdl::coord {
+
+// Bytes of a frame; a longer one is invalid: messages grow with the number of ranks, not with data.
+inline constexpr uint32_t kLongestFrame = 64u << 20;
+// Of the first one, by which the peer shows that it belongs to the job (Hello).
+inline constexpr uint32_t kLongestFirstFrame = 64u << 10;
 
 class Channel {
  public:
@@ -20,7 +26,8 @@ class Channel {
   bool send(const std::string& message);
   bool flush();
   // Appends all complete messages received. False: the peer closed the stream or sent an invalid frame.
-  bool receive(std::vector<std::string>* messages);
+  // `longest_first`: limit for the first of them.
+  bool receive(std::vector<std::string>* messages, uint32_t longest_first = kLongestFrame);
 
  private:
   std::unique_ptr<Stream> stream_;

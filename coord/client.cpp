@@ -112,6 +112,11 @@ class Call {
   Status greet() {
     const PeerProcess peer = channel_.stream().peer();
     if (peer.other_user && geteuid() != 0) return Error{"the job on {} belongs to another user", directory_};
+    // Root may ask anybody's job. Address and token are what that user has written: root must not send them
+    // to a process of somebody else that trusts root (a service of the system at an abstract address).
+    if (peer.user && *peer.user != job_.owner)
+      return Error{"{}/job belongs to user id {}, and the process at its address to user id {}", directory_,
+                   job_.owner, *peer.user};
     process_ = channel_.stream().watch();
     if (!process_ && peer.pid > 0 && kill(peer.pid, 0) != 0 && errno == ESRCH) return nobody(directory_);
     if (Status s = send(Hello{kWireVersion, job_.token, "", kNoRank}); !s) return s;

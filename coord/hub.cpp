@@ -17,6 +17,7 @@ namespace cropdl::coord {
 
 constexpr int64_t kAcceptAgain = 200'000;    // us; after a lack of descriptors
 constexpr int64_t kHelloWithin = 5'000'000;  // us; then a silent connection is dropped
+constexpr int kMostAccepted = 64;            // at once: strangers may connect as fast as they are dropped
 
 Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink,
                                        std::function<uint64_t()> memory, int64_t now) {
@@ -101,7 +102,7 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
     }
   }
   if (fds[first].revents != 0) {
-    const Status accepted = caught([&] { accept_all(now); });
+    const Status accepted = caught([&] { accept_waiting(now); });
     if (!accepted) accept_again_ = now + kAcceptAgain;
   }
   if (fds[first + 1].revents != 0) {
@@ -112,8 +113,8 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
   drop_broken(now);
 }
 
-void Hub::accept_all(int64_t now) {
-  for (;;) {
+void Hub::accept_waiting(int64_t now) {
+  for (int i = 0; i < kMostAccepted; ++i) {
     bool no_room = false;
     std::unique_ptr<Stream> stream = listener_.accept(&no_room);
     if (no_room) accept_again_ = now + kAcceptAgain;
@@ -133,7 +134,7 @@ void Hub::serve(Connection& c, short events, int64_t now) {
   bool open = false;
   const Status received = caught([&] {
     std::vector<std::string> frames;
-    open = c.channel.receive(&frames);
+    open = c.channel.receive(&frames, c.known ? kLongestFrame : kLongestFirstFrame);
     for (const std::string& bytes : frames) {
       std::optional<Message> m = message_from_bytes(bytes);
       if (!m) {

@@ -65,7 +65,7 @@ class Hub {
 
   Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()> memory, Listener listener,
       JobFile job, int64_t now);
-  void accept_all(int64_t now);
+  void accept_waiting(int64_t now);
   void serve(Connection& c, short events, int64_t now);
   void send(Connection& c, const Message& message);  // or breaks the connection
   static void break_off(Connection& c);              // for lack of memory

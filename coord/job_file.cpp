@@ -26,7 +26,7 @@ std::string remote_rank_path(const std::string& directory, uint32_t rank) {
 
 std::string outlives_path(const std::string& directory) { return directory + "/goes-on"; }
 
-Result<std::string> read_own_file(const std::string& path, bool* missing) {
+Result<std::string> read_own_file(const std::string& path, bool* missing, uid_t* owner = nullptr) {
   *missing = false;
   // O_NONBLOCK: do not block on a FIFO.
   Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -38,6 +38,7 @@ Result<std::string> read_own_file(const std::string& path, bool* missing) {
   if (fstat(fd.fd(), &st) != 0) return Error{path + ": " + errno_text(errno)};
   // Address and token are trusted, so another user's file is refused. Root may read any user's.
   if (st.st_uid != geteuid() && geteuid() != 0) return Error{path + ": belongs to another user"};
+  if (owner != nullptr) *owner = st.st_uid;
   return read_small_file(fd, path, kMostBytes);
 }
 
@@ -63,13 +64,16 @@ Status write_job_file(const std::string& directory, const JobFile& job) {
 
 Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
   const std::string path = directory + "/job";
-  const Result<std::string> text = read_own_file(path, missing);
+  uid_t owner = 0;
+  const Result<std::string> text = read_own_file(path, missing, &owner);
   if (!text) return text.error();
   try {
     const nlohmann::json j = nlohmann::json::parse(*text);
     if (integer_from_json<uint64_t>(j.at("format")) != 1)
       return Error{path + ": made by another version of CropDL; use the commands of that one"};
-    return j.get<JobFile>();
+    JobFile job = j.get<JobFile>();
+    job.owner = owner;
+    return job;
   } catch (const nlohmann::json::exception&) {
     return Error{path + ": damaged; it is made anew when a job starts on this directory"};
   }

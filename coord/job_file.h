@@ -2,6 +2,8 @@
 // appears by rename. Outlives a killed job; then nothing listens at its address. Any thread; tools too.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -17,6 +19,7 @@ struct JobFile {
   std::string host;     // of rank 0
   uint32_t ranks = 0;
   std::string started;  // ISO 8601, UTC
+  uid_t owner = 0;      // of the file that was read; not in the file
 };
 
 Status write_job_file(const std::string& directory, const JobFile& job);

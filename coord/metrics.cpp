@@ -1,6 +1,8 @@
 // See metrics.h.
 #include "coord/metrics.h"
 
+#include <sys/stat.h>
+
 #include <string_view>
 #include <type_traits>
 
@@ -45,7 +47,11 @@ std::string metrics_text(const Metrics& m) {
 
 void MetricsFile::write(const Metrics& metrics) {
   constexpr unsigned kForAll = 0644;
-  const Status written = replace_file(path_, metrics_text(metrics), kForAll);
+  struct stat there {};
+  // The rename would put a file in the place of a device: root's of /dev/null.
+  const bool other = ::lstat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode);
+  const Status written = other ? Status(Error{path_ + ": is not a regular file"})
+                               : replace_file(path_, metrics_text(metrics), kForAll);
   if (!written && !failed_) report_(formatted("--metrics {}; the program runs on", written.error().message));
   failed_ = !written;
 }

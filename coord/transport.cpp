@@ -44,7 +44,7 @@ class LocalStream final : public Stream {
     ucred c{};
     socklen_t n = sizeof c;
     if (::getsockopt(socket_.fd(), SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return {0, true, false};
-    return {c.pid, c.uid != ::geteuid(), c.uid == 0};
+    return {c.pid, c.uid != ::geteuid(), c.uid == 0, c.uid};
   }
   Descriptor watch() const override {
     const int pid = peer().pid;

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,7 @@ struct PeerProcess {
   int pid = 0;              // 0: unknown
   bool other_user = false;  // true only if certain
   bool administrator = false;
+  std::optional<uid_t> user = {};  // empty: unknown
 };
 
 class Stream {  // a class with virtual functions for the tests

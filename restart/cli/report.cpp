@@ -24,7 +24,11 @@ using restart::StoreReader;
 using restart::Version;
 
 Status write_page(const std::string& file, const std::string& page) {
-  Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  // Through no link: the current directory may belong to another user, whose link could lead root anywhere.
+  Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!out && errno == ELOOP)
+    return Error{"{}: is a symbolic link, and is not written through; name the file itself with --output",
+                 file};
   if (!out) return cannot_be_written(file, errno);
   for (size_t done = 0; done < page.size();) {
     const ssize_t written = ::write(out.fd(), page.data() + done, page.size() - done);

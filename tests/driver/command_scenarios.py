@@ -823,6 +823,12 @@ def report_shows():
         for output in ("store/page.html", place.path("store/v000001/page.html")):
             fails_in_one_line(place, [tool("cropdl"), "report", place.store, "--output", output], "lies in the store")
         fails_in_one_line(place, [tool("cropdl"), "report", place.store, "--output", place.path("nowhere/page.html")], "nowhere")
+        with open(place.path("elsewhere"), "w") as f:
+            f.write("kept")
+        os.symlink("elsewhere", place.path("link.html"))
+        fails_in_one_line(place, [tool("cropdl"), "report", place.store, "--output", place.path("link.html")], "is a symbolic link")
+        with open(place.path("elsewhere")) as f:
+            expect(f.read() == "kept", "the page was written through a link")
         expect(fingerprint(place.store) == before, "the store was changed")
         done = subprocess.run([tool("cropdl"), "report", place.store, "--output", "-"], capture_output=True, text=True, cwd=place.root)
         expect(done.returncode == 0 and not done.stderr and table_of(Page(done.stdout)) == rows, done.stderr)

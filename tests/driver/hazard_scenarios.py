@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 from driver import (BUILD, Log, PATIENCE, Place, SOURCE, Skipped, app, check_results, check_whole, expect, launcher, native, scenario_main,
                     read_proc, seeded, take_checkpoint, too_late, tool)
@@ -433,6 +434,24 @@ def debugger(program, mpi, ranks):
                 job.kill_running()
                 job = place.restart(mpi, ranks)
         job.kill_running()
+
+
+@scenario("debug.gdb_gets_no_commands_from_the_process")
+def named_like_commands():
+    """A process says where its files are: scripts/cropdl-gdb passes on no name that holds the end of a line or of a quotation."""
+    given = []
+    names, gdb = {}, types.ModuleType("gdb")
+    gdb.error, gdb.execute = RuntimeError, lambda command, to_string: given.append(command)
+    with open(os.path.join(SOURCE, "scripts", "cropdl-gdb")) as f:
+        text = f.read()
+    sys.modules["gdb"] = gdb
+    try:
+        exec(compile(text[:text.rindex("load_symbols()")], "cropdl-gdb", "exec"), names)
+    finally:
+        del sys.modules["gdb"]
+    names["loaded"] = lambda: [(0, name) for name in ("/tmp/a\nshell id", "/tmp/a'\nshell id\n#", "/tmp/a' -o 1", "/tmp/a\\", "/tmp/a b")]
+    names["load_symbols"]()
+    expect([command for command in given if "symbol" in command] == ["add-symbol-file '/tmp/a b' -o 0"], f"gdb was given {given}")
 
 
 scenario("debug.plain.gdb_shows_the_program_before_and_after_a_restart", debugger, "plain/plain", "none", 1)

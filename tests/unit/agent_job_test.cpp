@@ -18,6 +18,7 @@
 #include "coord/agent.h"
 #include "coord/channel.h"
 #include "coord/client.h"
+#include "coord/hub.h"
 #include "coord/job_file.h"
 #include "tests/unit/agent_test_program.h"
 
@@ -357,6 +358,44 @@ TEST_F(AgentJob, WithoutAJobTheCommandFailsAtOnce) {
   agents_.clear();
   EXPECT_EQ(checkpoint_error(), "no job is running on " + dir_.path);
   EXPECT_FALSE(job_status(dir_.path));
+}
+
+// Another user can write any address and token into a DIR/job: what root sends to it must not reach a process
+// that trusts root.
+TEST_F(AgentJob, RootAsksOnlyProcessesOfTheJobFilesOwner) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can read another user's file";
+  start(1);
+  ASSERT_EQ(checkpoint_error(), "(published)");
+  ASSERT_EQ(chown((dir_.path + "/job").c_str(), 12345, 12345), 0);
+  EXPECT_EQ(checkpoint_error(), dir_.path +
+                                    "/job belongs to user id 12345, and the process at its address "
+                                    "to user id 0");
+  EXPECT_EQ(sink_.versions, 1u);
+}
+
+TEST_F(AgentJob, ManyConnectionsAreAcceptedInTurns) {
+  const auto hub = Hub::open(
+      config(0, 1), &sink_, [] { return uint64_t{0}; }, monotonic_us());
+  ASSERT_TRUE(hub) << hub.error().message;
+  bool missing, refused;
+  const Result<JobFile> job = read_job_file(dir_.path, &missing);
+  ASSERT_TRUE(job) << job.error().message;
+  constexpr size_t kMany = 200;
+  std::vector<std::unique_ptr<Stream>> streams;
+  while (streams.size() < kMany) {
+    auto stream = connect_to(job->address, &refused);
+    ASSERT_TRUE(stream) << stream.error().message;
+    streams.push_back(std::move(*stream));
+  }
+  std::vector<pollfd> fds, then;
+  (*hub)->add_to_poll(&fds);
+  ASSERT_EQ(fds[0].events, POLLIN);  // the listener
+  const size_t before = fds.size();
+  fds[0].revents = POLLIN;
+  (*hub)->handle(fds, 0, monotonic_us());
+  (*hub)->add_to_poll(&then);
+  EXPECT_GT(then.size(), before);
+  EXPECT_LT((then.size() - before) / 2, kMany);  // each connection has two
 }
 
 TEST_F(AgentJob, AKilledJobIsRecognisedAtOnceAlsoWhileAChildOfItLives) {

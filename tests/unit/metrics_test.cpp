@@ -94,5 +94,18 @@ TEST(Metrics, TheFileIsReplacedAndAFailureIsReportedOnce) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Metrics, NothingButAFileIsReplaced) {
+  std::string folder = "/tmp/cropdl-test.metrics.XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::vector<std::string> lines;
+  MetricsFile(path, [&](const std::string& line) { lines.push_back(line); }).write(full());
+  EXPECT_EQ(lines,
+            std::vector<std::string>{"--metrics " + path + ": is not a regular file; the program runs on"});
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace cropdl::coord

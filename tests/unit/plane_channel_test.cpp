@@ -293,6 +293,21 @@ TEST(PlaneJobFile, DamageIsRefusedWithItsPath) {
   }
 }
 
+TEST(PlaneChannel, TheFirstFrameMayHaveALowerLimit) {
+  std::string pipe;
+  Channel left(std::make_unique<Trickle>(&pipe)), right(std::make_unique<Trickle>(&pipe));
+  const std::string large(1000, 'x');
+  EXPECT_TRUE(left.send("hello"));
+  EXPECT_TRUE(left.send(large));
+  std::vector<std::string> got;
+  EXPECT_TRUE(right.receive(&got, 64));
+  EXPECT_EQ(got, std::vector<std::string>{"hello"});
+  EXPECT_TRUE(right.receive(&got));
+  EXPECT_EQ(got, (std::vector<std::string>{"hello", large}));
+  EXPECT_TRUE(left.send(large));
+  EXPECT_FALSE(right.receive(&got, 64));
+}
+
 // Sends without end, faster than the reader.
 class Flood final : public Stream {
  public:
