@@ -26,7 +26,9 @@ bool is_utf8(const std::string& bytes) {
 constexpr int kDeepest = 32;
 constexpr size_t kMostValues = 1 << 25;
 
-bool beyond_limits(const std::string& text) {
+}  // namespace
+
+bool exceeds_json_limits(const std::string& text) {
   int depth = 0;
   size_t values = 1;
   bool quoted = false;
@@ -46,14 +48,12 @@ bool beyond_limits(const std::string& text) {
   return values > kMostValues;
 }
 
-}  // namespace
-
 void throw_wrong_json_type(const std::string& expected) {
   throw json::type_error::create(302, "expected " + expected, static_cast<const json*>(nullptr));
 }
 
 json json_from_text(const std::string& text) {
-  return beyond_limits(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, false);
+  return exceeds_json_limits(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, false);
 }
 
 json json_bytes(const std::string& bytes) {

@@ -21,6 +21,9 @@ namespace cropdl {
 // Parses `text`. Returns a discarded value if it is not JSON, or is nested too deep or has too many values
 // for a file of CropDL.
 nlohmann::json json_from_text(const std::string& text);
+// Whether json_from_text() refuses the text for its depth or number of values. A writer of what may be long
+// asks before it writes: what cannot be read again is no checkpoint.
+bool exceeds_json_limits(const std::string& text);
 
 // Valid UTF-8 is stored as a string; other bytes (paths and arguments may have them) as {"hex": "…"}.
 nlohmann::json json_bytes(const std::string& bytes);

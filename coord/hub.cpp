@@ -118,6 +118,9 @@ void Hub::accept_waiting(int64_t now) {
     bool no_room = false;
     std::unique_ptr<Stream> stream = listener_.accept(&no_room);
     if (no_room) accept_again_ = now + kAcceptAgain;
+    if (no_room && !std::exchange(told_no_room_, true))
+      say("rank 0 has no descriptor or memory left for the connection of a rank or a command; with many "
+          "ranks, raise ulimit -n to more than twice their number");
     if (!stream) return;
     const PeerProcess peer = stream->peer();
     if (peer.other_user && !peer.administrator) continue;  // root may checkpoint any user's job

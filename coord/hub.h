@@ -123,7 +123,8 @@ class Hub {
   JobFile job_;
   Coordinator coordinator_;
   Publisher publisher_;
-  int64_t accept_again_ = 0;  // 0: the listener is polled; else not before this time
+  bool told_no_room_ = false;  // reported that a connection could not be accepted
+  int64_t accept_again_ = 0;   // 0: the listener is polled; else not before this time
   std::list<Connection> connections_;
   std::vector<Connection*> ranks_;  // by rank; nullptr: rank 0 and ranks without a connection
   std::vector<bool> joined_;

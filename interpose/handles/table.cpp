@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "interpose/handles/heap.h"
 
@@ -103,19 +104,30 @@ void Tables::retain(Handle h) {
   if (Slot* s = slot(h)) ++s->users;
 }
 
-void Tables::drop(Handle h, std::vector<Handle>& gone) {
+void Tables::give_back(Handle h, std::vector<Handle>& gone) {
   Slot* s = slot(h);
   gone.push_back(h);
-  Recipe* r = reinterpret_cast<Recipe*>(s->recipe);
-  if (!r) --without_recipe_;
+  if (!s->recipe) --without_recipe_;
   s->state = kFree;
-  s->recipe = 0;
   Kind& k = kinds_[kind_of(h)];
   s->next = k.free;
   k.free = index_of(h);
-  if (!r) return;
-  for (Handle d : r->handles()) let_go(d, gone);
-  heap_free(r);
+}
+
+// Without recursion: each object may be made from the one before, and such a chain may be too long for the
+// stack of the thread. The slots in `gone` keep their recipes until their dependencies have been let go.
+void Tables::drop(Handle h, std::vector<Handle>& gone) {
+  size_t next = gone.size();
+  give_back(h, gone);
+  for (; next < gone.size(); ++next) {
+    auto* r = reinterpret_cast<Recipe*>(std::exchange(slot(gone[next])->recipe, 0));
+    if (!r) continue;
+    for (Handle d : r->handles()) {
+      Slot* s = slot(d);
+      if (s && --s->users == 0 && s->state == kTombstone) give_back(d, gone);
+    }
+    heap_free(r);
+  }
 }
 
 void Tables::free(Handle h, std::vector<Handle>& gone) {

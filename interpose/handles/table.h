@@ -109,6 +109,7 @@ class Tables {
     uint32_t free;  // index of the first free slot, 0: none
   };
 
+  void give_back(Handle, std::vector<Handle>& gone);  // its index is free; its recipe stays
   void drop(Handle, std::vector<Handle>& gone);
   void add(uint32_t kind, std::vector<Handle>& found);
   void sort(std::vector<Handle>& found);

@@ -12,6 +12,7 @@ void note(uint32_t* entries, int32_t* ids, long id) {
   const uint32_t known = __atomic_load_n(entries, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < known && i < seam::SystemVObjects::kMax; ++i)
     if (ids[i] == id) return;
+  if (known > seam::SystemVObjects::kMax) return;  // the count must not begin anew
   const uint32_t mine = __atomic_fetch_add(entries, 1, __ATOMIC_ACQ_REL);
   if (mine < seam::SystemVObjects::kMax) ids[mine] = static_cast<int32_t>(id);
 }

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "base/json.h"
 #include "interpose/boundaries/token_ring.h"
 #include "restart/files/directories.h"
 #include "restart/image.h"
@@ -154,7 +155,11 @@ Result<restart::ImageTotals> CheckpointSession::persist(Snapshot& snapshot, rest
   if (Status cut = host_memory::cut_memory(snapshot.memory, may_refer, sink); !cut) return cut.error();
   if (Status cut = job_.libraries.save_contents(sink); !cut) return cut.error();
   snapshot.metadata.memory = std::move(snapshot.memory.state);
-  return sink.finish(metadata_text(snapshot.metadata));
+  const std::string metadata = metadata_text(snapshot.metadata);
+  if (exceeds_json_limits(metadata))
+    return Error{"what is to be said of the memory is too long ({} bytes): it is in too many pieces",
+                 metadata.size()};
+  return sink.finish(metadata);
 }
 
 Result<coord::ImageSummary> CheckpointSession::save(const std::string& directory,

@@ -163,6 +163,8 @@ TEST_F(AgentJob, AConnectionWithoutFreeDescriptorsIsServedLater) {
   const double used = cpu_seconds() - before;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_LT(used, 0.3) << "the agent is busy";
+  ASSERT_EQ(lines().size(), 1u) << "once, however often it tries";
+  EXPECT_NE(lines()[0].find("raise ulimit -n"), std::string::npos) << lines()[0];
   int status = -1;
   EXPECT_EQ(waitpid(asks, &status, 0), asks);
   EXPECT_EQ(status, 0);

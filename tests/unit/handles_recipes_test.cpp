@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <thread>
 #include <vector>
 
 #include "interpose/handles/heap.h"
@@ -64,6 +65,26 @@ TEST_F(Recipes, APendingOperationKeepsAFreedObject) {
   EXPECT_TRUE(gone.empty());
   tables->let_go(h, gone);
   EXPECT_EQ(gone, (std::vector<Handle>{h}));
+}
+
+TEST_F(Recipes, AChainOfAnyLengthIsFreedOnASmallStack) {
+  constexpr uint32_t kLength = 500'000;
+  tables = handles::Tables::format(1, handles::kMaxKinds, 100, 1u << 20);
+  ASSERT_NE(tables, nullptr);
+  const Handle first = make({});
+  Handle last = first;
+  for (uint32_t i = 1; i < kLength; ++i) {
+    const Handle next = make({last});
+    tables->free(last, gone);
+    last = next;
+  }
+  EXPECT_TRUE(gone.empty());
+  std::thread([&] { tables->free(last, gone); }).join();
+  EXPECT_EQ(gone.size(), kLength);
+  EXPECT_EQ(gone.front(), last);
+  EXPECT_EQ(gone.back(), first);
+  EXPECT_EQ(tables->without_recipe(), 0u);
+  EXPECT_TRUE(tables->in_order(2).empty());
 }
 
 TEST_F(Recipes, ThousandsOfObjectsMadeAndFreedLeaveNoRecords) {

@@ -42,6 +42,20 @@ void expect_a_line(const std::string& line) {
   EXPECT_LT(line.size(), 600u) << line;
 }
 
+TEST_F(JsonReaders, AWriterIsToldBeforehandWhatWillNotBeRead) {
+  const auto list_of = [](size_t values) {
+    std::string text = "[0";
+    for (size_t i = 1; i < values; ++i) text += ",0";
+    return text + "]";
+  };
+  constexpr size_t kTooMany = 1 << 25;
+  EXPECT_FALSE(exceeds_json_limits(list_of(1000)));
+  EXPECT_FALSE(json_from_text(list_of(1000)).is_discarded());
+  EXPECT_TRUE(exceeds_json_limits(list_of(kTooMany)));
+  EXPECT_TRUE(json_from_text(list_of(kTooMany)).is_discarded());
+  EXPECT_TRUE(exceeds_json_limits(std::string(40, '[') + std::string(40, ']')));
+}
+
 TEST_F(JsonReaders, AManifestIsReadAsItWasOrRefused) {
   Manifest manifest = test_manifest();
   manifest.version = 7;
