@@ -60,6 +60,7 @@ struct StatusReport {
 struct Sent {
   uint64_t attempt;
   bool stopped;
+  bool examining;  // not yet `stopped`, because its state is being examined
   std::vector<PeerCount> sent;
 };  // final once stopped
 struct Drained {
@@ -97,7 +98,10 @@ struct CutLimits {
   int64_t longest_iteration = 30'000'000;
   // When to drain before all ranks have stopped: a rank may be in a send that waits for its receiver.
   int64_t interim_drain_after = 2'000;
-  int64_t attempt_bound = 10'000'000;    // from Hold to Write; then all ranks resume
+  int64_t attempt_bound = 10'000'000;  // from Hold to Write; then all ranks resume
+  // Instead, while a rank examines its state: Linux walks all of its pages, which takes some 10 s for 256
+  // GiB.
+  int64_t examination_bound = 1'800'000'000;
   int64_t retry_pause = 1'000'000;       // between attempts, so that the program makes progress
   int64_t stopped_bound = 5'000'000;     // how long a rank's process may be stopped
   int64_t join_bound = 3'000'000;        // how long a request waits for ranks that are starting
@@ -188,7 +192,7 @@ class Coordinator {
     bool reported = false;  // `status` was reported in this attempt
     uint64_t revision = 0;  // of the targets under which `status` was taken
     RankStatus status;
-    bool stopped = false;
+    bool stopped = false, examining = false;
     std::vector<uint64_t> sent;      // messages to each rank; final when stopped
     std::vector<uint64_t> expected;  // sent with the last Drain
     uint64_t drain_revision = 0;     // of the last Drain sent, 0: none
@@ -221,6 +225,7 @@ class Coordinator {
   int64_t attempt_ends() const;
   int64_t patience() const;  // 0 for a last version
   bool all_stopped() const;
+  bool someone_examines() const;
   void consider_write(Actions* out);
   void consider_publish(int64_t now, Actions* out);
   void give_up_attempt(int64_t now, Actions* out);
@@ -248,6 +253,7 @@ class Coordinator {
   int32_t end_status_ = 0;   // 0: ranks resume after this version
   int64_t held_ = 0;         // time held by this request's finished attempts
   int64_t started_ = 0;      // start of this attempt; or of joining or pausing
+  int64_t bound_from_ = 0;   // start of this attempt, or the end of the last examination in it
   int64_t raised_ = 0;       // time of the first targets or of the last raise of all held ranks
   // Targets at the predicted end of an iteration; empty: nothing was predicted.
   std::map<uint64_t, uint64_t> ends_;
@@ -288,7 +294,7 @@ class Participant {
   uint64_t drain_revision_ = 0;
   RankStatus last_status_;
   std::vector<PeerCount> last_sent_;
-  bool sent_reported_ = false;
+  bool sent_reported_ = false, last_examining_ = false;
   int32_t end_status_ = 0;
 };
 

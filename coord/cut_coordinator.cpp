@@ -55,9 +55,9 @@ void Coordinator::begin_attempt(int64_t now, Actions* out) {
   awaited_.clear();
   ends_.clear();
   patience_ = stop_told_ = 0;
-  started_ = raised_ = last_motion_ = last_drains_ = now;
+  started_ = bound_from_ = raised_ = last_motion_ = last_drains_ = now;
   for (RankSlot& s : slots_) {
-    s.reported = s.stopped = s.write_over = false;
+    s.reported = s.stopped = s.examining = s.write_over = false;
     s.revision = s.drain_revision = s.drained_revision = 0;
     s.status = {};
     s.sent.assign(slots_.size(), 0);
@@ -153,9 +153,14 @@ void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {
   for (const PeerCount& p : m.sent)
     if (p.world_rank < slots_.size()) s.sent[p.world_rank] = p.messages;
   s.stopped = m.stopped;
+  const bool examined = someone_examines();
+  s.examining = m.examining;
+  if (examined && !someone_examines()) bound_from_ = now;
   if (all_stopped() || now >= last_drains_ + limits_.interim_drain_after) send_drains(now, out);
   consider_write(out);
 }
+
+bool Coordinator::someone_examines() const { return std::ranges::any_of(slots_, &RankSlot::examining); }
 
 bool Coordinator::all_stopped() const { return std::ranges::all_of(slots_, &RankSlot::stopped); }
 

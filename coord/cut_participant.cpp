@@ -130,10 +130,12 @@ void Participant::report_standing(LocalRank& rank, bool even_if_unchanged, std::
 
 void Participant::report_sent(LocalRank& rank, bool stopped, std::vector<Report>* out) {
   std::vector<PeerCount> sent = rank.sent();
-  if (!stopped && sent_reported_ && sent == last_sent_) return;
+  const bool examining = !stopped && rank.examining();
+  if (!stopped && sent_reported_ && examining == last_examining_ && sent == last_sent_) return;
   sent_reported_ = true;
+  last_examining_ = examining;
   last_sent_ = sent;
-  out->push_back(Sent{attempt_, stopped, std::move(sent)});
+  out->push_back(Sent{attempt_, stopped, examining, std::move(sent)});
 }
 
 }  // namespace cropdl::coord

@@ -35,8 +35,10 @@ Phase Coordinator::phase() const {
 std::string Coordinator::what_is_missing() const {
   if (stage_ == Stage::kStopping) {
     for (uint32_t r = 0; r < slots_.size(); ++r)
-      if (!slots_[r].stopped)
+      if (!slots_[r].stopped && !slots_[r].examining)
         return rank_name(r) + " did not stop: it is inside an MPI or system call that does not end";
+    for (uint32_t r = 0; r < slots_.size(); ++r)
+      if (slots_[r].examining) return rank_name(r) + " has stopped, and its memory is being examined";
     for (uint32_t r = 0; r < slots_.size(); ++r)
       if (slots_[r].drained_revision != slots_[r].drain_revision)
         return rank_name(r) + " has not received all messages sent to it";

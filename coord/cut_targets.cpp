@@ -107,7 +107,8 @@ int64_t Coordinator::patience() const { return end_status_ == 0 ? patience_ : 0;
 // others have begun: the next attempt takes the ranks where they are.
 int64_t Coordinator::attempt_ends() const {
   const bool waits = runs_to_ends() && stage_ == Stage::kHolding;
-  return started_ + patience() + (waits ? limits_.prediction_bound : limits_.attempt_bound);
+  if (stage_ == Stage::kStopping && someone_examines()) return bound_from_ + limits_.examination_bound;
+  return bound_from_ + patience() + (waits ? limits_.prediction_bound : limits_.attempt_bound);
 }
 
 void Coordinator::send_targets(Actions* out) {

@@ -65,20 +65,21 @@ void Coordinator::describe(int64_t now, std::string* out) const {
   if (busy())
     line(out, "t", static_cast<uint64_t>(now - started_), static_cast<uint64_t>(now - raised_),
          static_cast<uint64_t>(now - last_motion_), static_cast<uint64_t>(now - last_drains_), patience_,
-         uint64_t{!ends_.empty()});
+         uint64_t{!ends_.empty()},
+         stage_ == Stage::kStopping ? static_cast<uint64_t>(bound_from_ - started_) : 0);
   for (const auto& [comm, begun] : targets_) line(out, "", comm, begun);
   for (const auto& [comm, since] : awaited_) line(out, "a", comm, static_cast<uint64_t>(now - since));
   for (const RankSlot& s : slots_) {
     line(out, "S", uint64_t{s.joined}, uint64_t{s.gone.empty()}, uint64_t{s.reported}, s.revision, s.status);
-    line(out, "s", uint64_t{s.stopped}, s.sent, s.expected, s.drain_revision, s.drained_revision,
-         uint64_t{s.write_over});
+    line(out, "s", uint64_t{s.stopped}, uint64_t{s.examining}, s.sent, s.expected, s.drain_revision,
+         s.drained_revision, uint64_t{s.write_over});
   }
   *out += failure_;
 }
 
 void Participant::describe(std::string* out) const {
   line(out, "P", static_cast<uint64_t>(stage_), attempt_, revision_, drain_revision_,
-       uint64_t{sent_reported_}, end_status_);
+       uint64_t{sent_reported_}, uint64_t{last_examining_}, end_status_);
   line(out, "l", last_status_, last_sent_);
 }
 

@@ -102,6 +102,9 @@ class LocalRank {
   // the LH with a complete context, refusals have been checked, and the main thread serves the functions
   // below. A failure (the rank cannot stop) ends the request.
   virtual bool try_stop(Status* failure) = 0;
+  // Whether all threads have stopped and only the examination of the state keeps try_stop() false: minutes,
+  // if the rank has hundreds of gigabytes in small pages.
+  virtual bool examining() { return false; }
 
   // --- Only while stopped.
   virtual std::string refusal_when_stopped() = 0;  // why the state cannot be saved, or ""

@@ -129,6 +129,11 @@ bool Rank::try_stop(Status* failure) {
   return false;
 }
 
+bool Rank::examining() {
+  const std::lock_guard lock(mutex_);
+  return others_stopped_ && here_ && !serving_;
+}
+
 // Why no stop can be expected any more, or "": in two attempts a thread was found above a call of the LH,
 // time after time. A handler that returns soon is rarely found so often in a row.
 std::string Rank::call_left() {

@@ -58,6 +58,7 @@ class Rank final : public coord::LocalRank {
   void set_targets(const std::vector<coord::CollectiveCount>& targets) override;
   coord::RankStatus status() override;
   bool try_stop(Status* failure) override;
+  bool examining() override;
   std::string refusal_when_stopped() override;
   std::vector<coord::PeerCount> sent() override;
   void begin_drain(const std::vector<coord::PeerCount>& expected) override;

@@ -41,6 +41,7 @@ class FakeRank : public LocalRank {
     if (!stop_failure.empty()) *failure = Error{stop_failure};
     return !unstoppable;
   }
+  bool examining() override { return examines; }
   std::string refusal_when_stopped() override {
     const std::lock_guard lock(mutex);
     return stopped_refusal;
@@ -82,7 +83,7 @@ class FakeRank : public LocalRank {
   void die(int s) override { died_of = s; }
 
   std::atomic<int> holds{0}, resumes{0}, drains{0}, left_with{0}, died_of{0};
-  std::atomic<bool> unstoppable{false}, slow_write{false};
+  std::atomic<bool> unstoppable{false}, examines{false}, slow_write{false};
   std::atomic<uint64_t> memory{0};
   std::mutex mutex;  // guards the members below
   RankStatus stands;

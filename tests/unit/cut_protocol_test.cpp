@@ -391,6 +391,34 @@ TEST_F(CutProtocol, AnAttemptThatReachesNoCutIsRetriedAndThenGivenUpByName) {
   expect_all_resumed();
 }
 
+// Reading /proc/self/smaps of hundreds of gigabytes takes longer than an attempt may.
+TEST_F(CutProtocol, TheTimeInWhichAStoppedRankIsExaminedDoesNotCount) {
+  const auto later = [&](int64_t us) {
+    now_ += us;
+    act([&](Actions* o) { coordinator_.tick(now_, o); });
+    settle();
+  };
+  ranks_[1].unstoppable = ranks_[1].examines = true;
+  request();
+  EXPECT_EQ(coordinator_.waits_for(), "rank 1 has stopped, and its memory is being examined");
+  later(100 * limits_.attempt_bound);
+  EXPECT_EQ(ranks_[1].resumes, 0);
+  ranks_[1].examines = false;
+  settle();
+  later(limits_.attempt_bound - 1);
+  EXPECT_EQ(ranks_[1].resumes, 0) << "the bound begins anew";
+  ranks_[1].unstoppable = false;
+  settle();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+  EXPECT_EQ(outcomes_.back().attempts, 1u);
+
+  ranks_[1].unstoppable = ranks_[1].examines = true;
+  request();
+  later(limits_.examination_bound);
+  EXPECT_EQ(ranks_[1].resumes, 2) << "not for ever";
+}
+
 TEST_F(CutProtocol, ARetryThatSucceedsIsASuccess) {
   ranks_[1].stands.inside = {kX};
   request();

@@ -53,7 +53,7 @@ std::vector<Message> one_of_each() {
           Order{Resume{1}},
           Order{End{1, 75}},
           Report{StatusReport{1, 2, s}},
-          Report{Sent{1, true, {{2, 3}}}},
+          Report{Sent{1, true, false, {{2, 3}}}},
           Report{Drained{1, 2}},
           Report{Written{1, image}},
           Report{Refused{1, "r"}},
@@ -67,7 +67,7 @@ TEST(PlaneWire, MembersAreCountedFromTheStructsThemselves) {
   EXPECT_EQ(fields::count<Rejected>(), 1u);
   EXPECT_EQ(fields::count<Done>(), 1u);
   EXPECT_EQ(fields::count<Targets>(), 3u);
-  EXPECT_EQ(fields::count<Sent>(), 3u);
+  EXPECT_EQ(fields::count<Sent>(), 4u);
   EXPECT_EQ(fields::count<StatusReport>(), 3u);
   EXPECT_EQ(fields::count<Hello>(), 4u);
   EXPECT_EQ(fields::count<ImageSummary>(), 7u);
