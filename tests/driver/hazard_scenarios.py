@@ -436,7 +436,6 @@ def debugger(program, mpi, ranks):
         job.kill_running()
 
 
-@scenario("debug.gdb_gets_no_commands_from_the_process")
 def named_like_commands():
     """A process says where its files are: scripts/cropdl-gdb passes on no name that holds the end of a line or of a quotation."""
     given = []
@@ -454,6 +453,7 @@ def named_like_commands():
     expect([command for command in given if "symbol" in command] == ["add-symbol-file '/tmp/a b' -o 0"], f"gdb was given {given}")
 
 
+scenario("debug.gdb_gets_no_commands_from_the_process", named_like_commands)
 scenario("debug.plain.gdb_shows_the_program_before_and_after_a_restart", debugger, "plain/plain", "none", 1)
 scenario("debug.openmpi.gdb_shows_the_program_before_and_after_a_restart", debugger, "openmpi/torture", "openmpi", 2)
 
