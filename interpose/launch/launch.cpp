@@ -87,7 +87,8 @@ void find_launcher(const std::string& program, Launch* launch) {
 }
 
 // Slurm (srun --mpi=pmi2) and Flux (its src/shell/pmi/pmi.c) set PMI's variables beside their own, with the
-// same values. Then the launcher is not Hydra, and the MPI is the program's.
+// same values. Then the launcher is not Hydra, and the MPI is the program's; what names the launch is in
+// their own variables.
 bool also_sets_pmi(const Launch& launch) {
   const auto tells_the_same = [&launch](const char* rank, const char* size) {
     return number_of(text_of(rank)) == launch.rank && number_of(text_of(size)) == launch.ranks;
@@ -119,7 +120,6 @@ Status read_place(const Launcher& l, Launch* launch) {
   launch->ranks = static_cast<uint32_t>(ranks);
   launch->launched = true;
   launch->flavour = l.flavour;
-  if (launch->flavour == "mpich" && also_sets_pmi(*launch)) launch->flavour = "none";
   launch->run = l.rank;  // each launcher has its own variable
   for (const char* part : l.run)
     if (part != nullptr) launch->run += "-" + text_of(part);
@@ -159,7 +159,8 @@ Result<Launch> read_launch(const std::string& program) {
   for (const Launcher& l : kLaunchers) {
     if (!has_started_this(l)) continue;
     if (Status told = read_place(l, &launch); !told) return told.error();
-    break;
+    if (launch.flavour != "mpich" || !also_sets_pmi(launch)) break;
+    launch.flavour = "none";
   }
   find_launcher(program, &launch);
   return launch;

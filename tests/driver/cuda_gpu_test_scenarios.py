@@ -32,7 +32,8 @@ def recorded():
         passed = {line["test"]: line["found"] for line in lines if line.get("outcome") == "passed"}
         expect(begun[0] == "addresses" and begun[-1] == "cuda.runtime_in_each_form.static", f"begun: {begun}")
         expect(set(begun) == set(passed) and any("machine" in line for line in lines), f"{lines}")
-        expect(any("4000000" in line for line in passed["addresses"]["under CropDL"]["large"]), f"no window: {passed['addresses']}")
+        held = {how: any(path.endswith("/store/lock") for path in state["descriptors"]) for how, state in passed["addresses"].items()}
+        expect(held == {"natively": False, "natively again": False, "under CropDL": True}, f"{passed['addresses']}")
 
 
 @scenario("gpu_test.late_tests_are_ended")

@@ -376,9 +376,6 @@ def by_shell(mpi, preload):
         kill_and_restart_once(place, job, mpi, 2, reference)
 
 
-for _mpi in ("openmpi", "mpich"):
-    scenario(f"hazard.{_mpi}.crash_ends_the_job_as_natively", crashes, _mpi)
-    scenario(f"hazard.{_mpi}.real_library_is_not_in_the_window", real_library_outside, _mpi)
 def by_launcher(mpi):
     """`cropdl-run mpirun PROGRAM`: the launcher runs natively, the ranks that it starts are protected."""
     with Place("launcher") as place:
@@ -392,6 +389,8 @@ def by_launcher(mpi):
 
 
 for _mpi in ("openmpi", "mpich"):
+    scenario(f"hazard.{_mpi}.crash_ends_the_job_as_natively", crashes, _mpi)
+    scenario(f"hazard.{_mpi}.real_library_is_not_in_the_window", real_library_outside, _mpi)
     scenario(f"hazard.{_mpi}.launcher_under_cropdl_run", by_launcher, _mpi)
 scenario("hazard.openmpi.exec_by_a_shell_under_cropdl_run", by_shell, "openmpi", False)
 scenario("hazard.mpich.exec_by_a_shell_with_preload", by_shell, "mpich", True)

@@ -124,6 +124,17 @@ TEST(Launch, AllRanksOfALaunchNameItAlikeAndNoOthers) {
   EXPECT_NE(launch_in({})->run, one->run);
 }
 
+// A script of each rank may be between it and the launcher, so the parent does not name the launch.
+TEST(Launch, PmisVariablesOfSlurmAndFluxDoNotChangeTheNameOfTheLaunch) {
+  const Environment flux{{"FLUX_TASK_RANK", "3"}, {"FLUX_JOB_SIZE", "4"}, {"FLUX_JOB_ID", "f1"}};
+  for (const Environment& own : {slurm("3"), flux}) {
+    const auto without = launch_in(own);
+    const auto pmi = launch_in(with(own, {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "6"}}));
+    ASSERT_TRUE(without && pmi);
+    EXPECT_EQ(pmi->run, without->run);
+  }
+}
+
 TEST(Launch, AKnownLauncherWithoutARankNumberIsRefusedByName) {
   const std::string advice = "; start it with a launcher that tells its ranks their place, as mpirun does";
   EXPECT_EQ(refusal_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}),
