@@ -7,12 +7,12 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
-#include <xmmintrin.h>
 
 #include <atomic>
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/float_modes.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "interpose/host/address_reservation.h"
@@ -70,16 +70,8 @@ namespace {
 // begun (MPI_Iallreduce) go on below serve(), and must round and flush subnormals as the program has set.
 // Traps stay masked: every signal is blocked there. The return from the handler restores the registers.
 void compute_as(const ucontext_t& program) {
-  // Intel SDM 1, 10.2.3: flush to zero, rounding, denormals are zeros; 8.1.5: rounding, precision
-  constexpr uint32_t kSseModes = 0xe040;
-  constexpr uint16_t kX87Modes = 0x0f00;
   const auto* saved = program.uc_mcontext.fpregs;
-  if (saved == nullptr) return;
-  _mm_setcsr((_mm_getcsr() & ~kSseModes) | (saved->mxcsr & kSseModes));
-  uint16_t word = 0;
-  __asm__ volatile("fnstcw %0" : "=m"(word));
-  word = static_cast<uint16_t>((word & ~kX87Modes) | (saved->cwd & kX87Modes));
-  __asm__ volatile("fldcw %0" ::"m"(word));
+  if (saved != nullptr) set_float_modes({saved->mxcsr, saved->cwd});
 }
 
 void serve(seam::ThreadRecord* t) {

@@ -16,6 +16,7 @@
 #include "interpose/host/window.h"
 #include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
+#include "restart/process/machine.h"
 #include "restart/process/process_ids.h"
 #include "restart/process/processors.h"
 #include "restart/process/raised_limit.h"
@@ -285,8 +286,8 @@ void RestoreSession::report() {
   const std::string changed = gather(p_, files_note_);
   if (!p_.boot.quiet && !changed.empty()) say_once(p_, changed);
   const std::string elsewhere = files::directory_left_alone(-1, metadata().cwd, metadata().cwd_identity);
-  for (const std::string& mine :
-       {elsewhere, files::files_left_alone(saved_files()), memory_note_, processors_note_})
+  for (const std::string& mine : {elsewhere, files::files_left_alone(saved_files()), memory_note_,
+                                  processors_note_, process::line_of_more_features(metadata().cpu_features)})
     if (const std::string line = gather(p_, mine); !line.empty()) say_once(p_, line);
   if (!p_.boot.quiet) say_once(p_, formatted("continues from version {}", chosen_->version.number));
   for (const session::SavedLibrary& saved : metadata().libraries) {

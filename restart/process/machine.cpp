@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/caught.h"
+#include "base/format.h"
 
 namespace cropdl::process {
 namespace {
@@ -74,6 +75,24 @@ std::vector<std::string> missing_features(const std::vector<std::string>& needed
   for (const auto& name : needed)
     if (!std::binary_search(have.begin(), have.end(), name)) missing.push_back(name);
   return missing;
+}
+
+std::string line_of_more_features(const std::vector<std::string>& before,
+                                  const std::vector<std::string>& here) {
+  constexpr std::string_view kVectors[] = {"sse4", "avx", "amx", "fma", "xop"};
+  std::string more;
+  for (const std::string& name : here) {
+    const bool is_vector =
+        std::ranges::any_of(kVectors, [&](std::string_view with) { return name.starts_with(with); });
+    const bool is_hidden = std::ranges::any_of(kHidden, [&](const Hidden& h) { return name == h.name; });
+    if (!is_vector || is_hidden || std::ranges::find(before, name) != before.end()) continue;
+    more += (more.empty() ? "" : ", ") + name;
+  }
+  if (more.empty()) return "";
+  return formatted(
+      "this CPU has more than the one before ({}): the state is the same bit for bit, but libraries that "
+      "choose or compile code only now may add in another order",
+      more);
 }
 
 std::string kernel_version() {

@@ -19,6 +19,11 @@ std::vector<std::string> hidden_features(unsigned eax, unsigned edx);
 // The extensions in `needed` that this CPU lacks.
 std::vector<std::string> missing_features(const std::vector<std::string>& needed);
 
+// "", or a line for people: `here`, the extensions of this CPU, has some for vectors that the program's
+// former CPU (`before`) had not. Not hidden ones: older images do not know them.
+std::string line_of_more_features(const std::vector<std::string>& before,
+                                  const std::vector<std::string>& here = cpu_features());
+
 // Whether programs may access the FS and GS bases without a system call; part of cpu_features(). Not the
 // processor's flag, which kernels before 5.9 show as well.
 inline bool has_fsgsbase() {

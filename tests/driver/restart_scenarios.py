@@ -11,10 +11,12 @@ from driver import (PATIENCE, Changes, Failure, Log, Place, check_continued, che
 
 
 def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone"), attempts=1, earliest=0.0, latest=0.8,
-             environment=None, options=(), folder=None, through=(), every_version=lambda place, version: None):
+             environment=None, options=(), folder=None, through=(), every_version=lambda place, version: None,
+             restarts_keep=True):
     """chain: one entry per kill: restart under the "same" MPI, the "other" one, or "alone" (without a launcher). Kills fall between the
     fractions `earliest` and `latest` of the steps, so that the program does not end before the image is written. `folder`: the program's
-    folder, if not its MPI's; `through`: see native(); `every_version`: called for each version."""
+    folder, if not its MPI's; `through`: see native(); `every_version`: called for each version; `restarts_keep`: whether restarts have
+    the environment, too."""
     rng = seeded()
     folder = folder or ("plain" if mpi == "none" else mpi)
     name = f"{folder}/{program}"
@@ -38,7 +40,8 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
             before = {path: Log(path) for path in bounds}
             if how == "other":
                 under = other(under)
-            job = place.restart(under, ranks, alone=how == "alone" or mpi == "none", environment=environment)
+            job = place.restart(under, ranks, alone=how == "alone" or mpi == "none",
+                                environment=environment if restarts_keep else None)
             going_on = [min(total, bounds[path][1] + 1) for path in bounds]
             try:
                 job.wait_for_step(min(going_on))
@@ -94,6 +97,9 @@ for _mpi in ("openmpi", "mpich"):
     scenario(f"restart.{_mpi}.vector_and_contiguous_datatypes", "datatypes", _mpi, 2, SHORT)
     scenario(f"restart.{_mpi}.datatypes_by_every_constructor", "constructed_types", _mpi, 2, SHORT,
             chain=("same", "other", "other"))
+    scenario(f"restart.{_mpi}.sums_are_added_in_the_same_order", "sum_order", _mpi, 4, SHORT, chain=("same", "same"))
+scenario("restart.openmpi.algorithms_chosen_at_the_first_start", "sum_order", "openmpi", 4, ("linear", *SHORT), chain=("same", "same"),
+        environment={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_allreduce_algorithm": "1"}, restarts_keep=False)
 scenario("restart.mpich.datatypes_of_more_than_2_to_the_31", "large_types", "mpich", 2, SHORT)
 # Some MPICH builds name their library like this.
 scenario("restart.mpich.program_linked_with_libmpi_so_12", "collectives", "mpich", 3, FEW, folder="named", chain=("same", "other"))

@@ -14,5 +14,13 @@ TEST(Machine, ExtensionsThatProcCpuinfoHidesAreNeededByARestart) {
   EXPECT_EQ(missing_features({"avx_nothing"}), std::vector<std::string>{"avx_nothing"});
 }
 
+TEST(Machine, ALineNamesWhatACpuHasMoreForVectors) {
+  EXPECT_EQ(line_of_more_features({"avx", "avx2"}, {"avx", "avx2", "rdseed", "avx_ifma"}), "")
+      << "no vectors, or not in older images";
+  EXPECT_EQ(line_of_more_features({"avx", "avx2", "fma", "avx512f"}, {"avx", "avx2", "fma"}), "");
+  const std::string line = line_of_more_features({"avx", "fma"}, {"avx", "avx2", "avx512f", "fma"});
+  EXPECT_NE(line.find("(avx2, avx512f)"), line.npos) << line;
+}
+
 }  // namespace
 }  // namespace cropdl::process

@@ -24,6 +24,7 @@ bool started = false;  // at the start, or by the program's main thread
   std::unique_lock lock(step);
   for (;;) {
     wake.wait(lock, [] { return wanted; });
+    set_float_modes(modes_of_sender.load(std::memory_order_relaxed));
     early_drain_step();
     wake.wait_for(lock, kNap);
   }

@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include "base/format.h"
+#include "base/say.h"
 #include "interpose/handles/heap.h"
 #include "interpose/libraries/program_environment.h"
 #include "interpose/mpi/lower/state.h"
@@ -46,6 +49,18 @@ bool is_setting(std::string_view name) {
   return std::ranges::any_of(kSettings, begins) && std::ranges::none_of(kOfThisRun, begins);
 }
 
+// Whether the setting may change the order in which reductions add: the choice of algorithms, and of the
+// component that reorders ranks. Not the names of a machine's devices.
+bool orders_sums(std::string_view name) {
+  if (name.ends_with("_VERBOSE") || name.ends_with("_verbose")) return false;
+  for (const std::string_view begins : {"OMPI_MCA_coll", "OMPI_MCA_op_", "OMPI_MCA_topo", "I_MPI_ADJUST_"})
+    if (name.starts_with(begins)) return true;
+  const auto begins = [name](std::string_view with) { return name.starts_with(with); };
+  const auto has = [name](std::string_view part) { return name.find(part) != name.npos; };
+  return std::ranges::any_of(std::array{"MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_"}, begins) &&
+         std::ranges::any_of(std::array{"ALGORITHM", "COLL", "REDUCE", "SCAN", "SMP"}, has);
+}
+
 // In the heap: "NAME=value", or "NAME" if the program has unset it, each with its zero, the last one empty.
 uint64_t& kept_settings() { return state->more[2]; }
 
@@ -64,6 +79,7 @@ const libraries::Variables& settings_at_start() {
 }  // namespace
 
 bool take_program_environment() {
+  if (seam::control()->restarted != 0) restore_settings_of_sums();  // restarted before MPI_Init
   const uint64_t programs = seam::state()->environ_variable;
   if (programs == 0) return true;  // a shim of an older image, or no upper half
   libraries::Variables now;
@@ -81,6 +97,22 @@ bool take_program_environment() {
   memcpy(copy, text.c_str(), text.size() + 1);
   restore_program_environment();
   return true;
+}
+
+void restore_settings_of_sums() {
+  if (seam::state()->view.environment == 0) return;  // an image of an older CropDL
+  const libraries::Variables start = libraries::variables_at_start(orders_sums);
+  libraries::Variables here;
+  libraries::keep_variables(environ, orders_sums, &here);
+  for (const std::string& name : libraries::changed_between(start, here)) {
+    const std::string *wanted = libraries::value_of(start, name), *given = libraries::value_of(here, name);
+    if (given == nullptr) {
+      libraries::set_in_lower_half(name, wanted);
+    } else if (state->rank <= 0) {
+      say(formatted("cropdl-restart: {}={} counts, which the job had {}: reductions may add in another order",
+                    name, *given, wanted ? "as " + *wanted : std::string("not set")));
+    }
+  }
 }
 
 void restore_program_environment() {

@@ -242,6 +242,7 @@ class Runtime final : public libraries::Library {
   Status replay() {
     const int saved_rank = state->rank, saved_size = state->size;
     const int told = state->provided;
+    restore_settings_of_sums();
     restore_program_environment();
     int code = initialize_mpi(state->required);
     if (code != MPI_SUCCESS) return Error{"cannot restart: MPI_Init_thread fails: " + mpi_error(code)};

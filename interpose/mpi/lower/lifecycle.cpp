@@ -2,10 +2,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <bit>
 #include <csignal>
 #include <cstdlib>
 #include <string_view>
 
+#include "base/float_modes.h"
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/early_drain.h"
 #include "interpose/mpi/lower/environment.h"
@@ -14,8 +16,41 @@
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
+namespace {
+
+// The modes in which the program called MPI_Init. Threads that the MPI starts inherit them, and may compute
+// (MPICH's for MPIR_CVAR_ASYNC_PROGRESS). 0: an image of an older CropDL.
+class ModesOfInit {
+ public:
+  ModesOfInit() : own_(float_modes()) {
+    uint64_t& kept = state->more[3];
+    if (state->initialized == 0) kept = std::bit_cast<uint64_t>(own_);
+    if (kept != 0) set_float_modes(std::bit_cast<FloatModes>(kept));
+  }
+  ~ModesOfInit() { set_float_modes(own_); }
+  ModesOfInit(const ModesOfInit&) = delete;
+  ModesOfInit& operator=(const ModesOfInit&) = delete;
+
+ private:
+  const FloatModes own_;
+};
+
+// An MPICH with shared memory of its own (ch4:ofi; not ch4:ucx) adds in another order from the fifth
+// reduction, broadcast or barrier on a communicator on (posix_coll_release_gather.h). A restart makes
+// communicators again, and MPICH would count from zero. So it takes that order from the first one on.
+void always_add_in_one_order() {
+#if !defined(OPEN_MPI)
+  for (const char* name : {"MPICH_POSIX_NUM_COLLS_THRESHOLD", "MPIR_PARAM_POSIX_NUM_COLLS_THRESHOLD"})
+    if (getenv(name) != nullptr) return;
+  setenv("MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD", "0", 0);
+#endif
+}
+
+}  // namespace
 
 int initialize_mpi(int required) {
+  always_add_in_one_order();
+  const ModesOfInit modes;
   // Threads that the MPI starts inherit the mask; they must never handle a signal of the program.
   sigset_t all, before;
   sigfillset(&all);

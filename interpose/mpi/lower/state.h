@@ -139,7 +139,7 @@ struct State {
   char unsaved_why[192];
   // By function index: functions that only one MPI has and that the program used.
   uint8_t used[2048];
-  uint64_t more[32];  // addresses: records of the world and of MPI_COMM_SELF; settings (environment.cpp)
+  uint64_t more[32];  // the world's and MPI_COMM_SELF's records; environment.cpp's; lifecycle.cpp's
 };
 
 // --- Survives a restart; format() and restart() set these pointers.
