@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
 #include <set>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"
 #include "base/json.h"
@@ -53,9 +55,18 @@ std::string job_text(const std::string& program, const std::vector<std::string>&
   return formatted("`{}` on {}", text, counted(ranks, "rank"));
 }
 
+// `./train.py` and its absolute path are the same argument: earlier versions of CropDL noted a script's path.
+bool same_argument(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  if (a.find('/') == std::string::npos || b.find('/') == std::string::npos) return false;
+  const std::string path = resolved_path(a);
+  return !path.empty() && path == resolved_path(b);
+}
+
 bool same_job(const StoreIdentity& identity, const std::string& program, const std::vector<std::string>& args,
               uint32_t ranks) {
-  return identity.program == program && identity.args == args && identity.ranks == ranks;
+  return identity.program == program && identity.ranks == ranks &&
+         std::ranges::equal(identity.args, args, same_argument);
 }
 
 // Reads the existing file `path`.

@@ -157,6 +157,21 @@ TEST_F(StoreRefusal, AStoreOfAnotherJobIsNotMixed) {
   EXPECT_EQ(refusal(path("s"), repeated), "");
 }
 
+TEST_F(StoreRefusal, AScriptIsTheSameByEachOfItsPaths) {
+  write(path("script"), "");
+  StoreIdentity job = test_job();
+  job.args = {path("script")};
+  {
+    Result<Store> store = Store::open_or_create(path("s"), job);
+    ASSERT_TRUE(store);
+    ASSERT_TRUE(publish_version(*store, job));
+  }
+  job.args = {path("./script")};
+  EXPECT_EQ(refusal(path("s"), job), "");
+  job.args = {path("./other")};
+  EXPECT_NE(refusal(path("s"), job).find("belongs to another job"), std::string::npos);
+}
+
 TEST_F(StoreRefusal, AStoreWithoutVersionsIsTakenOverWhenItsJobHasEnded) {
   StoreIdentity solver = test_job();
   solver.program = "/bin/solver";
