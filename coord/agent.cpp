@@ -58,7 +58,8 @@ class Loop final : public Agent {
       if (!hub) return hub.error();
       hub_ = std::move(*hub);
     } else {
-      link_.emplace(config_, monotonic_us());
+      const auto may_follow = [this] { return !config_.restart && deadly_from_ == 0 && !rank_.met_others(); };
+      link_.emplace(config_, may_follow, monotonic_us());
     }
     // The thread must neither run the program's handlers nor consume its signals.
     sigset_t all, before;
@@ -153,9 +154,10 @@ class Loop final : public Agent {
       hub_->tick(now);
     } else {
       in->clear();
-      link_->handle(*fds, kOwnEvents, in);
+      link_->handle(*fds, kOwnEvents, now, in);
       for (const Message& m : *in) on_message(m);
       if (ends()) return;  // rank 0 may be gone; end all the same
+      if (!link_->joined()) participant_.abandon(rank_);
       link_->tick(now);
       notice_alone(now);
     }
@@ -185,7 +187,7 @@ class Loop final : public Agent {
     if (hub_) {
       hub_->close(monotonic_us());
     } else {
-      link_->send(Bye{});
+      link_->send(Bye{rank_.met_others()});
     }
     if (participant_.end_status() != 0)
       rank_.leave(participant_.end_status());

@@ -28,6 +28,8 @@ struct AgentConfig {
   bool quiet = false;   // suppress lines about decisions; faults are still reported
   std::string metrics;  // file for rank 0's metrics (metrics.h), "": none; `job` is a label in it
   std::string job;
+  // A restart has no scripts: a rank that has lost rank 0 searches for no other.
+  bool restart = false;
   // How long a rank searches for rank 0, and how long an exchange waits for ranks to join.
   double rendezvous_seconds = 60;
   // A rank that still runs this long after rank 0 ended reports it.

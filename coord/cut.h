@@ -161,6 +161,7 @@ class Coordinator {
   void end_with(int32_t status) { end_status_ = status; }
   // Ends a request, unless its version has been begun.
   void withdraw(const std::string& why, int64_t now, Actions* out);
+  // A lost rank may join again (another process) while no request is being served.
   void joined(uint32_t rank, int64_t now, Actions* out);
   // The rank's process ended or its connection broke. `why` completes "rank R ...".
   void lost(uint32_t rank, const std::string& why, int64_t now, Actions* out);

@@ -69,6 +69,7 @@ void Coordinator::begin_attempt(int64_t now, Actions* out) {
 
 void Coordinator::joined(uint32_t rank, int64_t now, Actions* out) {
   slots_[rank].joined = true;
+  slots_[rank].gone.clear();
   if (stage_ == Stage::kJoining) start(now, out);
 }
 

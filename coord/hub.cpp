@@ -51,6 +51,7 @@ Hub::Hub(const AgentConfig& config, VersionSink* sink, std::function<uint64_t()>
       coordinator_(config.ranks, config.limits),
       ranks_(config.ranks),
       joined_(config.ranks),
+      left_alone_(config.ranks),
       memory_(std::move(memory)),
       began_(now),
       terminated_(config.ranks) {
@@ -179,9 +180,12 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
     if (const auto* m = std::get_if<Report>(&message)) coordinator_.receive(c.rank, *m, now, &out);
     if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(c.rank, *m, now);
     if (std::holds_alternative<Terminated>(message)) got_sigterm(c.rank, now);
-    if (std::holds_alternative<Bye>(message)) {
+    if (const auto* m = std::get_if<Bye>(&message)) {
+      // Immediately: the next connection may be that of the rank's next program.
+      const uint32_t rank = std::exchange(c.rank, kNoRank);
       c.broken = true;
-      c.why_broken = "has ended its program";
+      left_alone_[rank] = !m->met_others && !config_.restart;
+      lose(rank, "has ended its program", now);
     }
   } else if (const auto* ask = std::get_if<AskCheckpoint>(&message)) {
     on_request(c, ask->last, now, &out);

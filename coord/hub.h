@@ -72,7 +72,9 @@ class Hub {
   void on_request(Connection& c, bool last, int64_t now, Actions* out);
   void on_message(Connection& c, const Message& message, int64_t now);
   void greet(Connection& c, const Hello& hello, int64_t now);
+  bool is_vacant(uint32_t rank) const;
   void drop_broken(int64_t now);
+  void lose(uint32_t rank, const std::string& why, int64_t now);  // `why` completes "rank R ..."
   void to_rank(uint32_t rank, const Message& message);
   void carry_out(Actions actions, int64_t now);
   // Makes a step of the coordinator and carries out its actions.
@@ -110,7 +112,7 @@ class Hub {
   void look_for_stopped(int64_t now);
   void say_what_is_awaited(int64_t now);
   void gather(uint32_t rank, const ExchangeMine& m, int64_t now);
-  void fail_exchanges(const std::string& why);
+  void fail_exchanges(uint32_t rank, const std::string& why);
   void look_after_exchanges(int64_t now);
   void trace_phase();
 
@@ -128,6 +130,7 @@ class Hub {
   std::list<Connection> connections_;
   std::vector<Connection*> ranks_;  // by rank; nullptr: rank 0 and ranks without a connection
   std::vector<bool> joined_;
+  std::vector<bool> left_alone_;  // by rank: its program has ended and had met no other rank
   std::vector<Message> for_own_rank_;
   struct Gathering {
     std::map<uint32_t, std::string> texts;  // by rank
@@ -136,7 +139,7 @@ class Hub {
     int64_t began = 0;
   };
   std::map<uint64_t, Gathering> exchanges_;  // by round
-  std::string someone_lost_;                 // names a rank lost to exchanges for good, or ""
+  std::map<uint32_t, std::string> lost_;     // by rank; why exchanges fail
   std::function<uint64_t()> memory_;
   int64_t began_;                         // start of this run
   std::optional<IntervalPolicy> policy_;  // for an automatic schedule

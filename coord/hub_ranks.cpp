@@ -21,10 +21,9 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
     why = "it belongs to another launch";
   else if (hello.rank != kNoRank && hello.rank >= config_.ranks)
     why = "this job has fewer ranks";
-  else if (hello.rank != kNoRank && joined_[hello.rank])
-    why = "there is such a rank already";
-  if (!why.empty()) {
-    send(c, Rejected{why});
+  const bool occupied = why.empty() && hello.rank != kNoRank && joined_[hello.rank] && !is_vacant(hello.rank);
+  if (!why.empty() || occupied) {
+    send(c, occupied ? Message(Occupied{}) : Message(Rejected{why}));
     c.broken = true;
     return;
   }
@@ -35,7 +34,17 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   c.process = c.channel.stream().watch();
   ranks_[c.rank] = &c;
   joined_[c.rank] = true;
+  if (left_alone_[c.rank]) {
+    left_alone_[c.rank] = terminated_[c.rank] = false;
+    lost_.erase(c.rank);
+  }
   take_step(now, &Coordinator::joined, c.rank);
+}
+
+// Whether another process may take the rank's place: the rank's last one was an earlier program of a script.
+// Its image must not be in a version, nor in the one being taken.
+bool Hub::is_vacant(uint32_t rank) const {
+  return left_alone_[rank] && last_version_ == 0 && !coordinator_.busy();
 }
 
 void Hub::drop_broken(int64_t now) {
@@ -50,12 +59,16 @@ void Hub::drop_broken(int64_t now) {
       connections_.erase(c);
       again = true;
       if (rank == kNoRank) break;
-      ranks_[rank] = nullptr;
-      fail_exchanges(formatted("rank {} {}", rank, why));
-      take_step(now, &Coordinator::lost, rank, why);
+      lose(rank, why, now);
       break;
     }
   }
+}
+
+void Hub::lose(uint32_t rank, const std::string& why, int64_t now) {
+  ranks_[rank] = nullptr;
+  fail_exchanges(rank, formatted("rank {} {}", rank, why));
+  take_step(now, &Coordinator::lost, rank, why);
 }
 
 uint32_t Hub::alive() const {
@@ -99,7 +112,7 @@ void Hub::look_for_stopped(int64_t now) {
 }
 
 void Hub::gather(uint32_t rank, const ExchangeMine& m, int64_t now) {
-  if (!someone_lost_.empty()) return to_rank(rank, ExchangeAll{m.round, {}, someone_lost_});
+  if (!lost_.empty()) return to_rank(rank, ExchangeAll{m.round, {}, lost_.begin()->second});
   Gathering& gathering = exchanges_[m.round];
   if (gathering.texts.empty()) {
     gathering.began = now;
@@ -114,10 +127,10 @@ void Hub::gather(uint32_t rank, const ExchangeMine& m, int64_t now) {
   for (uint32_t r = 0; r < config_.ranks; ++r) to_rank(r, all);
 }
 
-void Hub::fail_exchanges(const std::string& why) {
-  if (someone_lost_.empty()) someone_lost_ = why;
+void Hub::fail_exchanges(uint32_t rank, const std::string& why) {
+  lost_.emplace(rank, why);
   for (const auto& [round, gathering] : std::exchange(exchanges_, {}))
-    for (const auto& [rank, text] : gathering.texts) to_rank(rank, ExchangeAll{round, {}, why});
+    for (const auto& [member, text] : gathering.texts) to_rank(member, ExchangeAll{round, {}, why});
 }
 
 // Waits for a joined rank as long as it lives, since only it knows how much it has to load, and reports that
@@ -126,7 +139,8 @@ void Hub::look_after_exchanges(int64_t now) {
   for (auto& [round, gathering] : exchanges_) {
     for (uint32_t r = 0; r < config_.ranks; ++r)
       if (!joined_[r] && now >= gathering.give_up_at)
-        return fail_exchanges(formatted("rank {} has not come within {:g} s", r, config_.rendezvous_seconds));
+        return fail_exchanges(r,
+                              formatted("rank {} has not come within {:g} s", r, config_.rendezvous_seconds));
     if (now < gathering.say_at) continue;
     gathering.say_at = now + static_cast<int64_t>(config_.say_seconds * 1e6);
     uint32_t first = config_.ranks, missing = 0;

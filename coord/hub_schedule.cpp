@@ -119,10 +119,10 @@ void Hub::ask_for_last_version(LastFor why, int64_t now) {
 void Hub::got_sigterm(uint32_t rank, int64_t now) {
   terminated_[rank] = true;
   limit_ = short_limit_ = next_end_ = 0;
-  if (!someone_lost_.empty()) {  // the launcher ends the other ranks
+  if (!lost_.empty()) {  // the launcher ends the other ranks
     if (!std::exchange(told_of_loss_, true))
       config_.report(
-          formatted("no last version was taken at SIGTERM: {}; the job dies of it", someone_lost_));
+          formatted("no last version was taken at SIGTERM: {}; the job dies of it", lost_.begin()->second));
     return let_die();
   }
   const LastFor former = std::exchange(last_for_, LastFor::kSigterm);

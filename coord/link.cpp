@@ -2,6 +2,7 @@
 #include "coord/link.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 
@@ -10,8 +11,9 @@ namespace cropdl::coord {
 constexpr int64_t kSayApartAfter = 10'000'000;  // us; an earlier job's file is usually replaced sooner
 constexpr int64_t kLongestPause = 200'000;      // us between reads of DIR/job, which may be on a network disk
 
-Link::Link(const AgentConfig& config, int64_t now)
+Link::Link(const AgentConfig& config, std::function<bool()> may_follow, int64_t now)
     : config_(config),
+      may_follow_(std::move(may_follow)),
       give_up_at_(now + static_cast<int64_t>(config.rendezvous_seconds * 1e6)),
       next_try_(now),
       say_apart_at_(now + std::min(kSayApartAfter, (give_up_at_ - now) / 2)) {}
@@ -22,7 +24,7 @@ void Link::add_to_poll(std::vector<pollfd>* fds) const {
   fds->push_back({hub_process_.fd(), POLLIN, 0});
 }
 
-void Link::handle(const std::vector<pollfd>& fds, size_t first, std::vector<Message>* in) {
+void Link::handle(const std::vector<pollfd>& fds, size_t first, int64_t now, std::vector<Message>* in) {
   if (!channel_ || first + 1 >= fds.size()) return;
   if ((fds[first].revents & POLLOUT) != 0 && !channel_->flush()) lost_ = true;
   if (fds[first + 1].revents != 0) lost_ = true;
@@ -34,17 +36,27 @@ void Link::handle(const std::vector<pollfd>& fds, size_t first, std::vector<Mess
     if (!m) return leave("rank 0 sent what is no message of this version of CropDL");
     if (const auto* rejected = std::get_if<Rejected>(&*m))
       return leave("rank 0 refuses it: " + rejected->reason);
+    if (std::holds_alternative<Occupied>(*m)) {
+      const std::string why = "rank 0 refuses it: there is such a rank already";
+      if (!may_follow_()) return leave(why);
+      hang_up();
+      return search_again(now, why);
+    }
     if (std::holds_alternative<Welcome>(*m))
       state_ = State::kJoined;
     else
       in->push_back(*m);
   }
-  if (lost_) leave(kHubIsGone);
+  if (!lost_) return;
+  if (may_follow_())
+    follow(now);
+  else
+    leave(kHubIsGone);
 }
 
 void Link::tick(int64_t now) {
   if (state_ != State::kSearching || now < next_try_) return;
-  if (now >= give_up_at_) return leave("rank 0 was not found: " + because_);
+  if (now >= give_up_at_) return leave(ended_.empty() ? "rank 0 was not found: " + because_ : kHubIsGone);
   try_to_connect(now);
 }
 
@@ -52,6 +64,7 @@ void Link::try_to_connect(int64_t now) {
   bool missing = false, refused = false;
   const Result<JobFile> job = read_job_file(config_.directory, &missing);
   if (!job) return search_again(now, job.error().message);
+  if (job->token == ended_) return search_again(now, kHubIsGone);  // it is ending, or was killed
   if (job->run_id != config_.run_id) return search_again(now, of_another_launch(*job, now));
   Result<std::unique_ptr<Stream>> stream = connect_to(job->address, &refused);
   if (!stream) {
@@ -68,6 +81,7 @@ void Link::try_to_connect(int64_t now) {
   if ((*stream)->peer().other_user) return leave("the process at rank 0's address belongs to another user");
   hub_process_ = (*stream)->watch();
   channel_.emplace(std::move(*stream));
+  token_ = job->token;
   state_ = State::kGreeting;
   send(Hello{kWireVersion, job->token, config_.run_id, config_.rank});
 }
@@ -89,7 +103,18 @@ std::string Link::of_another_launch(const JobFile& job, int64_t now) {
       config_.directory, job.host, config_.host);
 }
 
+// That program of rank 0 has ended. This rank's has had nothing to do with it, as far as a library knows: in
+// a script, rank 0 may have been one program behind.
+void Link::follow(int64_t now) {
+  hang_up();
+  ended_ = token_;
+  give_up_at_ = now + static_cast<int64_t>(config_.rendezvous_seconds * 1e6);
+  pause_ = kFirstPause;
+  search_again(now, kHubIsGone);
+}
+
 void Link::search_again(int64_t now, const std::string& because) {
+  state_ = State::kSearching;
   because_ = because;
   next_try_ = std::min(now + pause_, give_up_at_);
   pause_ = std::min(pause_ * 2, kLongestPause);
@@ -105,11 +130,16 @@ void Link::send(const Message& message) {
   if (channel_ && !channel_->send(message_bytes(message))) lost_ = true;
 }
 
+void Link::hang_up() {
+  channel_.reset();
+  hub_process_.close();
+  lost_ = false;
+}
+
 void Link::leave(const std::string& why) {
   state_ = State::kAlone;
   alone_ = why;
-  channel_.reset();
-  hub_process_.close();
+  hang_up();
 }
 
 }  // namespace cropdl::coord

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,11 +21,13 @@ inline constexpr char kHubIsGone[] = "rank 0 is gone";  // reported by all other
 
 class Link {
  public:
-  Link(const AgentConfig& config, int64_t now);
+  // `may_follow`: whether this rank may still join another hub than the one that it has lost, that of rank
+  // 0's next program (docs/cut.md, "Scripts").
+  Link(const AgentConfig& config, std::function<bool()> may_follow, int64_t now);
 
   void add_to_poll(std::vector<pollfd>* fds) const;
   // Appends messages from the hub to `in`.
-  void handle(const std::vector<pollfd>& fds, size_t first, std::vector<Message>* in);
+  void handle(const std::vector<pollfd>& fds, size_t first, int64_t now, std::vector<Message>* in);
   void tick(int64_t now);
   std::optional<int64_t> deadline() const;
   void send(const Message& message);
@@ -34,13 +37,17 @@ class Link {
   const std::string& alone() const { return alone_; }
 
  private:
+  static constexpr int64_t kFirstPause = 2'000;  // us
   enum class State { kSearching, kGreeting, kJoined, kAlone };
   void try_to_connect(int64_t now);
   std::string of_another_launch(const JobFile& job, int64_t now);
   void search_again(int64_t now, const std::string& because);
+  void follow(int64_t now);
+  void hang_up();
   void leave(const std::string& why);
 
   const AgentConfig& config_;
+  const std::function<bool()> may_follow_;
   State state_ = State::kSearching;
   std::optional<Channel> channel_;
   Descriptor hub_process_;
@@ -49,8 +56,10 @@ class Link {
   int64_t next_try_;
   // When to record that this rank may be on another node than the launch's rank 0; INT64_MAX: done.
   int64_t say_apart_at_;
-  int64_t pause_ = 2'000;
+  int64_t pause_ = kFirstPause;
   std::string because_ = "no file DIR/job of this launch";
+  std::string token_;  // of the hub that was last connected to
+  std::string ended_;  // token of the hub that was lost last; it is not joined again
   std::string alone_;
 };
 

@@ -118,6 +118,10 @@ class LocalRank {
   virtual void begin_write(const std::string& directory) = 0;
   virtual bool written(Status* failure, ImageSummary* summary) = 0;  // the image is complete and synced
 
+  // --- At any time: whether the program has ever been connected with other ranks by a library (MPI, NCCL).
+  // If not, another program may take its rank's place: the next one of a script.
+  virtual bool met_others() { return true; }
+
   // --- At any time: estimated memory of an image taken now, bytes.
   virtual uint64_t memory_bytes() = 0;
 

@@ -12,7 +12,7 @@
 
 namespace cropdl::coord {
 
-inline constexpr uint32_t kWireVersion = 10;  // changes with any message; both ends must agree
+inline constexpr uint32_t kWireVersion = 11;  // changes with any message; both ends must agree
 
 // First message of each connection; answered by Welcome or Rejected. Its layout never changes.
 struct Hello {
@@ -27,7 +27,11 @@ struct Rejected {
   std::string reason;
 };
 
-struct Bye {};  // the rank's program has ended normally
+struct Occupied {};  // another process is this rank; the answer may differ later
+
+struct Bye {               // the rank's program has ended normally
+  bool met_others = true;  // LocalRank::met_others()
+};
 struct ExchangeMine {
   uint64_t round;
   std::string text;
@@ -62,8 +66,9 @@ struct StatusIs {
   uint64_t iteration_us = 0;  // length of an iteration, 0: unknown
 };
 
-using Message = std::variant<Hello, Welcome, Rejected, Bye, ExchangeMine, ExchangeAll, AskCheckpoint,
-                             AskStatus, Accepted, Waiting, Done, StatusIs, Terminated, Die, Order, Report>;
+using Message =
+    std::variant<Hello, Welcome, Rejected, Bye, ExchangeMine, ExchangeAll, AskCheckpoint, AskStatus, Accepted,
+                 Waiting, Done, StatusIs, Terminated, Die, Order, Report, Occupied>;
 
 std::string message_bytes(const Message& message);
 std::optional<Message> message_from_bytes(const std::string& bytes);  // empty: not a message

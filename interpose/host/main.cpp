@@ -232,6 +232,7 @@ Status start_agent(Process& p, double former_cost, double plausible_cost) {
   config.rendezvous_seconds = 300;
   config.own_descriptors = true;
   config.run_id = p.launch.run;
+  config.restart = p.boot.restart;
   config.trace_phase = trace;
   auto agent = coord::Agent::start(config, *p.rank, p.versions.get());
   if (!agent) return agent.error();

@@ -1,5 +1,6 @@
 #include "interpose/libraries/libraries.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "interpose/handles/heap.h"
@@ -116,6 +117,8 @@ std::optional<Library::Place> Libraries::place() const {
     if (auto place = l->place()) return place;
   return std::nullopt;
 }
+
+bool Libraries::met_others() const { return std::ranges::any_of(all_, &Library::met_others); }
 
 std::string Libraries::refusal() const { return first_line(all_, &Library::refusal); }
 

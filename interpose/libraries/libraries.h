@@ -48,6 +48,8 @@ class Libraries final : public counting::Source {
   std::string drain_trouble() const;
   std::optional<Library::Place> place() const;  // from the first library that knows it
 
+  bool met_others() const;  // by any library
+
   bool drains_early() const;  // whether any active library does
   void begin_early_drain() const;
   std::string early_drain_trouble() const;

@@ -86,6 +86,9 @@ class Library {
   // hold the number; a restart that counts a different number is refused. MAIN, and START after restart().
   virtual uint32_t recipes() { return 0; }
 
+  // --- Whether the program has ever been connected with other ranks by the library. Any thread.
+  virtual bool met_others() { return true; }
+
   // --- The process's rank and the number of ranks, if the library itself knows them and is active. Any
   // thread.
   struct Place {

@@ -65,6 +65,7 @@ class Rank final : public coord::LocalRank {
   bool drained(Status* failure) override;
   void begin_write(const std::string& directory) override;
   bool written(Status* failure, coord::ImageSummary* summary) override;
+  bool met_others() override { return libraries_.met_others(); }
   uint64_t memory_bytes() override;
   bool take_sigterm() override;
   void let_sigterm_kill() override;

@@ -140,6 +140,12 @@ double cpu_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
+// What the core's handler does.
+void say_sigterm(const Agent& agent) {
+  const uint64_t one = 1;
+  EXPECT_EQ(write(agent.terminated_descriptor(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+}
+
 TEST_F(AgentJob, AConnectionWithoutFreeDescriptorsIsServedLater) {
   const std::string go = dir_.path + "/go";
   const pid_t asks = fork();
@@ -593,6 +599,119 @@ TEST_F(AgentJob, RanksOfAnotherLaunchDoNotMix) {
             "no checkpoints: rank 1: rank 0 was not found: " + dir_.path + "/job is of another launch");
 }
 
+// A script per rank runs a helper, then a solver, and the ranks are out of step.
+TEST_F(AgentJob, ASolverThatJoinedRankZerosHelperFindsRankZerosSolver) {
+  fakes_ = std::vector<FakeRank>(3);
+  fakes_[1].met = false;
+  Agent& helper = add(config(0, 2), fakes_[0]);
+  AgentConfig c = config(1, 2);
+  c.outlives_seconds = 0.05;
+  add(c, fakes_[1]);
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  helper.stop();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  add(config(0, 2), fakes_[2]);
+  EXPECT_TRUE(soon([&] { return joined() == 2; }));
+  EXPECT_EQ(checkpoint_error(), "(published)");
+  EXPECT_EQ(fakes_[1].holds, 1);
+  EXPECT_EQ(lines(), std::vector<std::string>());
+}
+
+TEST_F(AgentJob, ASolverThatNoHubFollowsIsReported) {
+  fakes_ = std::vector<FakeRank>(2);
+  fakes_[1].met = false;
+  add(config(0, 2), fakes_[0]);
+  AgentConfig c = config(1, 2);
+  c.outlives_seconds = 0.1;
+  c.rendezvous_seconds = 0.3;
+  add(c, fakes_[1]);
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  agents_[0]->stop();
+  ASSERT_TRUE(soon([&] { return !lines().empty(); }));
+  EXPECT_EQ(lines(),
+            std::vector<std::string>{"no more checkpoints: rank 0 has ended; rank 1 goes on without it"});
+}
+
+TEST_F(AgentJob, AHelperThatEndedMakesRoomForTheSolverOfItsRank) {
+  fakes_ = std::vector<FakeRank>(3);
+  fakes_[1].met = false;
+  add(config(0, 2), fakes_[0]);
+  Agent& helper = add(config(1, 2), fakes_[1]);
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  helper.stop();
+  ASSERT_TRUE(soon([&] { return joined() == 1; }));
+  EXPECT_EQ(checkpoint_error(), "checkpoint refused: rank 1 has ended its program");
+  add(config(1, 2), fakes_[2]);
+  EXPECT_TRUE(soon([&] { return joined() == 2; }));
+  EXPECT_EQ(checkpoint_error(), "(published)");
+  EXPECT_EQ(fakes_[1].holds, 0);
+  EXPECT_EQ(fakes_[2].holds, 1);
+  say_sigterm(*agents_[2]);
+  EXPECT_TRUE(soon([&] { return fakes_[2].left_with == 75; })) << "the helper still counts as lost";
+}
+
+TEST_F(AgentJob, ARankThatMetOthersOrIsInAVersionIsNotReplaced) {
+  for (const bool met : {true, false}) {
+    agents_.clear();
+    lines_.clear();
+    fakes_ = std::vector<FakeRank>(3);
+    fakes_[1].met = met;
+    fakes_[2].met = false;
+    add(config(0, 2), fakes_[0]);
+    Agent& one = add(config(1, 2), fakes_[1]);
+    ASSERT_TRUE(soon([&] { return joined() == 2; }));
+    if (!met) {
+      EXPECT_EQ(checkpoint_error(), "(published)");
+    }
+    one.stop();
+    ASSERT_TRUE(soon([&] { return joined() == 1; }));
+    AgentConfig c = config(1, 2);
+    c.rendezvous_seconds = 0.3;
+    add(c, fakes_[2]);
+    ASSERT_TRUE(soon([&] { return !lines().empty(); }));
+    EXPECT_EQ(
+        lines()[0],
+        "no checkpoints: rank 1: rank 0 was not found: rank 0 refuses it: there is such a rank already");
+    EXPECT_EQ(checkpoint_error(), "checkpoint refused: rank 1 has ended its program");
+    EXPECT_EQ(fakes_[2].holds, 0);
+  }
+}
+
+TEST_F(AgentJob, ASolverThatRankZerosHelperHasNoRoomForFindsRankZerosSolver) {
+  fakes_ = std::vector<FakeRank>(4);
+  fakes_[2].met = false;
+  add(config(0, 2), fakes_[0]);
+  add(config(1, 2), fakes_[1]);
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  agents_[1]->stop();
+  add(config(1, 2), fakes_[2]);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  agents_[0].reset();  // as at a process's end, with the connections that nobody has accepted
+  add(config(0, 2), fakes_[3]);
+  EXPECT_TRUE(soon([&] { return joined() == 2; }));
+  EXPECT_EQ(lines(), std::vector<std::string>());
+}
+
+TEST_F(AgentJob, ARestartSearchesForNoOtherRankZero) {
+  const pid_t pid = fork_rank(0, 2, false);
+  fakes_ = std::vector<FakeRank>(1);
+  fakes_[0].met = false;
+  AgentConfig c = config(1, 2);
+  c.restart = true;
+  c.rendezvous_seconds = 60;
+  Agent& one = add(c, fakes_[0]);
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  const auto begin = Clock::now();
+  std::jthread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    kill_rank(pid);
+  });
+  const auto dead = one.exchange("x");
+  ASSERT_FALSE(dead);
+  EXPECT_EQ(dead.error().message, "rank 0 is gone");
+  EXPECT_LT(since(begin), 30);
+}
+
 TEST_F(AgentJob, ARankOnAnotherNodeIsNamedAndTheProgramRuns) {
   fakes_ = std::vector<FakeRank>(1);
   // Rank 0's socket cannot be reached from another node; nor can this one.
@@ -928,12 +1047,6 @@ TEST_F(AgentJob, AnUnfinishedCutIsAbandonedAtTheTimeLimit) {
   EXPECT_EQ(lines().size(), 1u);
   EXPECT_EQ(fakes_[0].left_with, 0);
   EXPECT_EQ(sink_.begun, 0u);
-}
-
-// What the core's handler does.
-void say_sigterm(const Agent& agent) {
-  const uint64_t one = 1;
-  EXPECT_EQ(write(agent.terminated_descriptor(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
 }
 
 TEST_F(AgentJob, AtASigtermToAnyRankTheJobEndsByALastVersion) {

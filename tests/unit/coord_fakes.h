@@ -73,6 +73,7 @@ class FakeRank : public LocalRank {
     image->bytes = 1000;
     return true;
   }
+  bool met_others() override { return met; }
   uint64_t memory_bytes() override { return memory; }
   bool take_sigterm() override {
     allocate("take_sigterm");
@@ -83,7 +84,7 @@ class FakeRank : public LocalRank {
   void die(int s) override { died_of = s; }
 
   std::atomic<int> holds{0}, resumes{0}, drains{0}, left_with{0}, died_of{0};
-  std::atomic<bool> unstoppable{false}, examines{false}, slow_write{false};
+  std::atomic<bool> unstoppable{false}, examines{false}, slow_write{false}, met{true};
   std::atomic<uint64_t> memory{0};
   std::mutex mutex;  // guards the members below
   RankStatus stands;

@@ -34,7 +34,7 @@ std::vector<Message> one_of_each() {
   return {Hello{kWireVersion, "token", "run", 3},
           Welcome{},
           Rejected{"no"},
-          Bye{},
+          Bye{true},
           ExchangeMine{1, "text"},
           ExchangeAll{1, {"a", "", "c"}, ""},
           AskCheckpoint{true},
@@ -57,7 +57,8 @@ std::vector<Message> one_of_each() {
           Report{Drained{1, 2}},
           Report{Written{1, image}},
           Report{Refused{1, "r"}},
-          Report{Failed{1, "f"}}};
+          Report{Failed{1, "f"}},
+          Occupied{}};
 }
 
 // One member of every type, in a message that does not exist, and the maximum sizes.

@@ -79,6 +79,7 @@ class Runtime final : public libraries::Library {
 
   bool used() override { return one_abi::family != nullptr; }
   bool active() override { return used(); }
+  bool met_others() override { return nccl::called(); }
   uint32_t recipes() override { return one_abi::recipe_count(); }
   Status format() override { return {}; }  // made with the first object
   Status restart() override {

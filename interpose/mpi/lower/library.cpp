@@ -94,6 +94,11 @@ class Runtime final : public libraries::Library {
   }
 
   bool active() override { return state && state->initialized && !state->finalized; }
+  // Functions that one MPI alone has count as well: sessions need no MPI_Init.
+  bool met_others() override {
+    return state &&
+           (state->initialized || std::ranges::any_of(state->used, [](uint8_t u) { return u != 0; }));
+  }
   std::optional<Place> place() override {
     return active() ? std::optional(Place{state->rank, state->size}) : std::nullopt;
   }

@@ -52,6 +52,8 @@ void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(
       [](const auto& a, const auto& b) { return a.comm != b.comm ? a.comm < b.comm : a.begun > b.begun; });
 }
 
+bool called() { return __atomic_load_n(&state, __ATOMIC_ACQUIRE) != nullptr; }
+
 void add_inside(coord::RankStatus& status) {
   if (!__atomic_load_n(&state, __ATOMIC_ACQUIRE)) return;
   handles::SpinGuard guard(lock);

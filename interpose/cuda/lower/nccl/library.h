@@ -16,6 +16,9 @@ void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(
 // Adds non-blocking communicators that are being made: this rank cannot know whether their peers have begun.
 void add_inside(coord::RankStatus& status);
 
+// Any thread. Whether the program has ever made or prepared a communicator.
+bool called();
+
 // MAIN, while the rank is stopped. Once all ranks have begun the pending work of non-blocking communicators,
 // NCCL finishes it itself. True: none is left.
 bool settled();
