@@ -30,10 +30,10 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
-Result<Folder> Folder::open(const std::string& path, Whose whose) {
+Result<Folder> Folder::open(const std::string& path, Whose whose, int flags) {
   Folder folder({}, path, {});
   if (whose == Whose::kMine) folder.owner_ = ::geteuid();
-  folder.file_ = open_high(path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+  folder.file_ = open_high(path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | flags);
   if (!folder.file_)
     return Error{errno == ENOTDIR ? path + ": is not a directory"
                                   : formatted("{}: {}", path, errno_text(errno))};
@@ -102,6 +102,26 @@ Result<std::vector<std::string>> Folder::names() const {
 int Folder::look_at(const std::string& name, struct stat* info) const {
   if (!is_plain_name(name)) return EINVAL;
   return ::fstatat(file_.fd(), name.c_str(), info, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+}
+
+Status Folder::replace_file(const std::string& name, const std::string& draft,
+                            const std::string& text) const {
+  ::unlinkat(fd(), draft.c_str(), 0);  // left by a killed process
+  Descriptor file = open_high_at(fd(), draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!file) return Error{"{}: cannot be created: {}", path_of(draft), errno_text(errno)};
+  std::string bytes = text;
+  iovec piece{bytes.data(), bytes.size()};
+  int failure = ::fchmod(file.fd(), 0600) != 0 ? errno : write_all(file.fd(), {&piece, 1}, 0);
+  if (failure == 0 && ::fsync(file.fd()) != 0) failure = errno;
+  if (failure == 0) failure = file.close();
+  if (failure == 0 && ::renameat(fd(), draft.c_str(), fd(), name.c_str()) != 0) failure = errno;
+  if (failure != 0) {
+    ::unlinkat(fd(), draft.c_str(), 0);
+    return cannot_be_written(path_of(name), failure);
+  }
+  if (::fsync(fd()) != 0 && errno != EINVAL)
+    return Error{"{}: cannot be made durable: {}", path_, errno_text(errno)};
+  return {};
 }
 
 Status Folder::check_mine() const {

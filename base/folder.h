@@ -24,11 +24,12 @@ class Folder {
   // bits (man 5 acl).
   enum class Whose { kAnybodys, kMine };
 
-  // Follows symbolic links in `path`, since the caller chose it.
-  static Result<Folder> open(const std::string& path, Whose whose);
+  // Follows symbolic links in `path`, since the caller chose it; with `flags` O_NOFOLLOW not at its end.
+  static Result<Folder> open(const std::string& path, Whose whose, int flags = 0);
 
   const std::string& path() const { return path_; }
   Descriptor& descriptor() { return file_; }
+  int fd() const { return file_.fd(); }
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
 
   // Errors begin with the path that could not be opened.
@@ -39,6 +40,9 @@ class Folder {
 
   // Examines that name without opening it. Returns 0 or the errno value.
   int look_at(const std::string& name, struct stat* info) const;
+
+  // Writes a file anew, for its owner alone, durably and atomically. It has the name `draft` meanwhile.
+  Status replace_file(const std::string& name, const std::string& draft, const std::string& text) const;
 
   // Check that this directory, or that name in it with all below, `depth` folders deep, meets kMine. A
   // missing entry passes.

@@ -1,4 +1,4 @@
-// The writer of restart/store.h.
+// The writer of restart/store.h: opens a store, and whose it is.
 #include "restart/store.h"
 
 #include <fcntl.h>
@@ -6,8 +6,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <filesystem>
 #include <mutex>
 #include <set>
 
@@ -38,12 +36,6 @@ struct LockedStore {
 std::mutex locked_stores_mutex;
 std::set<LockedStore> locked_stores;  // under locked_stores_mutex
 
-Result<LockedStore> key_of(const std::string& directory) {
-  struct stat info;
-  if (::stat(directory.c_str(), &info) != 0) return Error{"store {}: {}", directory, errno_text(errno)};
-  return LockedStore{::getpid(), info.st_dev, info.st_ino};
-}
-
 std::string used_by(const std::string& directory, const StoreReader::LiveJob& job) {
   return formatted("store {}: is used by a running job (pid {}{})", directory, job.pid,
                    job.host.empty() ? "" : " on " + job.host);
@@ -69,12 +61,16 @@ bool same_job(const StoreIdentity& identity, const std::string& program, const s
          std::ranges::equal(identity.args, args, same_argument);
 }
 
-// Reads the existing file `path`.
-Result<StoreIdentity> read_identity(const std::string& directory, const std::string& path) {
-  const Result<Folder> folder = Folder::open(directory, Folder::Whose::kAnybodys);
-  if (!folder) return Error{"store " + folder.error().message};
+bool has_identity(const Folder& store) {
+  struct stat info;
+  return store.look_at(kIdentityFile, &info) == 0;
+}
+
+// Reads the existing file.
+Result<StoreIdentity> read_identity(const Folder& store) {
+  const std::string path = store.path_of(kIdentityFile);
   const Result<std::string> text =
-      within_memory(path, [&] { return folder->text(kIdentityFile, kSmallFileLimit); });
+      within_memory(path, [&] { return store.text(kIdentityFile, kSmallFileLimit); });
   if (!text) return text.error();
   const Result<nlohmann::json> object = unsealed(*text, path, kStoreFormat);
   const auto damaged = [](const std::string& why) {
@@ -98,6 +94,25 @@ bool no_locks_there(int failure) {
 
 bool is_ours(const std::string& name) { return name == kLockFile || is_temporary(name); }
 
+Error of_another_user(const std::string& directory, uid_t owner) {
+  return Error{"store {}: belongs to user id {}, not to yours ({}); choose another directory", directory,
+               owner, ::geteuid()};
+}
+
+Result<Folder> open_folder(const std::string& directory, int flags = 0) {
+  Result<Folder> folder = Folder::open(directory, Folder::Whose::kAnybodys, flags);
+  if (folder) return folder;
+  struct stat info;
+  if (::stat(directory.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid != ::geteuid())
+    return of_another_user(directory, info.st_uid);
+  return Error{"store " + folder.error().message};
+}
+
+// A path in the opened directory, wherever its own path leads.
+std::string path_by_descriptor(const Folder& folder, const std::string& name) {
+  return formatted("/proc/thread-self/fd/{}/{}", folder.fd(), name);
+}
+
 }  // namespace
 
 Error of_another_job(const std::string& directory, const std::string& program,
@@ -108,17 +123,20 @@ Error of_another_job(const std::string& directory, const std::string& program,
 
 Status check_directory(const std::string& directory, bool* is_store) {
   *is_store = false;
-  std::string store = formatted("store {}: ", directory);
+  const Result<Folder> folder = open_folder(directory);
+  return folder ? check_directory(*folder, is_store) : Status(folder.error());
+}
+
+Status check_directory(const Folder& folder, bool* is_store) {
+  *is_store = false;
+  const std::string store = formatted("store {}: ", folder.path());
   struct stat info;
-  if (::stat(directory.c_str(), &info) != 0) return Error{store + errno_text(errno)};
-  if (!S_ISDIR(info.st_mode)) return Error{store + "is not a directory"};
-  if (info.st_uid != ::geteuid())
-    return Error{"{}belongs to user id {}, not to yours ({}); choose another directory", store, info.st_uid,
-                 ::geteuid()};
-  if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0)
+  if (::fstat(folder.fd(), &info) != 0) return Error{store + errno_text(errno)};
+  if (info.st_uid != ::geteuid()) return of_another_user(folder.path(), info.st_uid);
+  if (::faccessat(folder.fd(), ".", R_OK | W_OK | X_OK, 0) != 0)
     return Error{"{}is not writable: {}", store, errno_text(errno)};
-  Result<std::vector<std::string>> names = directory_names(directory);
-  if (!names) return names.error();
+  const Result<std::vector<std::string>> names = folder.names();
+  if (!names) return Error{"store " + names.error().message};
   bool foreign = false;
   for (const std::string& name : *names) {
     *is_store = *is_store || name == kIdentityFile || version_number(name) != 0;
@@ -131,17 +149,19 @@ Status check_directory(const std::string& directory, bool* is_store) {
 }
 
 Result<std::optional<StoreIdentity>> identity_of(const std::string& directory) {
-  const std::string path = directory + "/" + kIdentityFile;
-  if (::access(path.c_str(), F_OK) != 0) return std::optional<StoreIdentity>();
-  Result<StoreIdentity> there = read_identity(directory, path);
+  const Result<Folder> folder = open_folder(directory);
+  if (!folder) return folder.error();
+  if (!has_identity(*folder)) return std::optional<StoreIdentity>();
+  Result<StoreIdentity> there = read_identity(*folder);
   if (!there) return there.error();
   return std::optional<StoreIdentity>(std::move(*there));
 }
 
-bool locked_by_this_process(const std::string& directory) {
-  Result<LockedStore> key = key_of(directory);
+bool locked_by_this_process(const Folder& store) {
+  struct stat info;
+  if (::fstat(store.fd(), &info) != 0) return false;
   std::lock_guard guard(locked_stores_mutex);
-  return key && locked_stores.count(*key) != 0;
+  return locked_stores.count(LockedStore{::getpid(), info.st_dev, info.st_ino}) != 0;
 }
 
 Store::Store(Store&& other) noexcept
@@ -149,6 +169,8 @@ Store::Store(Store&& other) noexcept
       options_(std::move(other.options_)),
       lock_(std::move(other.lock_)),
       lock_holder_(std::move(other.lock_holder_)),
+      device_(other.device_),
+      inode_(other.inode_),
       draft_(std::exchange(other.draft_, {})),
       not_durable_(other.not_durable_.load()),
       wrote_identity_(other.wrote_identity_) {}
@@ -158,10 +180,8 @@ Store::~Store() {
   // A forked child does not have the thread.
   if (lock_holder_ && !lock_holder_->is_of_this_process()) static_cast<void>(lock_holder_.release());
   if (!lock_) return;
-  if (Result<LockedStore> key = key_of(directory()); key) {
-    std::lock_guard guard(locked_stores_mutex);
-    locked_stores.erase(*key);
-  }
+  std::lock_guard guard(locked_stores_mutex);
+  locked_stores.erase(LockedStore{::getpid(), device_, inode_});
 }
 
 void Store::phase(const char* name) const {
@@ -171,30 +191,49 @@ void Store::phase(const char* name) const {
 Result<Store> Store::open_or_create(const std::string& directory, const StoreIdentity& identity,
                                     StoreOptions options, bool* in_use) {
   if (in_use != nullptr) *in_use = false;
-  if (create_private_directory(directory)) {
+  const bool made = create_private_directory(directory);
+  if (made) {
     if (Status synced = sync_directory(folder_of(directory)); !synced) return synced.error();
   } else if (errno != EEXIST) {
     return Error{"store {}: cannot be created: {}", directory, errno_text(errno)};
   }
-  bool is_store;
-  if (Status good = check_directory(directory, &is_store); !good) return good.error();
-
+  Result<Folder> folder = open_folder(directory, made ? O_NOFOLLOW : 0);
+  if (!folder) return folder.error();
   Store store(StoreReader(directory), std::move(options));
+  store.reader_.folder_ = std::make_shared<Folder>(std::move(*folder));
+  if (Status taken = store.take_ownership(identity, in_use); !taken) return taken.error();
+  store.reader_.folder_.reset();
+  return store;
+}
+
+Status Store::take_ownership(const StoreIdentity& identity, bool* in_use) {
+  const Folder& folder = *reader_.folder_;
+  bool is_store;
+  if (Status good = check_directory(folder, &is_store); !good) return good;
   // Check before the lock, so that another job's store stays untouched, and again under it.
-  if (::access((directory + "/" + kIdentityFile).c_str(), F_OK) == 0)
-    if (Status good = store.check_job(identity); !good) return good.error();
-  if (Status locked = store.take_lock(in_use); !locked) return locked.error();
-  if (Status good = store.check_job(identity); !good) return good.error();
+  if (has_identity(folder))
+    if (Status good = check_job(identity); !good) return good;
+  if (Status locked = take_lock(in_use); !locked) return locked;
+  if (Status good = check_job(identity); !good) return good;
   // The directory may have existed, empty; images hold all of a program's memory.
-  ::chmod(directory.c_str(), 0700);
+  ::fchmod(folder.fd(), 0700);
   // On a file system without modes no restart would accept the store: refuse now rather than after a week.
-  if (Result<Folder> mine = Folder::open(directory, Folder::Whose::kMine); !mine)
-    return Error{"store " + mine.error().message};
+  if (Status mine = folder.check_mine(); !mine) return Error{"store " + mine.error().message};
   // Before anything is written: a draft that filled the disk must not keep its job from being restarted. An
   // error is harmless; the next start tries again.
-  static_cast<void>(remove_all_of(store.leftovers()));
-  if (Status written = store.write_identity(identity); !written) return written.error();
-  return store;
+  std::vector<std::string> left;
+  for (const std::string& name : leftovers()) left.push_back(path_by_descriptor(folder, name));
+  static_cast<void>(remove_all_of(left));
+  if (Status written = write_identity(identity); !written) return written;
+  // Versions are written by the path.
+  struct stat here, there;
+  if (::fstat(folder.fd(), &here) != 0 || ::stat(directory().c_str(), &there) != 0 ||
+      here.st_dev != there.st_dev || here.st_ino != there.st_ino)
+    return Error{
+        "store {}: was replaced while it was being opened; choose a directory that nobody else can "
+        "rename",
+        directory()};
+  return {};
 }
 
 Result<Store> Store::open_existing(const std::string& directory, bool* in_use) {
@@ -209,10 +248,11 @@ Result<Store> Store::open_existing(const std::string& directory, bool* in_use) {
 Status Store::take_lock(bool* in_use) {
   bool ignored;
   if (in_use == nullptr) in_use = &ignored;
-  *in_use = locked_by_this_process(directory());
+  const Folder& folder = *reader_.folder_;
+  *in_use = locked_by_this_process(folder);
   if (*in_use) return Error{used_by(directory(), *reader_.live_job())};
   std::string path = directory() + "/" + kLockFile;
-  Descriptor file = open_high(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
+  Descriptor file = open_high_at(folder.fd(), kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (!file) return Error{"store {}: its lock cannot be opened: {}", directory(), errno_text(errno)};
   if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
   ::fchmod(file.fd(), 0600);  // a new file has the mode that the program's umask left
@@ -241,19 +281,21 @@ Status Store::take_lock(bool* in_use) {
   const bool written = write_all(file.fd(), {&piece, 1}, 0) == 0;
   const int cut = ::ftruncate(file.fd(), written ? static_cast<off_t>(owner.size()) : 0);
   static_cast<void>(cut);
-  Result<LockedStore> key = key_of(directory());
-  if (!key) return key.error();
+  struct stat info;
+  if (::fstat(folder.fd(), &info) != 0) return Error{"store {}: {}", directory(), errno_text(errno)};
+  device_ = info.st_dev;
+  inode_ = info.st_ino;
   std::lock_guard guard(locked_stores_mutex);
-  locked_stores.insert(*key);
+  locked_stores.insert(LockedStore{::getpid(), device_, inode_});
   lock_ = std::move(file);
   lock_holder_ = std::move(holder);
   return {};
 }
 
 Status Store::check_job(const StoreIdentity& identity) const {
-  const std::string path = directory() + "/" + kIdentityFile;
-  if (::access(path.c_str(), F_OK) == 0) {
-    const Result<StoreIdentity> there = read_identity(directory(), path);
+  const Folder& folder = *reader_.folder_;
+  if (has_identity(folder)) {
+    const Result<StoreIdentity> there = read_identity(folder);
     if (!there) return there.error();
     if (same_job(identity, there->program, there->args, there->ranks)) return {};
     const Result<bool> claimed = reader_.has_versions();
@@ -273,9 +315,9 @@ Status Store::check_job(const StoreIdentity& identity) const {
 }
 
 Status Store::write_identity(const StoreIdentity& identity) {
-  const std::string path = directory() + "/" + kIdentityFile;
-  if (::access(path.c_str(), F_OK) == 0) {
-    const Result<StoreIdentity> there = read_identity(directory(), path);
+  const Folder& folder = *reader_.folder_;
+  if (has_identity(folder)) {
+    const Result<StoreIdentity> there = read_identity(folder);
     if (there && same_job(identity, there->program, there->args, there->ranks)) return {};
   }
   nlohmann::json object{{"store", "cropdl"},
@@ -285,12 +327,11 @@ Status Store::write_identity(const StoreIdentity& identity) {
                         {"args", json_bytes(identity.args)},
                         {"ranks", identity.ranks},
                         {"created", utc_now()}};
-  std::string draft = formatted("{}/{}{}", directory(), kTemporaryPrefix, kIdentityFile);
-  ::unlink(draft.c_str());
-  if (Status written = write_durable_file(draft, sealed_text(object)); !written) return written;
-  if (::rename(draft.c_str(), path.c_str()) != 0) return cannot_be_written(path, errno);
+  const std::string draft = std::string(kTemporaryPrefix) + kIdentityFile;
+  if (Status written = folder.replace_file(kIdentityFile, draft, sealed_text(object)); !written)
+    return written;
   wrote_identity_ = true;
-  return sync_directory(directory());
+  return {};
 }
 
 void Store::disown() {
@@ -298,73 +339,6 @@ void Store::disown() {
   if (!wrote_identity_) return;
   if (const Result<std::vector<Version>> all = reader_.all_versions(); all && all->empty())
     ::unlink((directory() + "/" + kIdentityFile).c_str());
-}
-
-constexpr int kMostDrafts = 100;  // per version number
-
-Result<Store::Draft> Store::begin_version() {
-  discard();
-  Result<std::vector<std::string>> names = directory_names(directory());
-  if (!names) return names.error();
-  uint64_t newest = 0;
-  for (const std::string& name : *names) newest = std::max(newest, version_number(name));
-  Draft draft{newest + 1, ""};
-  if (version_number(version_name(draft.number)) != draft.number)
-    return Error{"store {}: version {} has the largest number that there is; choose another directory",
-                 directory(), newest};
-  draft.directory =
-      formatted("{}/{}{}-{}", directory(), kTemporaryPrefix, version_name(draft.number), ::getpid());
-  // A draft of that name may remain that could not be removed completely: a rank was still writing there.
-  const std::string first = draft.directory;
-  bool made = create_private_directory(draft.directory);
-  for (int again = 1; !made && errno == EEXIST && again <= kMostDrafts; ++again) {
-    draft.directory = formatted("{}-{}", first, again);
-    made = create_private_directory(draft.directory);
-  }
-  if (!made)
-    return Error{"store {}: version {} cannot be begun: {}", directory(), draft.number, errno_text(errno)};
-  draft_ = draft;
-  return draft;
-}
-
-Result<uint64_t> Store::publish(Manifest manifest) {
-  if (draft_.directory.empty()) return Error{"store {}: no version was begun", directory()};
-  std::string name = formatted("version {} is given up: ", draft_.number);
-  auto give_up = [&](const std::string& why) { return Error{name + why}; };
-  manifest.version = draft_.number;
-  std::string text = manifest_text(manifest);
-  std::string path = draft_.directory + "/" + kManifestFile;
-  if (Result<Manifest> readable = parse_manifest(text, path); !readable)
-    return give_up(readable.error().message);
-  const Result<Folder> draft = Folder::open(draft_.directory, Folder::Whose::kAnybodys);
-  if (!draft) return give_up(draft.error().message);
-  if (Status good = check_image_files(*draft, manifest); !good) return give_up(good.error().message);
-  if (Status written = write_durable_file(path, text); !written) return give_up(written.error().message);
-  phase("manifest");
-  if (Status synced = sync_directory(draft_.directory); !synced) return give_up(synced.error().message);
-  phase("synced");
-
-  std::string published = directory() + "/" + version_name(draft_.number);
-  not_durable_ = draft_.number;
-  if (::rename(draft_.directory.c_str(), published.c_str()) != 0)
-    return give_up(formatted("it cannot be renamed to {}: {}", published, errno_text(errno)));
-  phase("renamed");
-  if (Status synced = sync_directory(directory()); !synced) {
-    // Visible but perhaps not durable: revert, since the caller reports a failure.
-    if (::rename(published.c_str(), draft_.directory.c_str()) != 0) draft_ = {};
-    return give_up(synced.error().message);
-  }
-  draft_ = {};
-  not_durable_ = 0;
-  phase("published");
-  return manifest.version;
-}
-
-void Store::discard() {
-  if (draft_.directory.empty()) return;
-  std::error_code ignored;  // the next start removes the rest
-  std::filesystem::remove_all(draft_.directory, ignored);
-  draft_ = {};
 }
 
 }  // namespace cropdl::restart

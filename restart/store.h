@@ -88,11 +88,13 @@ class StoreReader {
 
   std::string directory_;
   Folder::Whose whose_ = Folder::Whose::kAnybodys;
-  // Null: a Store's reader; its job may outlive the directory, so it is opened at each access.
+  // Null: a Store's reader; its job may outlive the directory, so it is opened at each access, except while
+  // the store is opened.
   std::shared_ptr<Folder> folder_;
 };
 
 // Checks that the existing directory is the caller's store or can become one. Read-only.
+Status check_directory(const Folder& folder, bool* is_store);
 Status check_directory(const std::string& directory, bool* is_store);
 
 // What store.json says, without the job's id; an error if it cannot be read. Empty: the store lacks it.
@@ -198,17 +200,21 @@ class Store {
  private:
   Store(StoreReader reader, StoreOptions options)
       : reader_(std::move(reader)), options_(std::move(options)) {}
+  // These use the reader's open folder: others may write to the folder around it, and put a link in its
+  // place.
+  Status take_ownership(const StoreIdentity& identity, bool* in_use);
   Status take_lock(bool* in_use);
   Status check_job(const StoreIdentity& identity) const;
   Status write_identity(const StoreIdentity& identity);
-  std::vector<std::string> leftovers() const;  // paths of what killed writers left
+  std::vector<std::string> leftovers() const;  // names of what killed writers left
   void phase(const char* name) const;
 
   StoreReader reader_;
   StoreOptions options_;
   Descriptor lock_;
   std::unique_ptr<LockHolder> lock_holder_;
-  Draft draft_;  // directory "": no draft
+  uint64_t device_ = 0, inode_ = 0;  // of the locked directory
+  Draft draft_;                      // directory "": no draft
   // The version that has its name already, but may lose it again. It replaces no older one, and is not
   // counted by old_versions(), which may run in another thread. 0: none.
   std::atomic<uint64_t> not_durable_{0};

@@ -35,6 +35,6 @@ Status check_image_files(const Folder& folder, const Manifest& manifest);
 
 // Call before opening the lock file: closing any of its descriptors drops the locks of this process's
 // descriptor table.
-bool locked_by_this_process(const std::string& directory);
+bool locked_by_this_process(const Folder& store);
 
 }  // namespace cropdl::restart

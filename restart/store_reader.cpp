@@ -201,9 +201,9 @@ Result<Version> StoreReader::version(uint64_t number) const {
 Result<StoreReader::LiveJob> StoreReader::live_job() const {
   std::string path = directory_ + "/" + kLockFile;
   LiveJob job;
-  if (locked_by_this_process(directory_)) return LiveJob{::getpid(), host_name()};
   const Result<std::shared_ptr<Folder>> store = folder();
   if (!store) return store.error();
+  if (locked_by_this_process(**store)) return LiveJob{::getpid(), host_name()};
   struct stat info;
   if (const int failure = (*store)->look_at(kLockFile, &info); failure == ENOENT)
     return LiveJob{};

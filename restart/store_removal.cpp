@@ -65,20 +65,23 @@ Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::s
 }
 
 std::vector<std::string> Store::leftovers() const {
-  std::vector<std::string> left;
-  if (const Result<std::vector<std::string>> names = directory_names(directory()))
-    for (const std::string& name : *names)
-      if (is_temporary(name)) left.push_back(directory() + "/" + name);
-  return left;
+  const Result<std::shared_ptr<Folder>> folder = reader_.folder();
+  if (!folder) return {};
+  Result<std::vector<std::string>> names = (*folder)->names();
+  if (!names) return {};
+  std::erase_if(*names, [](const std::string& name) { return !is_temporary(name); });
+  return std::move(*names);
 }
 
 std::vector<std::string> Store::set_leftovers_aside() {
   std::vector<std::string> aside;
-  for (const std::string& from : leftovers())
+  for (const std::string& name : leftovers()) {
+    const std::string from = directory() + "/" + name;
     if (from.ends_with(kRemovedSuffix))
       aside.push_back(from);
     else if (::rename(from.c_str(), (from + kRemovedSuffix).c_str()) == 0)
       aside.push_back(from + kRemovedSuffix);
+  }
   return aside;
 }
 

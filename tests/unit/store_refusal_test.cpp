@@ -9,14 +9,18 @@
 #include <sched.h>
 
 #include <cerrno>
+#include <functional>
+#include <utility>
 
 #include "restart/content.h"
 
 static bool directories_are_unreadable = false;
+static std::function<void()> at_next_read;  // of a directory
 
 // In place of the C library's, in this program.
 extern "C" dirent* readdir(DIR* stream) {
   static const auto real = reinterpret_cast<dirent* (*)(DIR*)>(::dlsym(RTLD_NEXT, "readdir"));
+  if (at_next_read) std::exchange(at_next_read, {})();
   if (!directories_are_unreadable) return real(stream);
   errno = EIO;
   return nullptr;
@@ -252,6 +256,22 @@ TEST_F(StoreRefusal, ADirectoryThatCannotBeWrittenIsNamed) {
   }
   EXPECT_EQ(refusal_as_user(path("d")), "store " + path("d") + ": is not writable: Permission denied");
   EXPECT_TRUE(listing(path("d")).empty());
+}
+
+TEST_F(StoreRefusal, ALinkThatTakesADirectorysPlaceMeanwhileLeadsNowhere) {
+  ASSERT_EQ(::mkdir(path("s").c_str(), 0755), 0);
+  ASSERT_EQ(::mkdir(path("elsewhere").c_str(), 0755), 0);
+  at_next_read = [this] {
+    ASSERT_EQ(::rename(path("s").c_str(), path("former").c_str()), 0);
+    ASSERT_EQ(::symlink(path("elsewhere").c_str(), path("s").c_str()), 0);
+  };
+  EXPECT_EQ(refusal(path("s")), "store " + path("s") +
+                                    ": was replaced while it was being opened; choose a directory that "
+                                    "nobody else can rename");
+  EXPECT_EQ(listing(path("elsewhere")), "");
+  struct stat info;
+  ASSERT_EQ(::stat(path("elsewhere").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0755u);
 }
 
 TEST_F(StoreRefusal, AFullDiskWhileCreatingIsNamed) {
