@@ -63,8 +63,9 @@ Descriptor open_to_write(const FileContent& c, int flags) {
 
 // Checks that the opened file is the program's, or has its contents: since check_content() the name may lead
 // to another file.
-Status check_opened(const FileContent& c, const Folder& version, int fd) {
+Status check_opened(const FileContent& c, const Folder& version, int fd, FileIdentity* its) {
   const auto now = identify_file(fd, "");
+  if (now) *its = *now;
   if (now && is_programs_file(c, *now, version)) return {};
   if (now && now->size == c.identity.size && !c.stored.empty()) {
     const auto sum = restart::content_checksum(fd, 0, static_cast<uint64_t>(c.identity.size), c.path);
@@ -202,11 +203,16 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
   }
   if (!S_ISREG(there.st_mode)) return refused("{}: is not a regular file any more", own(c.path));
   if (policy == FilesPolicy::kKeep) return {};
-  const auto now = identify_file(-1, c.path);
+  // The name may lead to another file at any time: everything below examines this one.
+  const Descriptor place = open_high(c.path, O_PATH);
+  const auto now = place ? identify_file(place.fd(), "") : Result<FileIdentity>(Error{errno_text(errno)});
   if (!now) return {FileVerdict::kMissing, own(c.path) + ": " + now.error().message};
+  if (!S_ISREG(now->mode)) return refused("{}: is not a regular file any more", own(c.path));
+  const FileVerdict fine{FileVerdict::kFine, "", *now};
   const bool same = is_programs_file(c, *now, version);
-  if (same && looks_the_same(c.identity, *now)) return {};
-  const Descriptor file = open_high(c.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (same && looks_the_same(c.identity, *now)) return fine;
+  const Descriptor file =
+      open_high(formatted("/proc/thread-self/fd/{}", place.fd()), O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file) return refused("{}: cannot be read: {}", own(c.path), errno_text(errno));
   const bool long_enough = now->size >= c.identity.size;
   const auto sum = !long_enough       ? Result<uint64_t>(Error{""})
@@ -214,7 +220,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
                                       : restart::content_checksum(file.fd(), 0, size, c.path);
   const bool equal = sum && *sum == c.checksum;
   // Even another file is accepted if it has the saved content.
-  if (equal && now->size == c.identity.size) return {};
+  if (equal && now->size == c.identity.size) return fine;
   if (!same)
     return refused(
         "{}: is not the file of the checkpoint but another one of that name, and is left as it "
@@ -226,7 +232,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
         "leaves it so; --files=truncate makes it as it was",
         own(c.path), bytes_text(now->size), bytes_text(size));
   if (!c.stored.empty() && has_journal(c.path)) return refused_for_journal(c);
-  if (!c.stored.empty() || equal) return {};
+  if (!c.stored.empty() || equal) return fine;
   if (!long_enough)
     return refused("{}: has {}, but had {} when the checkpoint was taken; put it back and try again{}",
                    own(c.path), bytes_text(now->size), bytes_text(size), kChoices);
@@ -236,22 +242,34 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
       own(c.path), bytes_text(size), kChoices);
 }
 
-Status apply_content(const FileContent& c, const Folder& version, FilesPolicy policy, std::string* done) {
+bool has_saved_content(const FileContent& c, int fd) {
+  const Descriptor file =
+      open_high(formatted("/proc/thread-self/fd/{}", fd), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  const auto now = identify_file(fd, "");
+  if (c.stored.empty() || !file || !now || now->size != c.identity.size) return false;
+  const auto sum = restart::content_checksum(file.fd(), 0, static_cast<uint64_t>(c.identity.size), c.path);
+  return sum && *sum == c.checksum;
+}
+
+Status apply_content(const FileContent& c, const Folder& version, FilesPolicy policy, std::string* done,
+                     FileIdentity* its) {
   // Checks again: since the first check the image was loaded and the MPI started, and the file may have been
   // moved.
-  if (const FileVerdict now = check_content(c, version, policy); now.kind != FileVerdict::kFine)
-    return Error{now.line};
+  const FileVerdict now = check_content(c, version, policy);
+  if (now.kind != FileVerdict::kFine) return Error{now.line};
   const auto size = static_cast<uint64_t>(c.identity.size);
   const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
   if (c.stored.empty()) {
     const Descriptor file = open_to_write(c, O_WRONLY | O_NONBLOCK | O_NOCTTY);
-    struct stat st {};
-    if (!file || fstat(file.fd(), &st) != 0) return Error{own(c.path) + ": " + errno_text(errno)};
-    if (st.st_size == c.identity.size) return {};
-    if (Status its = check_opened(c, version, file.fd()); !its) return its;
+    const auto there = file ? identify_file(file.fd(), "") : Result<FileIdentity>(Error{errno_text(errno)});
+    if (!there) return Error{own(c.path) + ": " + there.error().message};
+    *its = *there;
+    if (there->size == c.identity.size && is_same_inode(*there, now.examined)) return {};
+    if (Status good = check_opened(c, version, file.fd(), its); !good) return good;
+    if (there->size == c.identity.size) return {};
     if (ftruncate(file.fd(), c.identity.size) != 0)
       return Error{"{}: cannot be cut back: {}", own(c.path), errno_text(errno)};
-    note(formatted(" was cut back from {} to {}{}", st.st_size, bytes_text(size),
+    note(formatted(" was cut back from {} to {}{}", there->size, bytes_text(size),
                    set_modified(file.fd(), c.identity.modified)));
     return {};
   }
@@ -260,7 +278,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   bool changed = false;
   Descriptor file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   if (!file && errno == ENOENT) {
-    const auto said = make_again(c, copy->fd(), version);
+    const auto said = make_again(c, copy->fd(), version, its);
     if (!said) return said.error();
     if (!said->empty()) {
       note(*said);
@@ -269,7 +287,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
     file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   }
   if (!file) return cannot_be_written(own(c.path), errno);
-  if (Status its = check_opened(c, version, file.fd()); !its) return its;
+  if (Status good = check_opened(c, version, file.fd(), its); !good) return good;
   if (auto s = restart::put_back_content(copy->fd(), file.fd(), size, own(c.path), &changed); !s) return s;
   if (!changed) return {};
   note(" was put back" + set_modified(file.fd(), c.identity.modified));

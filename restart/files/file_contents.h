@@ -44,6 +44,7 @@ Result<FilesPolicy> files_policy(const std::string& word);  // "" is truncate
 struct FileVerdict {
   enum { kFine, kMissing, kDamaged, kRefused } kind = kFine;
   std::string line;
+  FileIdentity examined = {};  // the file that is fine; inode 0: none was examined
 };
 template <class... A>
 FileVerdict refused(fmt::format_string<A...> line, A&&... values) {
@@ -52,8 +53,13 @@ FileVerdict refused(fmt::format_string<A...> line, A&&... values) {
 // Changes nothing.
 FileVerdict check_content(const FileContent& content, const Folder& version, FilesPolicy policy);
 
-// Restores the contents; appends the changes to `done`.
-Status apply_content(const FileContent& content, const Folder& version, FilesPolicy policy,
-                     std::string* done);
+// Whether the open file has the saved content; false if that is not saved or this process may not read the
+// file.
+bool has_saved_content(const FileContent& content, int fd);
+
+// Restores the contents; appends the changes to `done`. `its`: the file that has them now. The program must
+// get that one, wherever the name leads later.
+Status apply_content(const FileContent& content, const Folder& version, FilesPolicy policy, std::string* done,
+                     FileIdentity* its);
 
 }  // namespace cropdl::files

@@ -35,6 +35,12 @@ void list_members(FileIdentity& id, Visit&& member) {  // base/json.h
 // may search it.
 Result<FileIdentity> identify_file(int fd, const std::string& path);
 
+// Whether both are of one file, which somebody has open or which was examined just before: true on every file
+// system.
+inline bool is_same_inode(const FileIdentity& a, const FileIdentity& b) {
+  return a.device == b.device && a.inode == b.inode;
+}
+
 // Whether `now` is the saved file, whatever was written to it, and not one that replaced it.
 bool is_same_file(const FileIdentity& saved, const FileIdentity& now);
 

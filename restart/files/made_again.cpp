@@ -159,7 +159,7 @@ std::string set_modified(int fd, int64_t ns) {
   return formatted(" (its time cannot be set back: {})", errno_text(errno));
 }
 
-Result<std::string> make_again(const FileContent& c, int copy, const Folder& version) {
+Result<std::string> make_again(const FileContent& c, int copy, const Folder& version, FileIdentity* its) {
   remove_leftovers(c, version);
   // Not all file systems have unnamed files.
   for (const bool unnamed : {true, false}) {
@@ -168,7 +168,10 @@ Result<std::string> make_again(const FileContent& c, int copy, const Folder& ver
     if (made.fd() >= 0) {
       const auto said = fill(made, c, copy, version);
       if (!said) return said;
+      const auto identity = identify_file(made.fd(), "");
+      if (!identity) return identity.error();
       failure = made.give_name();
+      *its = *identity;
       if (failure == 0) return said;
       if (failure == EEXIST) return std::string();
     }

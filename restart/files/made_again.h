@@ -18,8 +18,9 @@ bool is_programs_file(const FileContent& content, const FileIdentity& now, const
 Status take_for_programs(const FileContent& content, const FileIdentity& now, const Folder& version);
 
 // Makes the file from its `copy`. It gets its name when it is complete. "": there is a file of that name by
-// now; else what to say of it.
-Result<std::string> make_again(const FileContent& content, int copy, const Folder& version);
+// now; else what to say of it, and `its` is the new file.
+Result<std::string> make_again(const FileContent& content, int copy, const Folder& version,
+                               FileIdentity* its);
 
 // "", or why the opened file keeps today's time. Not fatal: its contents are there, and who may write to
 // another user's file may not set its time.

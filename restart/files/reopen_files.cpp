@@ -83,6 +83,15 @@ std::string sizes(const FileIdentity& now, const FileIdentity& then) {
   return formatted("({} bytes, then {} bytes)", now.size, then.size);
 }
 
+// The file was checked by its name, which may lead to another one by now.
+Status check_read_file(const OpenFile& f, int fd, FilesPolicy policy) {
+  if (!is_real_file(f) || is_a_services_table(f.path) || policy == FilesPolicy::kKeep) return {};
+  const auto now = identify_file(fd, "");
+  if (!now) return refuse(f, now.error().message);
+  if (looks_the_same(f.identity, *now) || !is_another_file(f.identity, *now)) return {};
+  return refuse(f, "was replaced while the program was being restarted; try again");
+}
+
 // Whether both are the same name in the same folder, which may be mounted at two places.
 bool is_same_entry(const std::string& a, const std::string& b) {
   struct stat in_a {
@@ -223,6 +232,9 @@ Status place_files(const SavedFiles& saved, Reopening& reopening) {
       const auto opened = open_again(f);
       if (!opened) return opened.error();
       fd = *opened;
+      // finish_files() checks the others, when their contents are restored.
+      if (f.content < 0)
+        if (auto s = check_read_file(f, fd, saved.policy); !s) return s;
     }
     if (auto s = put_at(fd, f); !s) return s;
   }
@@ -240,12 +252,15 @@ void keep_input_from_waiting(const std::vector<OpenFile>& files) {
       fcntl(f.fd, F_SETFL, fcntl(f.fd, F_GETFL) | O_NONBLOCK);
 }
 
-Status apply_files(const SavedFiles& saved, std::string* done) {
+Status apply_files(const SavedFiles& saved, Reopening& reopening, std::string* done) {
   if (saved.policy == FilesPolicy::kKeep) return {};
   const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
-  for (const FileContent& c : saved.contents)
-    if (!is_left_to_another_rank(c, saved))
-      if (auto s = apply_content(c, saved.version, saved.policy, done); !s) return s;
+  for (size_t i = 0; i < saved.contents.size(); ++i) {
+    const FileContent& c = saved.contents[i];
+    if (is_left_to_another_rank(c, saved)) continue;
+    FileIdentity* const its = &reopening.applied[static_cast<int>(i)];
+    if (auto s = apply_content(c, saved.version, saved.policy, done, its); !s) return s;
+  }
   return {};
 }
 
@@ -259,14 +274,18 @@ Status finish_files(const SavedFiles& saved, const Reopening& reopening) {
       if (copy.same_as == f->fd)
         if (auto s = put_at(dup(f->fd), copy); !s) return s;
   }
-  // Contents are written by name, but the program uses the descriptor: both must lead to the same file.
+  // The program's descriptor must lead to the file that has the contents. If another rank has restored it,
+  // this one knows its name only.
   for (const OpenFile& f : saved.files) {
     if (f.content < 0 || f.same_as >= 0) continue;
-    struct stat st {
-    }, named{};
-    const std::string& name = saved.contents[static_cast<size_t>(f.content)].path;
-    if (fstat(f.fd, &st) != 0 || stat(name.c_str(), &named) != 0) return refuse(f, errno_text(errno));
-    if (st.st_dev != named.st_dev || st.st_ino != named.st_ino)
+    const auto applied = reopening.applied.find(f.content);
+    const FileContent& content = saved.contents[static_cast<size_t>(f.content)];
+    const auto right = applied != reopening.applied.end() ? Result<FileIdentity>(applied->second)
+                                                          : identify_file(-1, content.path);
+    const auto opened = identify_file(f.fd, "");
+    if (!right || !opened) return refuse(f, (right ? opened : right).error().message);
+    // FAT and some FUSE file systems may number a file anew when nobody has it open.
+    if (!is_same_inode(*right, *opened) && !has_saved_content(content, f.fd))
       return refuse(f, "was replaced while the program was being restarted; try again");
   }
   return {};

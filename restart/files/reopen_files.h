@@ -3,6 +3,7 @@
 // that were made again). The ranks agree between the steps. LH, START of a restart.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ namespace cropdl::files {
 struct Reopening {
   std::optional<process::RaisedLimit> raised;  // RLIMIT_NOFILE, until the program's descriptors are in place
   std::vector<const OpenFile*> postponed;      // until apply_files() has made their files again
+  // By index of SavedFiles::contents: the file that apply_files() has checked or written.
+  std::map<int, FileIdentity> applied;
 };
 
 // Keeps the program's numbers, up to `highest`, free. Moves `ours`, and descriptors that the launcher or a
@@ -41,7 +44,7 @@ Status place_files(const SavedFiles& saved, Reopening& reopening);
 void keep_input_from_waiting(const std::vector<OpenFile>& files);
 
 // Appends the changes to `done`.
-Status apply_files(const SavedFiles& saved, std::string* done);
+Status apply_files(const SavedFiles& saved, Reopening& reopening, std::string* done);
 
 // When all ranks have applied theirs: this rank may have open what another one has made again.
 Status finish_files(const SavedFiles& saved, const Reopening& reopening);

@@ -47,7 +47,8 @@ class FileContents : public ::testing::Test {
     const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
     if (!version) return version.error();
     std::string done;
-    return apply_content(content, *version, policy, &done);
+    FileIdentity its;
+    return apply_content(content, *version, policy, &done, &its);
   }
 
   // The present state of the file `log`, saved at the path `stored` if given.
@@ -159,6 +160,41 @@ TEST_F(FileContents, AnotherFileThatTookTheNameMeanwhileIsNotCut) {
   replace("of somebody else");
   EXPECT_FALSE(apply(content));
   EXPECT_EQ(read("log"), "of somebody else");
+}
+
+// Anybody may rename in the file's folder. A descriptor for writing alone cannot be read to compare contents.
+TEST_F(FileContents, TheProgramGetsTheFileThatWasRestoredAndNoOtherOfItsName) {
+  constexpr int kNumber = 300;
+  const Descriptor number(fcntl(open_high("/dev/null", O_RDONLY).fd(), F_DUPFD_CLOEXEC, kNumber));
+  ASSERT_EQ(number.fd(), kNumber);
+  const Result<Folder> version = Folder::open(folder_, Folder::Whose::kMine);
+  ASSERT_TRUE(version);
+  for (const bool gone : {true, false})
+    for (const bool replaced : {true, false}) {
+      for (const char* name : {"log", "former", "rank-0.files"}) std::filesystem::remove_all(path(name));
+      write("log", "then");
+      const std::vector<FileContent> contents{saved("rank-0.files/0")};
+      OpenFile file;
+      file.fd = kNumber, file.path = path("log"), file.content = 0, file.flags = O_WRONLY;
+      file.identity = contents[0].identity;
+      const std::vector<OpenFile> files{file};
+      const SavedFiles all{files, contents, *version, FilesPolicy::kTruncate, {}};
+      Reopening reopening;
+      if (gone) {
+        std::filesystem::remove(path("log"));
+        reopening.postponed.push_back(&files[0]);
+      }
+      std::string done;
+      const Status applied = apply_files(all, reopening, &done);
+      ASSERT_TRUE(applied) << applied.error().message;
+      if (replaced) replace("of somebody else");
+      if (!gone) {  // as place_files() does, perhaps while the name led elsewhere
+        const Descriptor opened(open(path("log").c_str(), O_WRONLY));
+        ASSERT_EQ(dup2(opened.fd(), kNumber), kNumber);
+      }
+      const Status finished = finish_files(all, reopening);
+      EXPECT_EQ(static_cast<bool>(finished), !replaced) << gone;
+    }
 }
 
 // This rank appends to `log`; another rank has the same file by a hard link, `other`, and restores that.
