@@ -964,6 +964,21 @@ TEST_F(AgentJob, AVersionThatIsUnderWayAtASigtermIsTheLastOne) {
   EXPECT_EQ(sink_.versions, 1u);
 }
 
+TEST_F(AgentJob, IfAVersionThatWasAskedForAsTheLastOneFailsAfterASigtermAnotherIsTaken) {
+  start(2);
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  sink_.failures = 1;
+  sink_.slow_publish = true;
+  std::jthread asked([&] { static_cast<void>(request_checkpoint(dir_.path, 60, true)); });
+  ASSERT_TRUE(soon([&] { return sink_.begun == 1 && job_status(dir_.path)->phase == "publishing"; }));
+  say_sigterm(*agents_[1]);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  sink_.slow_publish = false;
+  for (FakeRank& f : fakes_) EXPECT_TRUE(soon([&] { return f.left_with == 75 || f.died_of != 0; }));
+  for (FakeRank& f : fakes_) EXPECT_EQ(f.died_of, 0);
+  EXPECT_EQ(sink_.versions, 1u);
+}
+
 // A launcher sends SIGTERM to the others when rank 0 has ended. The rank must read the order to end that rank
 // 0 sent before, although it can send it nothing any more.
 TEST_F(AgentJob, ALateRankThatGetsASigtermAfterRankZeroHasEndedIsNotResumed) {
