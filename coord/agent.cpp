@@ -90,6 +90,7 @@ class Loop final : public Agent {
   int terminated_descriptor() const noexcept override { return terminated_.fd(); }
 
   Result<std::vector<std::string>> exchange(const std::string& mine) override {
+    if (mine.size() > kLongestExchange) return Error{"rank {}: {}", config_.rank, kTooMuchToExchange};
     std::unique_lock lock(mutex_);
     const uint64_t round = ++round_;
     to_exchange_ = ExchangeMine{round, mine};

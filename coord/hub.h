@@ -67,13 +67,16 @@ class Hub {
       JobFile job, int64_t now);
   void accept_waiting(int64_t now);
   void serve(Connection& c, short events, int64_t now);
-  void send(Connection& c, const Message& message);  // or breaks the connection
-  static void break_off(Connection& c);              // for lack of memory
+  // These two break the connection if they cannot send.
+  void send(Connection& c, const Message& message);
+  static void send(Connection& c, const Frame& frame);
+  static void break_off(Connection& c);  // for lack of memory
   void on_request(Connection& c, bool last, int64_t now, Actions* out);
   void on_message(Connection& c, const Message& message, int64_t now);
   void greet(Connection& c, const Hello& hello, int64_t now);
   void drop_broken(int64_t now);
   void to_rank(uint32_t rank, const Message& message);
+  void to_all(const Message& message);
   void carry_out(Actions actions, int64_t now);
   // Makes a step of the coordinator and carries out its actions.
   template <class Step, class... A>
@@ -131,12 +134,13 @@ class Hub {
   std::vector<Message> for_own_rank_;
   struct Gathering {
     std::map<uint32_t, std::string> texts;  // by rank
+    uint64_t bytes = 0;                     // as kLongestExchange counts them
     int64_t give_up_at = 0;                 // time limit for ranks that have not joined
     int64_t say_at = 0;                     // when to report the missing ranks
     int64_t began = 0;
   };
   std::map<uint64_t, Gathering> exchanges_;  // by round
-  std::string someone_lost_;                 // names a rank lost to exchanges for good, or ""
+  std::string someone_lost_;                 // why there are no exchanges any more: names a lost rank, or ""
   std::function<uint64_t()> memory_;
   int64_t began_;                         // start of this run
   std::optional<IntervalPolicy> policy_;  // for an automatic schedule

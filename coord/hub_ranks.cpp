@@ -107,11 +107,13 @@ void Hub::gather(uint32_t rank, const ExchangeMine& m, int64_t now) {
     gathering.say_at = now + static_cast<int64_t>(config_.say_seconds * 1e6);
   }
   gathering.texts[rank] = m.text;
+  gathering.bytes += m.text.size() + kBytesOfText;
+  if (gathering.bytes > kLongestExchange) return fail_exchanges(kTooMuchToExchange);
   if (gathering.texts.size() < config_.ranks) return;
   ExchangeAll all{m.round, {}, ""};
   for (auto& [r, text] : gathering.texts) all.texts.push_back(std::move(text));
   exchanges_.erase(m.round);
-  for (uint32_t r = 0; r < config_.ranks; ++r) to_rank(r, all);
+  to_all(all);
 }
 
 void Hub::fail_exchanges(const std::string& why) {

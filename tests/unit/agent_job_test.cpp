@@ -686,6 +686,28 @@ TEST_F(AgentJob, AnExchangeEndsWithAReasonWhenARankDies) {
   EXPECT_EQ(dead.error().message.rfind("rank 1 is gone", 0), 0u) << dead.error().message;
 }
 
+TEST_F(AgentJob, AnExchangeThatIsTooLongForAFrameEndsWithItsReasonOnAllRanks) {
+  constexpr uint32_t kRanks = 3;
+  start(kRanks);
+  ASSERT_TRUE(soon([&] { return joined() == kRanks; }));
+  const auto exchange = [&](size_t bytes) {
+    std::vector<std::string> ends(kRanks);
+    {
+      std::vector<std::jthread> threads;
+      for (uint32_t r = 0; r < kRanks; ++r)
+        threads.emplace_back([&, r] {
+          const auto all = agents_[r]->exchange(std::string(bytes, 'x'));
+          ends[r] = all ? std::to_string(all->size()) : all.error().message;
+        });
+    }
+    return ends;
+  };
+  EXPECT_EQ(exchange(21 << 20), std::vector<std::string>(kRanks, "3"));
+  const std::string why = "the ranks have more than 64 MiB to tell each other at once";
+  EXPECT_EQ(exchange(22 << 20), std::vector<std::string>(kRanks, why));
+  EXPECT_EQ(agents_[1]->exchange(std::string(64 << 20, 'x')).error().message, "rank 1: " + why);
+}
+
 TEST_F(AgentJob, AnExchangeEndsWithAReasonWhenARankNeverComes) {
   fakes_ = std::vector<FakeRank>(1);
   AgentConfig c = config(0, 3);
