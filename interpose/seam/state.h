@@ -190,6 +190,8 @@ struct PersistentState {
   // program, or in what such a function jumped to (longjmp). The LH sets 0.
   volatile uint32_t found_above_call;
   FuseLocks fuse_locks;
+  // The lock of system_v, segments and fuse_locks; 0 at every cut. The core of an older image has none.
+  volatile uint32_t notes_held;
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 
