@@ -122,7 +122,8 @@ struct OutsideExtent {
 inline constexpr uint32_t kCoreLevel = 2;
 
 // Files on FUSE file systems on which the program has asked for a lock. Their servers keep the locks; the
-// kernel shows none of them (Linux fs/fuse/file.c, fuse_setlk).
+// kernel shows none of them (Linux fs/fuse/file.c, fuse_setlk). When the list is full, the next file takes
+// the place of a closed one.
 struct FuseLocks {
   static constexpr uint32_t kMax = 64;
   uint32_t entries;  // more than kMax: some are not listed

@@ -263,6 +263,7 @@ def locked_on_fuse(what):
 
 SCENARIOS["refused.descriptor.lock_on_fuse"] = lambda: locked_on_fuse("fuse")
 SCENARIOS["refused.descriptor.record_lock_on_fuse"] = lambda: locked_on_fuse("fuse-record")
+SCENARIOS["refused.descriptor.lock_on_fuse_after_many"] = lambda: locked_on_fuse("fuse-many")
 
 
 @scenario("refused.descriptor.pressure")
