@@ -1,6 +1,7 @@
 // See hub.h: ranks that join, are lost, are stopped or run on another node, and exchanges between ranks.
 #include <algorithm>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
@@ -23,7 +24,16 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
     why = "this job has fewer ranks";
   else if (hello.rank != kNoRank && joined_[hello.rank])
     why = "there is such a rank already";
+  if (why.empty() && hello.rank != kNoRank) c.process = c.channel.stream().watch();
+  const auto is_low = [](int fd) { return fd >= 0 && fd < first_high_descriptor(); };
+  // The program may close or replace it, or a restart give its number to a file.
+  if (why.empty() && shares_descriptors_ && (is_low(c.channel.fd()) || is_low(c.process.fd())))
+    why = formatted(
+        "rank 0 has no descriptor left for it above the program's; raise ulimit -n to {}, or let "
+        "the sandbox permit unshare(CLONE_FILES)",
+        kUsualTable + 2 * static_cast<int>(config_.ranks));
   if (!why.empty()) {
+    c.process.close();
     send(c, Rejected{why});
     c.broken = true;
     return;
@@ -32,7 +42,6 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   c.rank = hello.rank;
   send(c, Welcome{});
   if (c.rank == kNoRank) return;
-  c.process = c.channel.stream().watch();
   ranks_[c.rank] = &c;
   joined_[c.rank] = true;
   take_step(now, &Coordinator::joined, c.rank);

@@ -4,15 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <csignal>
+#include <cstddef>
 #include <fstream>
 #include <regex>
 
+#include "base/file.h"
 #include "base/host.h"
 #include "base/time.h"
 #include "coord/agent.h"
@@ -167,6 +172,42 @@ TEST_F(AgentJob, AConnectionWithoutFreeDescriptorsIsServedLater) {
   EXPECT_NE(lines()[0].find("raise ulimit -n"), std::string::npos) << lines()[0];
   int status = -1;
   EXPECT_EQ(waitpid(asks, &status, 0), asks);
+  EXPECT_EQ(status, 0);
+}
+
+// Whether rank 0, where unshare(2) is forbidden, refuses a command for which it has only a low number.
+int refuses_for_lack_of_high_descriptors(Agent& zero, const std::string& directory) {
+  const auto refused = [&] {
+    while (fcntl(zero.request_descriptor(), F_DUPFD, first_high_descriptor()) >= 0) continue;
+    const auto status = job_status(directory);
+    return !status && status.error().message.find(
+                          "rank 0 has no descriptor left for it above the program's; "
+                          "raise ulimit -n to 16386") != std::string::npos;
+  };
+  return job_status(directory) && soon(refused) ? 0 : 1;
+}
+
+TEST_F(AgentJob, WithoutATableOfItsOwnRankZeroKeepsNoNumberOfTheProgram) {
+  const pid_t child = fork();
+  if (child == 0) {
+    sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog forbid{4, code};
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 1024;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &forbid) != 0)
+      _exit(2);
+    fakes_ = std::vector<FakeRank>(1);
+    AgentConfig c = config(0, 1);
+    c.own_descriptors = true;
+    _exit(refuses_for_lack_of_high_descriptors(add(c, fakes_[0]), dir_.path));
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
 }
 
