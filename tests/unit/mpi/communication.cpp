@@ -1395,6 +1395,21 @@ TEST_F(Communication, APublishedNameRefusesEveryCheckpoint) {
   cropdl::mpi::state->unsaved_function = 0;  // for the other tests
 }
 
+TEST_F(Communication, ACommunicatorBeyondAllIdentitiesRefusesEveryCheckpoint) {
+  uint64_t& serial = cropdl::mpi::state->comm_serial;
+  const uint64_t before = std::exchange(serial, 0xffff'fffe);
+  Vid last = 0, beyond = 0;
+  EXPECT_EQ(lower_MPI_Comm_dup(kVid_MPI_COMM_SELF, &last), kSuccess);
+  EXPECT_EQ(runtime->refusal(), "");
+  EXPECT_EQ(lower_MPI_Comm_dup(kVid_MPI_COMM_SELF, &beyond), kSuccess);
+  EXPECT_EQ(runtime->refusal(),
+            "MPI_Comm_dup: this rank has been the first one in more than four billion communicators");
+  EXPECT_EQ(lower_MPI_Comm_free(&last), kSuccess);
+  EXPECT_EQ(lower_MPI_Comm_free(&beyond), kSuccess);
+  cropdl::mpi::state->unsaved_function = 0;  // for the other tests
+  serial = before;
+}
+
 TEST_F(Communication, ManyRequestsAtOnce) {
   constexpr int kCount = 3000;
   std::vector<Vid> requests(2 * kCount);
