@@ -3,7 +3,6 @@
 // order of events and controls time; the explorer covers all orders.
 #include <gtest/gtest.h>
 
-#include "base/time.h"
 #include "coord/cut.h"
 #include "tests/unit/coord_fakes.h"
 
@@ -658,28 +657,6 @@ TEST_F(CutProtocol, ReceiversDrainWhileASenderCannotStopYet) {
   EXPECT_EQ(ranks_[2].expected, (std::vector<PeerCount>{{0, 1}}));
   publish();
   EXPECT_TRUE(outcomes_.back().published);
-}
-
-// Each rank has many communicators, and is held on the one that it lists last.
-TEST(CutScale, ATurnCostsNoLookAtEveryCommunicatorOfEveryRank) {
-  constexpr uint32_t kRanks = 1000;
-  constexpr uint64_t kCommunicators = 1000, kLast = kCommunicators;
-  Coordinator coordinator(kRanks);
-  Actions out;
-  for (uint32_t r = 0; r < kRanks; ++r) coordinator.joined(r, 0, &out);
-  ASSERT_TRUE(coordinator.request(0, &out));
-  RankStatus status;
-  for (uint64_t comm = 1; comm <= kCommunicators; ++comm) status.counts.push_back({comm, 5});
-  status.held = {kLast};
-  for (const uint64_t revision : {0, 1})
-    for (uint32_t r = 0; r < kRanks; ++r) {
-      status.inside.assign(r == 0, 1);  // so nobody stops
-      coordinator.receive(r, StatusReport{1, revision, status}, 0, &out);
-    }
-  ASSERT_EQ(coordinator.phase(), Phase::kHolding);
-  const int64_t before = monotonic_us();
-  for (int i = 0; i < 2000; ++i) ASSERT_EQ(coordinator.deadline(), CutLimits().raise_after);
-  EXPECT_LT(monotonic_us() - before, 2'000'000);
 }
 
 }  // namespace
