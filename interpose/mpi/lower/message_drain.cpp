@@ -246,9 +246,15 @@ int deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type, seam::
   } else {
     *status = empty_status();
   }
+  const bool truncated = code == MPI_SUCCESS && m->bytes > room;
+#if defined(OPEN_MPI)
+  // The status has the length of the message (ob1: recv_request_pml_complete). In MPICH it has what fits
+  // between a process and itself, and otherwise nothing defined (MPIDI_UCX_recv_cmpl_cb).
+  if (truncated) status->bytes = m->bytes;
+#endif
   status->source = m->source;
   status->tag = m->tag;
-  status->error = code == MPI_SUCCESS && m->bytes > room ? seam::kErrTruncate : error_out(code);
+  status->error = truncated ? seam::kErrTruncate : error_out(code);
   handles::heap_free(m);
   return status->error;
 }
