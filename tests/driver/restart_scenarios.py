@@ -99,6 +99,7 @@ for _mpi in ("openmpi", "mpich"):
             chain=("same", "other", "other"))
     scenario(f"restart.{_mpi}.truncated_messages_on_the_way", "truncated", _mpi, 2, SHORT, chain=("same", "same"))
     scenario(f"restart.{_mpi}.sums_are_added_in_the_same_order", "sum_order", _mpi, 4, SHORT, chain=("same", "same"))
+scenario("restart.openmpi.algorithms_chosen_by_a_hint", "preferred_sums", "openmpi", 4, SHORT, chain=("same", "same"))
 scenario("restart.openmpi.algorithms_chosen_at_the_first_start", "sum_order", "openmpi", 4, ("linear", *SHORT), chain=("same", "same"),
         environment={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_allreduce_algorithm": "1"}, restarts_keep=False)
 scenario("restart.mpich.datatypes_of_more_than_2_to_the_31", "large_types", "mpich", 2, SHORT)
