@@ -119,6 +119,7 @@ for _mpi in ("openmpi", "mpich"):
             ("persistent_requests_inactive_and_started", "persistent", 2, FEW, 20),
             ("nonblocking_collectives_outstanding", "icollectives", 3, FEW, 1),
             ("pending_reductions_round_as_the_program_does", "float_modes", 2, FEW, 1),
+            ("pending_reductions_round_as_their_thread_does", "float_modes", 2, ("worker", *FEW), 1),
             ("overlapping_communicators", "communicators", 4, SHORT, 1),
             ("user_defined_operation", "user_op", 3, SHORT, 1),
             ("topologies", "topologies", 4, SHORT, 1),
