@@ -79,7 +79,7 @@ void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
 }
 
 [[noreturn]] void stay(seam::ThreadRecord*, int) {
-  std::fesetenv(FE_DFL_ENV);  // no handler: the program's traps would kill
+  std::fesetenv(FE_DFL_ENV);  // not a handler, and all signals are blocked: a trap would kill
   this_process().rank->stay();
 }
 
