@@ -9,6 +9,7 @@
 
 #include "base/caught.h"
 #include "interpose/mpi/lower/messages.h"
+#include "interpose/mpi/lower/point_to_point.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -224,6 +225,13 @@ DrainedMessage* take_drained(Vid comm, int source, int tag) {
 }
 
 seam::Status status_of(const DrainedMessage* m) { return {m->source, m->tag, seam::kSuccess, 0, m->bytes}; }
+
+// Receives nothing, with the same arguments.
+int check_receive(void* buffer, int count, Vid type) {
+  MPI_Request over = MPI_REQUEST_NULL;
+  const int code = MPI_Irecv(buffer, count, datatype(type), MPI_PROC_NULL, 0, self, &over);
+  return code == MPI_SUCCESS ? MPI_Wait(&over, MPI_STATUS_IGNORE) : code;
+}
 
 int deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* status) {
   if (!m->complete) wait_for(m);
