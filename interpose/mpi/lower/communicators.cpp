@@ -278,7 +278,8 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   if (gid && !is_listed(gid)) {
     std::vector<uint32_t> ranks(parent->size);
     for (uint32_t i = 0; i < parent->size; ++i) ranks[i] = parent->world_rank(static_cast<int>(i));
-    result = list_comm(MPI_COMM_NULL, seam::kFn_MPI_Comm_idup, gid, ranks, topology_of(comm), newcomm);
+    result = list_comm(MPI_COMM_NULL, seam::kFn_MPI_Comm_idup, gid, ranks, without_hint(topology_of(comm)),
+                       newcomm);
   } else {
     *newcomm = new_object(Kind::kComm, 0, seam::kFn_MPI_Comm_idup);
     if (!seam::vid_index(*newcomm)) result = seam::kErrIntern;
