@@ -50,6 +50,10 @@ bool leave_descriptor_table(const std::function<bool(int fd)>& stays);
 int first_high_descriptor();
 void set_first_high_descriptor(int fd);
 
+// The lower half's begin below this number, whatever the limit: every fork copies the kernel's table up to
+// the highest descriptor.
+inline constexpr int kUsualTable = 16384;
+
 // Returns whether a Descriptor of this process holds that number. Any thread.
 bool is_own_descriptor(int fd);
 

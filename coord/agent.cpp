@@ -91,6 +91,7 @@ class Loop final : public Agent {
   int terminated_descriptor() const noexcept override { return terminated_.fd(); }
 
   Result<std::vector<std::string>> exchange(const std::string& mine) override {
+    if (mine.size() > kLongestExchange) return Error{"rank {}: {}", config_.rank, kTooMuchToExchange};
     std::unique_lock lock(mutex_);
     const uint64_t round = ++round_;
     to_exchange_ = ExchangeMine{round, mine};
@@ -119,11 +120,13 @@ class Loop final : public Agent {
  private:
   // The program relies on descriptor numbers: `close(1); open("log")` must return 1, whatever this thread
   // opens meanwhile. So this thread has its own table, without the program's descriptors, which it would keep
-  // open. If a sandbox forbids that, it shares the table and holds low numbers only for moments.
+  // open. If a sandbox forbids that (Docker's does), it shares the table and holds low numbers only for
+  // moments.
   void leave_the_programs_descriptors() {
     if (!config_.own_descriptors || wake_.fd() < first_high_descriptor()) return;
     // 2 stays open, for reports.
-    leave_descriptor_table([](int fd) { return fd == 2 || fd >= first_high_descriptor(); });
+    if (!leave_descriptor_table([](int fd) { return fd == 2 || fd >= first_high_descriptor(); }) && hub_)
+      hub_->share_descriptors();
   }
 
   void run() {

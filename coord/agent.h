@@ -37,8 +37,8 @@ class Agent {
 
   // All-gathers small strings, indexed by rank; before and without MPI. Called equally often on every rank,
   // one thread at a time, not the agent's. Blocks while all ranks live. Fails if a rank dies or has not
-  // joined within AgentConfig::rendezvous_seconds, with the same error on all ranks, or one that begins with
-  // the caller's rank.
+  // joined within AgentConfig::rendezvous_seconds, or for texts beyond kLongestExchange (wire.h), with the
+  // same error on all ranks, or one that begins with the caller's rank.
   virtual Result<std::vector<std::string>> exchange(const std::string& mine) = 0;
 
   // Writes DIR/phase (rank 0, with trace_phase): phases outside of the agreement, such as "restarting". Any

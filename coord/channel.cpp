@@ -6,26 +6,36 @@
 
 namespace cropdl::coord {
 
-bool Channel::send(const std::string& message) {
+Frame frame_of(const std::string& message) {
+  if (message.size() > kLongestFrame) return nullptr;
   const auto n = static_cast<uint32_t>(message.size());
-  out_.append(reinterpret_cast<const char*>(&n), sizeof n);
-  out_ += message;
+  std::string frame;
+  frame.reserve(sizeof n + n);
+  frame.append(reinterpret_cast<const char*>(&n), sizeof n);
+  frame += message;
+  return std::make_shared<const std::string>(std::move(frame));
+}
+
+bool Channel::send(const Frame& frame) {
+  if (!frame) return false;
+  out_.push_back(frame);
   return flush();
 }
 
 bool Channel::flush() {
-  size_t done = 0;
-  while (done < out_.size()) {
-    const ssize_t n = stream_->write(out_.data() + done, out_.size() - done);
+  while (!out_.empty()) {
+    const std::string& frame = *out_.front();
+    const ssize_t n = stream_->write(frame.data() + written_, frame.size() - written_);
     if (n > 0) {
-      done += static_cast<size_t>(n);
+      written_ += static_cast<size_t>(n);
+      if (written_ < frame.size()) continue;
+      out_.pop_front();
+      written_ = 0;
     } else if (errno != EINTR) {
-      break;
+      return errno == EAGAIN;
     }
   }
-  const bool ok = done == out_.size() || errno == EAGAIN;
-  out_.erase(0, done);
-  return ok;
+  return true;
 }
 
 bool Channel::receive(std::vector<std::string>* messages, uint32_t longest_first) {

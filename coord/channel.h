@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,10 +12,15 @@
 
 namespace cropdl::coord {
 
-// Bytes of a frame; a longer one is invalid: messages grow with the number of ranks, not with data.
+// Bytes of a frame; a longer one is invalid. Messages grow with the numbers of ranks, communicators and
+// files.
 inline constexpr uint32_t kLongestFrame = 64u << 20;
 // Of the first one, by which the peer shows that it belongs to the job (Hello).
 inline constexpr uint32_t kLongestFirstFrame = 64u << 10;
+
+// A message with its length in front, for any number of channels. Empty: the message is too long.
+using Frame = std::shared_ptr<const std::string>;
+Frame frame_of(const std::string& message);
 
 class Channel {
  public:
@@ -22,8 +28,10 @@ class Channel {
   int fd() const { return stream_->fd(); }
   const Stream& stream() const { return *stream_; }
   bool wants_write() const { return !out_.empty(); }
-  // Queues a message and sends as much as the stream accepts. False: the connection is broken.
-  bool send(const std::string& message);
+  // Queues a message and sends as much as the stream accepts. False: the connection is broken, or the message
+  // is too long, and nothing of it was sent.
+  bool send(const std::string& message) { return send(frame_of(message)); }
+  bool send(const Frame& frame);
   bool flush();
   // Appends all complete messages received. False: the peer closed the stream or sent an invalid frame.
   // `longest_first`: limit for the first of them.
@@ -32,7 +40,8 @@ class Channel {
  private:
   std::unique_ptr<Stream> stream_;
   std::string in_;
-  std::string out_;
+  std::deque<Frame> out_;
+  size_t written_ = 0;  // bytes of the first of them
 };
 
 }  // namespace cropdl::coord

@@ -193,9 +193,13 @@ class Coordinator {
     bool reported = false;  // `status` was reported in this attempt
     uint64_t revision = 0;  // of the targets under which `status` was taken
     RankStatus status;
+    // What compare() finds: short of a target, or inside a collective; short of a predicted end.
+    bool behind = false, short_of_end = false;
+    std::vector<CollectiveCount> held_back;  // of `status.held`: those that the targets do not admit
     bool stopped = false, examining = false;
     std::vector<uint64_t> sent;      // messages to each rank; final when stopped
     std::vector<uint64_t> expected;  // sent with the last Drain
+    uint32_t unexpected = 0;         // ranks whose `sent` to this one differs from it
     uint64_t drain_revision = 0;     // of the last Drain sent, 0: none
     uint64_t drained_revision = 0;   // of the last Drained
     bool write_over = false;
@@ -211,8 +215,7 @@ class Coordinator {
   void on(uint32_t rank, const Refused& m, int64_t now, Actions* out);
   void on(uint32_t rank, const Failed& m, int64_t now, Actions* out);
   void consider_stop(int64_t now, Actions* out);
-  bool behind(const RankSlot& slot) const;  // a rank is short of a target or inside a collective
-  bool held_back(const RankSlot& slot, uint64_t comm) const;  // the targets admit no thread held on `comm`
+  void compare(RankSlot* slot) const;  // call when its status or the targets have changed
   std::map<uint64_t, uint64_t> held_back() const;
   void look_for_awaited(int64_t now);
   bool all_current() const;  // all ranks reported under the current targets

@@ -60,6 +60,9 @@ void Coordinator::begin_attempt(int64_t now, Actions* out) {
     s.reported = s.stopped = s.examining = s.write_over = false;
     s.revision = s.drain_revision = s.drained_revision = 0;
     s.status = {};
+    s.behind = s.short_of_end = false;
+    s.held_back.clear();
+    s.unexpected = 0;
     s.sent.assign(slots_.size(), 0);
     s.expected.assign(slots_.size(), 0);
     s.image = {};
@@ -117,12 +120,15 @@ void Coordinator::on(uint32_t rank, const StatusReport& m, int64_t now, Actions*
     return fail(formatted("checkpoint refused: {}: {}", rank_name(rank), m.status.refusal), now, out,
                 m.status.starting);
   RankSlot& s = slots_[rank];
-  const bool was_behind = s.reported && behind(s);
+  const bool was_behind = s.reported && s.behind;
   const bool changed = !(s.status == m.status);
   s.reported = true;
   s.revision = m.revision;
-  s.status = m.status;
-  if (changed && (was_behind || behind(s))) last_motion_ = now;
+  if (changed) {
+    s.status = m.status;
+    compare(&s);
+  }
+  if (changed && (was_behind || s.behind)) last_motion_ = now;
   look_for_awaited(now);
   if (revision_ == 0) {
     if (!std::ranges::all_of(slots_, &RankSlot::reported)) return;
@@ -150,9 +156,16 @@ void Coordinator::on(uint32_t rank, const StatusReport& m, int64_t now, Actions*
 void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {
   if (stage_ != Stage::kStopping) return;
   RankSlot& s = slots_[rank];
-  std::fill(s.sent.begin(), s.sent.end(), 0);
+  std::vector<uint64_t> sent(slots_.size());
   for (const PeerCount& p : m.sent)
-    if (p.world_rank < slots_.size()) s.sent[p.world_rank] = p.messages;
+    if (p.world_rank < slots_.size()) sent[p.world_rank] = p.messages;
+  for (uint32_t to = 0; to < slots_.size(); ++to) {
+    RankSlot& receiver = slots_[to];
+    const uint64_t expected = receiver.expected[rank];
+    receiver.unexpected += static_cast<uint32_t>(sent[to] != expected);
+    receiver.unexpected -= static_cast<uint32_t>(s.sent[to] != expected);
+  }
+  s.sent = std::move(sent);
   s.stopped = m.stopped;
   const bool examined = someone_examines();
   s.examining = m.examining;
@@ -172,16 +185,15 @@ void Coordinator::send_drains(int64_t now, Actions* out) {
   uint64_t revision = 0;
   for (uint32_t r = 0; r < slots_.size(); ++r) {
     RankSlot& s = slots_[r];
-    if (!s.stopped) continue;
-    std::vector<uint64_t> expected(slots_.size());
-    for (uint32_t from = 0; from < slots_.size(); ++from) expected[from] = slots_[from].sent[r];
-    if (s.drain_revision != 0 && expected == s.expected) continue;
+    if (!s.stopped || (s.drain_revision != 0 && s.unexpected == 0)) continue;
     if (revision == 0) revision = ++drain_revision_;
     s.drain_revision = revision;
-    s.expected = expected;
+    s.unexpected = 0;
     Drain order{attempt_, revision, {}};
-    for (uint32_t from = 0; from < slots_.size(); ++from)
-      if (expected[from] != 0) order.expected.push_back({from, expected[from]});
+    for (uint32_t from = 0; from < slots_.size(); ++from) {
+      s.expected[from] = slots_[from].sent[r];
+      if (s.expected[from] != 0) order.expected.push_back({from, s.expected[from]});
+    }
     out->push_back(SendOrder{r, order});
   }
 }
@@ -308,13 +320,9 @@ std::optional<int64_t> Coordinator::deadline() const {
     case Stage::kStopping: {
       if (version_begun_) return std::nullopt;
       const int64_t bound = attempt_ends();
-      for (uint32_t r = 0; r < slots_.size(); ++r) {
-        if (!slots_[r].stopped) continue;
-        bool news = slots_[r].drain_revision == 0;
-        for (uint32_t from = 0; from < slots_.size() && !news; ++from)
-          news = slots_[from].sent[r] != slots_[r].expected[from];
-        if (news) return std::min(bound, last_drains_ + limits_.interim_drain_after);
-      }
+      for (const RankSlot& s : slots_)
+        if (s.stopped && (s.drain_revision == 0 || s.unexpected != 0))
+          return std::min(bound, last_drains_ + limits_.interim_drain_after);
       return bound;
     }
   }

@@ -47,7 +47,7 @@ std::string Coordinator::what_is_missing() const {
     if (!slots_[r].reported) return rank_name(r) + " does not answer";
   uint32_t inside = 0, outside = 0;
   while (inside < slots_.size() && slots_[inside].status.inside.empty()) ++inside;
-  while (outside < slots_.size() && !(behind(slots_[outside]) && slots_[outside].status.inside.empty()))
+  while (outside < slots_.size() && !(slots_[outside].behind && slots_[outside].status.inside.empty()))
     ++outside;
   if (inside < slots_.size() && outside < slots_.size())
     return formatted(

@@ -6,28 +6,32 @@
 
 namespace cropdl::coord {
 
-bool Coordinator::behind(const RankSlot& slot) const {
-  if (!slot.status.inside.empty()) return true;
-  for (const CollectiveCount& c : slot.status.counts) {
-    const auto target = targets_.find(c.comm);
-    if (target != targets_.end() && c.begun < target->second) return true;
+// Each report and each turn asks for the result, and a rank may have thousands of communicators.
+void Coordinator::compare(RankSlot* slot) const {
+  const RankStatus& s = slot->status;
+  slot->behind = !s.inside.empty();
+  slot->short_of_end = false;
+  for (const CollectiveCount& c : s.counts) {
+    if (const auto target = targets_.find(c.comm); target != targets_.end() && c.begun < target->second)
+      slot->behind = true;
+    if (const auto end = ends_.find(c.comm); end != ends_.end() && c.begun < end->second)
+      slot->short_of_end = true;
   }
-  return false;
-}
-
-bool Coordinator::held_back(const RankSlot& slot, uint64_t comm) const {
-  const auto target = targets_.find(comm);
-  return target == targets_.end() || begun_on(slot.status, comm) >= target->second;
+  slot->held_back.clear();
+  for (const uint64_t comm : s.held) {
+    const uint64_t begun = begun_on(s, comm);
+    const auto target = targets_.find(comm);
+    if (target == targets_.end() || begun >= target->second) slot->held_back.push_back({comm, begun});
+  }
 }
 
 // Communicators on which threads are held that the targets do not admit -> the largest count there.
 std::map<uint64_t, uint64_t> Coordinator::held_back() const {
   std::map<uint64_t, uint64_t> all;
   for (const RankSlot& s : slots_)
-    for (const uint64_t comm : s.status.held) {
-      if (!held_back(s, comm)) continue;
-      uint64_t& most = all[comm];
-      most = std::max(most, begun_on(s.status, comm));
+    for (const CollectiveCount& c : s.held_back) {
+      uint64_t& most = all[c.comm];
+      most = std::max(most, c.begun);
     }
   return all;
 }
@@ -42,12 +46,11 @@ void Coordinator::look_for_awaited(int64_t now) {
         inside[comm].second = true;
   std::map<uint64_t, int64_t> present;
   for (uint32_t r = 0; r < slots_.size(); ++r)
-    for (const uint64_t comm : slots_[r].status.held) {
-      const auto in = inside.find(comm);
+    for (const CollectiveCount& held : slots_[r].held_back) {
+      const auto in = inside.find(held.comm);
       if (in == inside.end() || (in->second.first == r && !in->second.second)) continue;
-      if (!held_back(slots_[r], comm)) continue;
-      const auto before = awaited_.find(comm);
-      present[comm] = before == awaited_.end() ? now : before->second;
+      const auto before = awaited_.find(held.comm);
+      present[held.comm] = before == awaited_.end() ? now : before->second;
     }
   awaited_ = std::move(present);
 }
@@ -113,6 +116,7 @@ int64_t Coordinator::attempt_ends() const {
 
 void Coordinator::send_targets(Actions* out) {
   ++revision_;
+  for (RankSlot& s : slots_) compare(&s);
   Targets order{attempt_, revision_, {}};
   for (const auto& [comm, begun] : targets_) order.targets.push_back({comm, begun});
   broadcast(order, out);
@@ -120,7 +124,7 @@ void Coordinator::send_targets(Actions* out) {
 
 void Coordinator::consider_stop(int64_t now, Actions* out) {
   if (!all_current()) return;
-  if (std::any_of(slots_.begin(), slots_.end(), [&](const RankSlot& s) { return behind(s); })) return;
+  if (std::ranges::any_of(slots_, &RankSlot::behind)) return;
   stage_ = Stage::kStopping;
   stop_told_ = last_drains_ = now;
   broadcast(Stop{attempt_}, out);
@@ -129,11 +133,7 @@ void Coordinator::consider_stop(int64_t now, Actions* out) {
 // Collectives on communicators that the iteration creates itself, or that seldom take part in it, precede its
 // end: no rank is held there while any rank is short of the end.
 bool Coordinator::is_on_the_way(uint64_t comm) const {
-  if (!runs_to_ends() || ends_.contains(comm)) return false;
-  for (const RankSlot& s : slots_)
-    for (const CollectiveCount& c : s.status.counts)
-      if (const auto end = ends_.find(c.comm); end != ends_.end() && c.begun < end->second) return true;
-  return false;
+  return runs_to_ends() && !ends_.contains(comm) && std::ranges::any_of(slots_, &RankSlot::short_of_end);
 }
 
 std::optional<int64_t> Coordinator::raise_at() const {

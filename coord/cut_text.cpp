@@ -59,6 +59,7 @@ void describe(const Report& report, std::string* out) {
   line_of({"StatusReport", "Sent", "Drained", "Written", "Refused", "Failed"}, report, out);
 }
 
+// Without what follows from the rest: RankSlot::behind, short_of_end, held_back and unexpected.
 void Coordinator::describe(int64_t now, std::string* out) const {
   line(out, "C", static_cast<uint64_t>(stage_), attempt_, tries_, revision_, drain_revision_, raises_,
        uint64_t{version_begun_}, uint64_t{discarding_}, end_status_);

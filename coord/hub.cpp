@@ -157,8 +157,14 @@ void Hub::serve(Connection& c, short events, int64_t now) {
 }
 
 void Hub::send(Connection& c, const Message& message) {
+  const Status sent = caught([&] { send(c, frame_of(message_bytes(message))); });
+  if (!sent) break_off(c);
+}
+
+void Hub::send(Connection& c, const Frame& frame) {
   const Status sent = caught([&] {
-    if (!c.channel.send(message_bytes(message))) c.broken = true;
+    if (!frame) c.why_broken = "was left, because rank 0's message to it is longer than 64 MiB";
+    if (!c.channel.send(frame)) c.broken = true;
   });
   if (!sent) break_off(c);
 }
@@ -261,6 +267,13 @@ void Hub::to_rank(uint32_t rank, const Message& message) {
   } else if (Connection* c = ranks_[rank]; c != nullptr && !c->broken) {
     send(*c, message);
   }
+}
+
+void Hub::to_all(const Message& message) {
+  const Frame frame = frame_of(message_bytes(message));
+  for_own_rank_.push_back(message);
+  for (Connection* c : ranks_)
+    if (c != nullptr && !c->broken) send(*c, frame);
 }
 
 void Hub::carry_out(Actions actions, int64_t now) {

@@ -40,6 +40,9 @@ class Hub {
   void signalled(int64_t now);                   // requests a version when all ranks have joined
   void got_sigterm(uint32_t rank, int64_t now);  // `rank`'s program got SIGTERM and waits for a last version
   void from_own_rank(const Message& message, int64_t now);
+  // This thread has no descriptor table of its own: it keeps no connection under a number that the program
+  // may use.
+  void share_descriptors() { shares_descriptors_ = true; }
   void note(const Iterations& iterations) { iterations_ = iterations; }  // of rank 0
   // Prints queued lines for people; may block on a terminal, so only after rank 0 has its orders.
   void tell();
@@ -67,8 +70,10 @@ class Hub {
       JobFile job, int64_t now);
   void accept_waiting(int64_t now);
   void serve(Connection& c, short events, int64_t now);
-  void send(Connection& c, const Message& message);  // or breaks the connection
-  static void break_off(Connection& c);              // for lack of memory
+  // These two break the connection if they cannot send.
+  void send(Connection& c, const Message& message);
+  static void send(Connection& c, const Frame& frame);
+  static void break_off(Connection& c);  // for lack of memory
   void on_request(Connection& c, bool last, int64_t now, Actions* out);
   void on_message(Connection& c, const Message& message, int64_t now);
   void greet(Connection& c, const Hello& hello, int64_t now);
@@ -76,6 +81,7 @@ class Hub {
   void drop_broken(int64_t now);
   void lose(uint32_t rank, const std::string& why, int64_t now);  // `why` completes "rank R ..."
   void to_rank(uint32_t rank, const Message& message);
+  void to_all(const Message& message);
   void carry_out(Actions actions, int64_t now);
   // Makes a step of the coordinator and carries out its actions.
   template <class Step, class... A>
@@ -125,6 +131,7 @@ class Hub {
   JobFile job_;
   Coordinator coordinator_;
   Publisher publisher_;
+  bool shares_descriptors_ = false;
   bool told_no_room_ = false;  // reported that a connection could not be accepted
   int64_t accept_again_ = 0;   // 0: the listener is polled; else not before this time
   std::list<Connection> connections_;
@@ -134,12 +141,14 @@ class Hub {
   std::vector<Message> for_own_rank_;
   struct Gathering {
     std::map<uint32_t, std::string> texts;  // by rank
+    uint64_t bytes = 0;                     // as kLongestExchange counts them
     int64_t give_up_at = 0;                 // time limit for ranks that have not joined
     int64_t say_at = 0;                     // when to report the missing ranks
     int64_t began = 0;
   };
   std::map<uint64_t, Gathering> exchanges_;  // by round
-  std::map<uint32_t, std::string> lost_;     // by rank; why exchanges fail
+  // By rank: why there are no exchanges any more.
+  std::map<uint32_t, std::string> lost_;
   std::function<uint64_t()> memory_;
   int64_t began_;                         // start of this run
   std::optional<IntervalPolicy> policy_;  // for an automatic schedule

@@ -1,6 +1,7 @@
 // See hub.h: ranks that join, are lost, are stopped or run on another node, and exchanges between ranks.
 #include <algorithm>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
@@ -22,8 +23,17 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   else if (hello.rank != kNoRank && hello.rank >= config_.ranks)
     why = "this job has fewer ranks";
   const bool occupied = why.empty() && hello.rank != kNoRank && joined_[hello.rank] && !is_vacant(hello.rank);
+  if (why.empty() && !occupied && hello.rank != kNoRank) c.process = c.channel.stream().watch();
+  const auto is_low = [](int fd) { return fd >= 0 && fd < first_high_descriptor(); };
+  // The program may close or replace it, or a restart give its number to a file.
+  if (why.empty() && shares_descriptors_ && (is_low(c.channel.fd()) || is_low(c.process.fd())))
+    why = formatted(
+        "rank 0 has no descriptor left for it above the program's; raise ulimit -n to {}, or let "
+        "the sandbox permit unshare(CLONE_FILES)",
+        kUsualTable + 2 * static_cast<int>(config_.ranks));
   if (!why.empty() || occupied) {
-    send(c, occupied ? Message(Occupied{}) : Message(Rejected{why}));
+    c.process.close();
+    send(c, !why.empty() ? Message(Rejected{why}) : Message(Occupied{}));
     c.broken = true;
     return;
   }
@@ -31,7 +41,6 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   c.rank = hello.rank;
   send(c, Welcome{});
   if (c.rank == kNoRank) return;
-  c.process = c.channel.stream().watch();
   ranks_[c.rank] = &c;
   joined_[c.rank] = true;
   if (left_alone_[c.rank]) {
@@ -120,11 +129,13 @@ void Hub::gather(uint32_t rank, const ExchangeMine& m, int64_t now) {
     gathering.say_at = now + static_cast<int64_t>(config_.say_seconds * 1e6);
   }
   gathering.texts[rank] = m.text;
+  gathering.bytes += m.text.size() + kBytesOfText;
+  if (gathering.bytes > kLongestExchange) return fail_exchanges(rank, kTooMuchToExchange);
   if (gathering.texts.size() < config_.ranks) return;
   ExchangeAll all{m.round, {}, ""};
   for (auto& [r, text] : gathering.texts) all.texts.push_back(std::move(text));
   exchanges_.erase(m.round);
-  for (uint32_t r = 0; r < config_.ranks; ++r) to_rank(r, all);
+  to_all(all);
 }
 
 void Hub::fail_exchanges(uint32_t rank, const std::string& why) {

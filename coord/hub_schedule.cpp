@@ -126,7 +126,8 @@ void Hub::got_sigterm(uint32_t rank, int64_t now) {
     return let_die();
   }
   const LastFor former = std::exchange(last_for_, LastFor::kSigterm);
-  if (former == LastFor::kNothing) ask_for_last_version(LastFor::kSigterm, now);
+  if (former == LastFor::kNothing) return ask_for_last_version(LastFor::kSigterm, now);
+  if (former != LastFor::kSigterm) began_for_it_ = false;  // if that version fails, another one is taken
 }
 
 bool Hub::is_terminated() const {

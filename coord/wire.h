@@ -41,6 +41,10 @@ struct ExchangeAll {
   std::vector<std::string> texts;
   std::string failure;
 };
+// What the ranks may tell each other in one exchange: ExchangeAll is one frame (channel.h). Bytes of all
+// texts and kBytesOfText for each.
+inline constexpr uint64_t kLongestExchange = (64u << 20) - 64, kBytesOfText = sizeof(uint64_t);
+inline constexpr char kTooMuchToExchange[] = "the ranks have more than 64 MiB to tell each other at once";
 
 struct Terminated {};  // the rank's program got SIGTERM and waits for a last version
 struct Die {};         // no last version will be taken: the rank dies of SIGTERM

@@ -60,7 +60,7 @@ void ScheduleOptions::add_to(CLI::App& app, const char* interval_else, const cha
       ->check(not_a_duration);
   app.add_option("--time-limit", time_limit,
                  "others end the job so long from now: before that, it takes a last version and ends with "
-                 "status 75; 0: never (default: what Slurm says)")
+                 "status 75; 0: never (default: what Slurm says, unless --interval 0)")
       ->option_text("DURATION")
       ->check(not_a_time_limit);
   app.add_option("--at-sigterm", at_sigterm,

@@ -5,14 +5,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cfenv>
 #include <cstdlib>
 
 #include "base/file.h"
-#include "base/float_modes.h"
 #include "base/format.h"
 #include "base/say.h"
 #include "interpose/host/address_reservation.h"
@@ -66,18 +65,9 @@ void die(const std::string& line) {
 
 namespace {
 
-// The kernel starts a handler with the standard floating-point environment. Reductions that the program has
-// begun (MPI_Iallreduce) go on below serve(), and must round and flush subnormals as the program has set.
-// Traps stay masked: every signal is blocked there. The return from the handler restores the registers.
-void compute_as(const ucontext_t& program) {
-  const auto* saved = program.uc_mcontext.fpregs;
-  if (saved != nullptr) set_float_modes({saved->mxcsr, saved->cwd});
-}
-
-void serve(seam::ThreadRecord* t) {
-  compute_as(*reinterpret_cast<const ucontext_t*>(t->context));
-  this_process().rank->serve();
-}
+// The kernel starts a handler with the standard floating-point environment, and the return from it restores
+// the program's.
+void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
 
 [[noreturn]] void leave(seam::ThreadRecord*, int code) {
   static std::atomic<bool> leaving{false};
@@ -88,7 +78,10 @@ void serve(seam::ThreadRecord* t) {
   _exit(code);
 }
 
-[[noreturn]] void stay(seam::ThreadRecord*, int) { this_process().rank->stay(); }
+[[noreturn]] void stay(seam::ThreadRecord*, int) {
+  std::fesetenv(FE_DFL_ENV);  // not a handler, and all signals are blocked: a trap would kill
+  this_process().rank->stay();
+}
 
 // Everything above this frame stays alive; serve() and leave() run below it.
 __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {

@@ -34,6 +34,14 @@ std::vector<std::string> all_gather(Process& p, const std::string& mine) {
   return std::move(*all);
 }
 
+std::vector<std::string> all_gather(Process& p, const std::string& mine, const std::string& if_too_long) {
+  uint64_t bytes = 0;
+  for (const std::string& size : all_gather(p, std::to_string(mine.size())))
+    bytes += std::stoull(size) + coord::kBytesOfText;
+  if (bytes > coord::kLongestExchange) die_together(p, if_too_long);
+  return all_gather(p, mine);
+}
+
 void die_together(const Process& p, const std::string& line) {
   if (p.launch.rank == 0) {
     say("cropdl-restart: " + line);
@@ -66,7 +74,9 @@ void agree_or_die(Process& p, const Status& step) {
 }
 
 std::string gather(Process& p, const std::string& mine) {
-  const std::vector<std::string> all = all_gather(p, mine);
+  // A part of too much is enough for people.
+  const auto share = coord::kLongestExchange / static_cast<uint64_t>(p.launch.ranks) - coord::kBytesOfText;
+  const std::vector<std::string> all = all_gather(p, mine.substr(0, share));
   std::string line;
   for (auto it = all.begin(); it != all.end(); ++it) {
     if (it->empty() || std::find(all.begin(), it, *it) != it) continue;  // said with an earlier rank

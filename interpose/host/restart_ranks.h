@@ -31,8 +31,10 @@ void agree_or_die(Process& p, const Status& step);
 // anything.
 std::string gather(Process& p, const std::string& mine);
 
-// `mine` of every rank, by rank. Ends the process when a rank is lost.
+// `mine` of every rank, by rank. Ends the process when a rank is lost; or with `if_too_long`, when all of
+// them together are too long to be exchanged.
 std::vector<std::string> all_gather(Process& p, const std::string& mine);
+std::vector<std::string> all_gather(Process& p, const std::string& mine, const std::string& if_too_long);
 
 // The last step of a library's restart, with what the libraries of all ranks have to tell.
 void finish_library(Process& p, libraries::Library& library);

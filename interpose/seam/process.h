@@ -39,7 +39,8 @@ struct RankIds {
 };
 
 // System V semaphore sets and message queues that the program has used. They belong to the machine, and no
-// image has their contents. The core writes the list; a cut reads it.
+// image has their contents. The core writes the list, where the next one takes the place of a removed one; a
+// cut reads it.
 struct SystemVObjects {
   static constexpr uint32_t kMax = 63;
   uint32_t semaphores, queues;  // number of entries; more than kMax: some are not listed

@@ -122,7 +122,8 @@ struct OutsideExtent {
 inline constexpr uint32_t kCoreLevel = 2;
 
 // Files on FUSE file systems on which the program has asked for a lock. Their servers keep the locks; the
-// kernel shows none of them (Linux fs/fuse/file.c, fuse_setlk).
+// kernel shows none of them (Linux fs/fuse/file.c, fuse_setlk). When the list is full, the next file takes
+// the place of a closed one.
 struct FuseLocks {
   static constexpr uint32_t kMax = 64;
   uint32_t entries;  // more than kMax: some are not listed
@@ -190,6 +191,8 @@ struct PersistentState {
   // program, or in what such a function jumped to (longjmp). The LH sets 0.
   volatile uint32_t found_above_call;
   FuseLocks fuse_locks;
+  // The lock of system_v, segments and fuse_locks; 0 at every cut. The core of an older image has none.
+  volatile uint32_t notes_held;
 };
 static_assert(sizeof(PersistentState) <= kStateSize);
 

@@ -1,6 +1,6 @@
 // The upper half's core: code in the window between the program and the kernel. It is saved, so a checkpoint
-// may fall on any of its instructions. Freestanding; any UH thread; any FS base. Its only lock, that of
-// seam/extents.h, is free at every checkpoint.
+// may fall on any of its instructions. Freestanding; any UH thread; any FS base. Its locks (seam/extents.h
+// and NotesHeld) are free at every checkpoint.
 #pragma once
 
 #include <signal.h>
@@ -33,6 +33,29 @@ class Undisturbed {
 
  private:
   uint64_t mask_;
+};
+
+// Waits a moment for a lock. Its holder may be in the kernel, and may have a lower priority: this lets it
+// run.
+struct LetRun {
+  void operator()() const {
+    const long pause[2] = {0, 20'000};
+    raw(35 /* nanosleep */, reinterpret_cast<long>(pause), 0);
+  }
+};
+
+// Locks the lists of what the program has used (system_v.cpp, locks.cpp). All signals are blocked meanwhile.
+class NotesHeld {
+ public:
+  NotesHeld() {
+    while (__atomic_exchange_n(&seam::state()->notes_held, 1u, __ATOMIC_ACQUIRE) != 0) LetRun()();
+  }
+  ~NotesHeld() { __atomic_store_n(&seam::state()->notes_held, 0u, __ATOMIC_RELEASE); }
+  NotesHeld(const NotesHeld&) = delete;
+  NotesHeld& operator=(const NotesHeld&) = delete;
+
+ private:
+  const Undisturbed undisturbed_;
 };
 
 // Of functions with large objects: inlined, these would lie in the frame of a caller that goes on to others.

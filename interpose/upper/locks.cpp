@@ -11,20 +11,51 @@
 namespace cropdl::upper {
 namespace {
 
+struct Identity {
+  uint64_t device, inode;
+};
+
+CROPDL_OWN_FRAME long identify(long fd, Identity* file) {
+  struct stat st;
+  const long result = raw(__NR_fstat, fd, reinterpret_cast<long>(&st));
+  if (!failed(result)) *file = {st.st_dev, st.st_ino};
+  return result;
+}
+
+// The listed files that the program has open, one bit each. All of them, if a file cannot be asked.
+uint64_t open_ones(const seam::FuseLocks& known) {
+  static_assert(seam::FuseLocks::kMax == 64);
+  const auto* s = seam::state();
+  uint64_t open = 0;
+  for (unsigned word = 0; word < seam::kMaxDescriptors / 64; ++word)
+    for (uint64_t bits = __atomic_load_n(&s->files[word], __ATOMIC_RELAXED); bits != 0; bits &= bits - 1) {
+      Identity file{};
+      const long result = identify(word * 64 + static_cast<unsigned>(__builtin_ctzll(bits)), &file);
+      if (result == kBadFile) continue;
+      if (failed(result)) return ~0ull;
+      for (uint32_t i = 0; i < known.kMax; ++i)
+        if (known.device[i] == file.device && known.inode[i] == file.inode) open |= 1ull << i;
+    }
+  return open;
+}
+
 // In one piece: after a cut in between, the file has another device and inode.
 CROPDL_OWN_FRAME void note(long fd) {
   auto& known = seam::state()->fuse_locks;
-  const Undisturbed undisturbed;
-  struct stat st;
-  if (failed(raw(__NR_fstat, fd, reinterpret_cast<long>(&st)))) return;
-  const uint32_t entries = __atomic_load_n(&known.entries, __ATOMIC_ACQUIRE);
-  if (entries > known.kMax) return;  // the count must not begin anew
-  for (uint32_t i = 0; i < entries; ++i)
-    if (known.device[i] == st.st_dev && known.inode[i] == st.st_ino) return;
-  const uint32_t mine = __atomic_fetch_add(&known.entries, 1, __ATOMIC_ACQ_REL);
-  if (mine >= known.kMax) return;
-  known.device[mine] = st.st_dev;
-  known.inode[mine] = st.st_ino;
+  const NotesHeld held;
+  Identity file{};
+  if (known.entries > known.kMax || failed(identify(fd, &file))) return;
+  for (uint32_t i = 0; i < known.entries; ++i)
+    if (known.device[i] == file.device && known.inode[i] == file.inode) return;
+  uint32_t mine = known.entries;
+  if (mine == known.kMax) {  // the place of a closed file, whose locks are gone
+    const uint64_t open = open_ones(known);
+    mine = ~open != 0 ? static_cast<uint32_t>(__builtin_ctzll(~open)) : known.kMax;
+  }
+  if (mine == known.entries) ++known.entries;
+  if (mine == known.kMax) return;
+  known.device[mine] = file.device;
+  known.inode[mine] = file.inode;
 }
 
 CROPDL_OWN_FRAME bool is_on_fuse(long fd) {

@@ -106,13 +106,6 @@ CROPDL_OWN_FRAME uint64_t find_gap(uint64_t length, uint64_t align) {
   return found;
 }
 
-// The holder of the lock may be in the kernel, and may have a lower priority: the wait lets it run.
-struct LetRun {
-  void operator()() const {
-    const long pause[2] = {0, 20'000};
-    raw(__NR_nanosleep, reinterpret_cast<long>(pause), 0);
-  }
-};
 using seam::Extents;
 
 bool is_noted(uint64_t begin, uint64_t end) {

@@ -118,12 +118,12 @@ bool is_pipe_at_its_end(int fd) {
 }
 
 int choose_first_descriptor() {
-  // As high as the limit allows, but low enough to keep the kernel's table small: every fork copies it up to
-  // the highest descriptor. The program keeps at least half of its numbers.
-  constexpr rlim_t kTable = 16384, kUsual = 1024;
+  // As high as the limit allows, but low enough to keep the kernel's table small. The program keeps at least
+  // half of its numbers.
+  constexpr rlim_t kUsual = 1024;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = kUsual;
-  const rlim_t end = std::min(limit.rlim_cur, kTable);
+  const rlim_t end = std::min<rlim_t>(limit.rlim_cur, kUsualTable);
   return static_cast<int>(end - std::min<rlim_t>(kOwnDescriptors, end / 2));
 }
 

@@ -38,6 +38,13 @@ Error no_room_above(int highest) {
       highest};
 }
 
+// Without a descriptor of CropDL among the program's numbers, where it would be replaced.
+Status expect_room(int highest) {
+  for (const int fd : open_descriptors())
+    if (fd > 2 && fd <= highest && is_own_descriptor(fd)) return no_room_above(highest);
+  return {};
+}
+
 Error no_room_for(int given, int highest) {
   return {
       "descriptor {} was open when the restart was started, and there is no room for it above the "
@@ -173,9 +180,7 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
     if (high < 0) return is_connection ? no_room_above(highest) : no_room_for(fd, highest);
     if (is_connection) setenv("PMI_FD", std::to_string(high).c_str(), 1);
   }
-  for (const int fd : open_descriptors())
-    if (fd > 2 && fd <= highest && is_own_descriptor(fd)) return no_room_above(highest);
-  return {};
+  return expect_room(highest);
 }
 
 FileVerdict check_files(const SavedFiles& saved) {
@@ -203,6 +208,8 @@ FileVerdict check_files(const SavedFiles& saved) {
 
 Status place_files(const SavedFiles& saved, Reopening& reopening) {
   const auto& files = saved.files;
+  // Rank 0 has connections since make_room_for(), perhaps in this table (coord/agent.cpp).
+  if (auto s = expect_room(highest_of(files)); !s) return s;
   // Temporary descriptors have numbers above all of the program's.
   const int above = std::max(first_high_descriptor(), highest_of(files) + 1);
   int streams[3];

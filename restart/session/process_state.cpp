@@ -87,7 +87,7 @@ std::string system_v() {
       return formatted("the System V message queue {} (msgget){}IPC_RMID)", known.queue[i], cannot);
   }
   if (std::max(known.semaphores, known.queues) > known.kMax)
-    return formatted("more than {} System V semaphore sets or message queues were used", known.kMax);
+    return formatted("more than {} System V semaphore sets or message queues were there at once", known.kMax);
   return "";
 }
 
@@ -128,7 +128,7 @@ std::string memory() {
           segments.segment[i]);
   }
   if (segments.entries > segments.kMax)
-    return formatted("more than {} System V shared memory segments were used", segments.kMax);
+    return formatted("more than {} System V shared memory segments were there at once", segments.kMax);
   if (state->grows_outside != 0)
     return "memory that grows by itself (MAP_GROWSDOWN) at an address of the program's choice cannot be "
            "saved yet";

@@ -116,6 +116,7 @@ for _name, _words in {
         "asynchronous_context": "a context of asynchronous input and output (io_setup) cannot be saved yet",
         }.items():
     edge_case("kinds", _name, _words)
+edge_case("kinds", "many_removed_objects", attempts=50)
 for _name in """separate_touched_pages five_hundred_and_twenty_pages many_small_mappings holes_without_access guard_pages
         protection_changed_in_the_fault_handler grows_down wiped_on_fork advice_of_every_kind not_reserved locked_memory
         future_mappings_locked droppable shared_read_only_file beyond_the_end_of_a_file executable_memory system_call_in_generated_code

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_whole, expect, expect_taken, collects_into, forge, launcher,
+from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_results, check_whole, expect, expect_taken, collects_into, forge, launcher,
                     logs_of, metadata_of, scenario_main, take_checkpoint, tool)
 
 SCENARIOS = {}
@@ -403,6 +403,27 @@ def preloaded_sanitizer():
         expect(status == 1 and "AddressSanitizer cannot be saved" in text, f"{status}: {text}")
         job.process.kill()
         job.kill_all()
+
+
+@scenario("run.library_path_to_another_cxx_library_is_the_program_s_alone")
+def other_cxx_library():
+    """Modules and Conda set LD_LIBRARY_PATH to the C++ library of their compiler, which may be older than what CropDL was built with."""
+    with Place("libraries") as place:
+        os.mkdir(place.path("libraries"))
+        for name in ("libstdc++.so.6", "libgcc_s.so.1"):
+            with open(place.path(f"libraries/{name}"), "w") as f:
+                f.write("no library")
+        there = {"LD_LIBRARY_PATH": place.path("libraries")}
+        steps = ("--steps", "150", "--pace", "10000")
+        reference = native(place, "plain/plain", steps, environment=there)
+        job = place.run("plain/plain", steps, environment=there)
+        job.wait_for_step(3)
+        status, text, _ = place.checkpoint()
+        expect(status == 0, text)
+        job.kill_running()
+        job = place.restart(environment=there)
+        job.finish()
+        check_results(job, reference, 1)
 
 
 @scenario("run.program_linked_over_the_lower_half_s_addresses_is_refused")

@@ -211,17 +211,28 @@ def high_numbers():
         restarts_with_limit(place, job, "-S -n 1024")
 
 
-@scenario("files.shared_offsets_without_kcmp")
-def without_kcmp():
-    kcmp, not_permitted, no_new_privileges, set_seccomp, filter_mode = 312, 0x50000 | errno.EPERM, 38, 22, 2
+def forbid(call):
+    """In this process and its children, as a sandbox does."""
+    not_permitted, no_new_privileges, set_seccomp, filter_mode = 0x50000 | errno.EPERM, 38, 22, 2
     steps = b"".join(struct.pack("HBBI", *step) for step in (
-        (0x20, 0, 0, 0), (0x15, 0, 1, kcmp), (0x06, 0, 0, not_permitted), (0x06, 0, 0, 0x7fff0000)))  # seccomp(2)
+        (0x20, 0, 0, 0), (0x15, 0, 1, call), (0x06, 0, 0, not_permitted), (0x06, 0, 0, 0x7fff0000)))  # seccomp(2)
     buffer = ctypes.create_string_buffer(steps)
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps) // 8, ctypes.addressof(buffer)))
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(no_new_privileges, 1, 0, 0, 0)
-    expect(libc.prctl(set_seccomp, filter_mode, program, 0, 0) == 0, "cannot forbid kcmp")
-    expect(libc.syscall(kcmp, os.getpid(), os.getpid(), 0, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM, "kcmp is still there")
+    expect(libc.prctl(set_seccomp, filter_mode, program, 0, 0) == 0, f"cannot forbid system call {call}")
+    expect(libc.syscall(call, 0, 0, 0, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM, f"system call {call} is still there")
+
+
+@scenario("files.shared_offsets_without_kcmp")
+def without_kcmp():
+    forbid(312)
+    survives("files", arguments=SHORT + ("--work", "@"))
+
+
+@scenario("files.without_descriptor_tables_of_threads")
+def without_unshare():
+    forbid(272)
     survives("files", arguments=SHORT + ("--work", "@"))
 
 
@@ -263,6 +274,7 @@ def locked_on_fuse(what):
 
 SCENARIOS["refused.descriptor.lock_on_fuse"] = lambda: locked_on_fuse("fuse")
 SCENARIOS["refused.descriptor.record_lock_on_fuse"] = lambda: locked_on_fuse("fuse-record")
+SCENARIOS["refused.descriptor.lock_on_fuse_after_many"] = lambda: locked_on_fuse("fuse-many")
 
 
 @scenario("refused.descriptor.pressure")

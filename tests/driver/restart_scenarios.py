@@ -97,7 +97,9 @@ for _mpi in ("openmpi", "mpich"):
     scenario(f"restart.{_mpi}.vector_and_contiguous_datatypes", "datatypes", _mpi, 2, SHORT)
     scenario(f"restart.{_mpi}.datatypes_by_every_constructor", "constructed_types", _mpi, 2, SHORT,
             chain=("same", "other", "other"))
+    scenario(f"restart.{_mpi}.truncated_messages_on_the_way", "truncated", _mpi, 2, SHORT, chain=("same", "same"))
     scenario(f"restart.{_mpi}.sums_are_added_in_the_same_order", "sum_order", _mpi, 4, SHORT, chain=("same", "same"))
+scenario("restart.openmpi.algorithms_chosen_by_a_hint", "preferred_sums", "openmpi", 4, SHORT, chain=("same", "same"))
 scenario("restart.openmpi.algorithms_chosen_at_the_first_start", "sum_order", "openmpi", 4, ("linear", *SHORT), chain=("same", "same"),
         environment={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_allreduce_algorithm": "1"}, restarts_keep=False)
 scenario("restart.mpich.datatypes_of_more_than_2_to_the_31", "large_types", "mpich", 2, SHORT)
@@ -117,6 +119,7 @@ for _mpi in ("openmpi", "mpich"):
             ("persistent_requests_inactive_and_started", "persistent", 2, FEW, 20),
             ("nonblocking_collectives_outstanding", "icollectives", 3, FEW, 1),
             ("pending_reductions_round_as_the_program_does", "float_modes", 2, FEW, 1),
+            ("pending_reductions_round_as_their_thread_does", "float_modes", 2, ("worker", *FEW), 1),
             ("overlapping_communicators", "communicators", 4, SHORT, 1),
             ("user_defined_operation", "user_op", 3, SHORT, 1),
             ("topologies", "topologies", 4, SHORT, 1),

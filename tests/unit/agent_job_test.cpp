@@ -4,15 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <csignal>
+#include <cstddef>
 #include <fstream>
 #include <regex>
 
+#include "base/file.h"
 #include "base/host.h"
 #include "base/time.h"
 #include "coord/agent.h"
@@ -173,6 +178,42 @@ TEST_F(AgentJob, AConnectionWithoutFreeDescriptorsIsServedLater) {
   EXPECT_NE(lines()[0].find("raise ulimit -n"), std::string::npos) << lines()[0];
   int status = -1;
   EXPECT_EQ(waitpid(asks, &status, 0), asks);
+  EXPECT_EQ(status, 0);
+}
+
+// Whether rank 0, where unshare(2) is forbidden, refuses a command for which it has only a low number.
+int refuses_for_lack_of_high_descriptors(Agent& zero, const std::string& directory) {
+  const auto refused = [&] {
+    while (fcntl(zero.request_descriptor(), F_DUPFD, first_high_descriptor()) >= 0) continue;
+    const auto status = job_status(directory);
+    return !status && status.error().message.find(
+                          "rank 0 has no descriptor left for it above the program's; "
+                          "raise ulimit -n to 16386") != std::string::npos;
+  };
+  return job_status(directory) && soon(refused) ? 0 : 1;
+}
+
+TEST_F(AgentJob, WithoutATableOfItsOwnRankZeroKeepsNoNumberOfTheProgram) {
+  const pid_t child = fork();
+  if (child == 0) {
+    sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog forbid{4, code};
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 1024;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &forbid) != 0)
+      _exit(2);
+    fakes_ = std::vector<FakeRank>(1);
+    AgentConfig c = config(0, 1);
+    c.own_descriptors = true;
+    _exit(refuses_for_lack_of_high_descriptors(add(c, fakes_[0]), dir_.path));
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
 }
 
@@ -805,6 +846,28 @@ TEST_F(AgentJob, AnExchangeEndsWithAReasonWhenARankDies) {
   EXPECT_EQ(dead.error().message.rfind("rank 1 is gone", 0), 0u) << dead.error().message;
 }
 
+TEST_F(AgentJob, AnExchangeThatIsTooLongForAFrameEndsWithItsReasonOnAllRanks) {
+  constexpr uint32_t kRanks = 3;
+  start(kRanks);
+  ASSERT_TRUE(soon([&] { return joined() == kRanks; }));
+  const auto exchange = [&](size_t bytes) {
+    std::vector<std::string> ends(kRanks);
+    {
+      std::vector<std::jthread> threads;
+      for (uint32_t r = 0; r < kRanks; ++r)
+        threads.emplace_back([&, r] {
+          const auto all = agents_[r]->exchange(std::string(bytes, 'x'));
+          ends[r] = all ? std::to_string(all->size()) : all.error().message;
+        });
+    }
+    return ends;
+  };
+  EXPECT_EQ(exchange(21 << 20), std::vector<std::string>(kRanks, "3"));
+  const std::string why = "the ranks have more than 64 MiB to tell each other at once";
+  EXPECT_EQ(exchange(22 << 20), std::vector<std::string>(kRanks, why));
+  EXPECT_EQ(agents_[1]->exchange(std::string(64 << 20, 'x')).error().message, "rank 1: " + why);
+}
+
 TEST_F(AgentJob, AnExchangeEndsWithAReasonWhenARankNeverComes) {
   fakes_ = std::vector<FakeRank>(1);
   AgentConfig c = config(0, 3);
@@ -1074,6 +1137,21 @@ TEST_F(AgentJob, AVersionThatIsUnderWayAtASigtermIsTheLastOne) {
   sink_.slow_publish = false;
   for (FakeRank& f : fakes_) EXPECT_TRUE(soon([&] { return f.left_with == 75; }));
   EXPECT_EQ(asked.line(), "(published)");
+  EXPECT_EQ(sink_.versions, 1u);
+}
+
+TEST_F(AgentJob, IfAVersionThatWasAskedForAsTheLastOneFailsAfterASigtermAnotherIsTaken) {
+  start(2);
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  sink_.failures = 1;
+  sink_.slow_publish = true;
+  std::jthread asked([&] { static_cast<void>(request_checkpoint(dir_.path, 60, true)); });
+  ASSERT_TRUE(soon([&] { return sink_.begun == 1 && job_status(dir_.path)->phase == "publishing"; }));
+  say_sigterm(*agents_[1]);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  sink_.slow_publish = false;
+  for (FakeRank& f : fakes_) EXPECT_TRUE(soon([&] { return f.left_with == 75 || f.died_of != 0; }));
+  for (FakeRank& f : fakes_) EXPECT_EQ(f.died_of, 0);
   EXPECT_EQ(sink_.versions, 1u);
 }
 

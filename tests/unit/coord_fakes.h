@@ -116,6 +116,7 @@ class FakeSink : public VersionSink {
     while (slow_publish) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (no_memory_to_publish) throw std::bad_alloc();
     if (!publish_failure.empty()) return Error{publish_failure};
+    if (failures > 0) return --failures, Error{"the disk is full for a moment"};
     const std::lock_guard lock(mutex_);
     images_ = images;
     return ++versions;
@@ -146,6 +147,7 @@ class FakeSink : public VersionSink {
   // these calls throw std::bad_alloc
   std::atomic<bool> no_memory_to_begin{false}, no_memory_to_publish{false}, no_memory_to_set_aside{false};
   std::atomic<bool> two_at_a_time{false};  // must never happen, except in tidy()
+  std::atomic<int> failures{0};            // so many calls of publish() fail
   std::string begin_failure, publish_failure, tidy_failure;
 
  private:

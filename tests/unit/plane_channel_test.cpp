@@ -235,6 +235,39 @@ TEST(PlaneChannel, AnAbsurdLengthIsRefused) {
   EXPECT_FALSE(right.receive(&got));
 }
 
+TEST(PlaneChannel, WhatTheReceiverWouldRefuseIsNotSent) {
+  std::string pipe;
+  Channel left(std::make_unique<Trickle>(&pipe)), right(std::make_unique<Trickle>(&pipe));
+  EXPECT_FALSE(left.send(std::string(kLongestFrame + 1, 'x')));
+  EXPECT_FALSE(left.wants_write());
+  EXPECT_TRUE(pipe.empty());
+  EXPECT_TRUE(left.send("short"));
+  std::vector<std::string> got;
+  EXPECT_TRUE(right.receive(&got));
+  EXPECT_EQ(got, std::vector<std::string>{"short"});
+}
+
+TEST(PlaneChannel, OneFrameServesManyChannels) {
+  const Frame frame = frame_of("to all");
+  for (int i = 0; i < 3; ++i) {
+    std::string pipe;
+    Channel left(std::make_unique<Trickle>(&pipe)), right(std::make_unique<Trickle>(&pipe));
+    EXPECT_TRUE(left.send(frame));
+    std::vector<std::string> got;
+    EXPECT_TRUE(right.receive(&got));
+    EXPECT_EQ(got, std::vector<std::string>{"to all"});
+  }
+}
+
+TEST(PlaneWire, TheLongestExchangeIsAFrame) {
+  constexpr uint64_t kTexts = 4;
+  ExchangeAll all{1, std::vector<std::string>(kTexts), ""};
+  all.texts[0].assign(kLongestExchange - kTexts * kBytesOfText, 'x');
+  const std::string bytes = message_bytes(all);
+  EXPECT_LE(bytes.size(), kLongestFrame);
+  EXPECT_GT(bytes.size() + 64, kLongestFrame);
+}
+
 TEST(PlaneTransport, ItsDescriptorsAreHighAndCloseOnExec) {
   const auto listener = Listener::open();
   ASSERT_TRUE(listener) << listener.error().message;

@@ -67,16 +67,19 @@ int list_comm(MPI_Comm made, uint32_t maker, uint64_t gid, const std::vector<uin
   return seam::kSuccess;
 }
 
-uint64_t own_gid() {
-  return ((static_cast<uint64_t>(state->rank) + 1) << 32) +
-         __atomic_add_fetch(&state->comm_serial, 1, __ATOMIC_RELAXED);
+// The upper half is the leader, the lower one how many it has led; beyond that, another leader has the same.
+uint64_t own_gid(uint32_t maker) {
+  const uint64_t serial = __atomic_add_fetch(&state->comm_serial, 1, __ATOMIC_RELAXED);
+  if (serial >> 32 != 0)
+    mark_unsaved(maker, "this rank has been the first one in more than four billion communicators");
+  return ((static_cast<uint64_t>(state->rank) + 1) << 32) + serial;
 }
 
 // The identity of a duplicate made without communication, from what all members know: the parent, and how
 // many collectives have begun on it. new_comm never sets the bit kDuplicate.
 constexpr uint64_t kDuplicate = 1ull << 55;
 uint64_t gid_of_duplicate(const CommRecord* parent) {
-  if (!parent->count.identity) return own_gid();  // no other members
+  if (!parent->count.identity) return own_gid(seam::kFn_MPI_Comm_idup);  // no other members
   uint64_t mixed = (parent->gid ^ parent->count.begun * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
   mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
   return kDuplicate | (mixed >> 9);
@@ -170,7 +173,7 @@ int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
   // on earlier calls of the parent's members (MPI_Comm_create_group has only some of them).
   uint64_t gid = 0;
   if (ranks[0] == static_cast<uint32_t>(state->rank)) {
-    gid = own_gid();
+    gid = own_gid(maker);
   }
   int code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
   std::vector<int> topology;
@@ -275,7 +278,8 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   if (gid && !is_listed(gid)) {
     std::vector<uint32_t> ranks(parent->size);
     for (uint32_t i = 0; i < parent->size; ++i) ranks[i] = parent->world_rank(static_cast<int>(i));
-    result = list_comm(MPI_COMM_NULL, seam::kFn_MPI_Comm_idup, gid, ranks, topology_of(comm), newcomm);
+    result = list_comm(MPI_COMM_NULL, seam::kFn_MPI_Comm_idup, gid, ranks, without_hint(topology_of(comm)),
+                       newcomm);
   } else {
     *newcomm = new_object(Kind::kComm, 0, seam::kFn_MPI_Comm_idup);
     if (!seam::vid_index(*newcomm)) result = seam::kErrIntern;

@@ -4,7 +4,7 @@
 
 #include "interpose/boundaries/token_ring.h"
 #include "interpose/counting/counting.h"
-#include "interpose/mpi/lower/early_drain.h"
+#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -14,7 +14,7 @@ namespace cropdl::mpi {
 // where the thread would not park.
 inline void stand_sending(bool yes) {
   seam::ThreadRecord* t = seam::current_thread();
-  if (yes) modes_of_sender.store(float_modes(), std::memory_order_relaxed);
+  if (yes) note_modes(&modes_of_sender);
   t->sending = yes && t->pinned == 1 ? 1 : 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }

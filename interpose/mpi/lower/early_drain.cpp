@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {

@@ -3,16 +3,7 @@
 // the LH receives arrived messages beside them, which needs MPI_THREAD_MULTIPLE.
 #pragma once
 
-#include <atomic>
-
-#include "base/float_modes.h"
-
 namespace cropdl::mpi {
-
-// Of the thread that last began a blocking send: natively it would go on with the reductions that the program
-// has begun, and the draining thread does so in its place.
-inline std::atomic<FloatModes> modes_of_sender{FloatModes{0x1f80, 0x037f}};
-static_assert(std::atomic<FloatModes>::is_always_lock_free);
 
 // Starts the waiting thread, once, after MPI is initialised. If it cannot be created (a limit), nothing is
 // drained early.

@@ -8,6 +8,7 @@
 #endif
 
 #include <atomic>
+#include <iterator>
 #include <string>
 
 #include "base/format.h"
@@ -17,10 +18,11 @@
 
 namespace cropdl::mpi::generated {
 
-// The program's MPI has the function, the MPI underneath does not. Says so once per process.
-inline int missing_function(const char* name) {
-  static std::atomic<bool> said{false};
-  if (!said.exchange(true)) {
+// The program's MPI has the function, the MPI underneath does not. Says so once per function.
+inline int missing_function(unsigned index, const char* name) {
+  static std::atomic<uint64_t> said[32];
+  const uint64_t bit = uint64_t{1} << index % 64;
+  if ((said[index / 64 % std::size(said)].fetch_or(bit) & bit) == 0) {
     cropdl::say(
         formatted("cropdl: {} is not offered by the MPI underneath; the call returns an error. Run under the "
                   "program's own MPI to use it.",

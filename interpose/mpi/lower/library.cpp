@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "base/caught.h"
@@ -12,6 +13,7 @@
 #include "interpose/mpi/lower/early_drain.h"
 #include "interpose/mpi/lower/environment.h"
 #include "interpose/mpi/lower/lifecycle.h"
+#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 #include "interpose/seam/state.h"
 
@@ -146,9 +148,14 @@ class Runtime final : public libraries::Library {
   void begin_early_drain() override { mpi::begin_early_drain(); }
   void end_early_drain() override { mpi::end_early_drain(); }
 
-  void progress() override { progress_once(); }
+  void progress() override {
+    const ComputesForCollectives modes;
+    progress_once();
+  }
   void drive(bool inside) override {
     if (!inside && !may_call_beside_others()) return;
+    std::optional<ComputesForCollectives> modes;  // inside, it computes in its own, as natively
+    if (!inside) modes.emplace();
     test_synchronous_sends();
     progress_once();
   }
@@ -160,7 +167,10 @@ class Runtime final : public libraries::Library {
     }
     drain_begin(expected);
   }
-  bool drain_step() override { return !active() || mpi::drain_step(); }
+  bool drain_step() override {
+    const ComputesForCollectives modes;
+    return !active() || mpi::drain_step();
+  }
   std::string early_drain_trouble() override {
     const char* t = state ? mpi::drain_trouble() : nullptr;
     return t ? t : "";

@@ -102,11 +102,10 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
   const Vid comm = static_cast<Vid>(s->owner[1]);
   auto* drained = reinterpret_cast<DrainedMessage*>(s->owner[0]);
   MPI_Request real = MPI_REQUEST_NULL;
-  if (!drained) {
-    MPI_Message m = cropdl::mpi::message(*message);
-    const int code = MPI_Imrecv(buffer, count, datatype(type), &m, &real);
-    if (code != MPI_SUCCESS) return error_out(code);
-  }
+  MPI_Message m = cropdl::mpi::message(*message);
+  const int code =
+      drained ? check_receive(buffer, count, type) : MPI_Imrecv(buffer, count, datatype(type), &m, &real);
+  if (code != MPI_SUCCESS) return error_out(code);
   *request =
       place.take({kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
   request_record(*request)->matched = 1;

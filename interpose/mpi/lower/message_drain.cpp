@@ -9,6 +9,7 @@
 
 #include "base/caught.h"
 #include "interpose/mpi/lower/messages.h"
+#include "interpose/mpi/lower/point_to_point.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -225,6 +226,13 @@ DrainedMessage* take_drained(Vid comm, int source, int tag) {
 
 seam::Status status_of(const DrainedMessage* m) { return {m->source, m->tag, seam::kSuccess, 0, m->bytes}; }
 
+// Receives nothing, with the same arguments.
+int check_receive(void* buffer, int count, Vid type) {
+  MPI_Request over = MPI_REQUEST_NULL;
+  const int code = MPI_Irecv(buffer, count, datatype(type), MPI_PROC_NULL, 0, self, &over);
+  return code == MPI_SUCCESS ? MPI_Wait(&over, MPI_STATUS_IGNORE) : code;
+}
+
 int deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* status) {
   if (!m->complete) wait_for(m);
   // A message to this process, so that the MPI unpacks the bytes into the program's datatype. CropDL
@@ -246,9 +254,15 @@ int deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type, seam::
   } else {
     *status = empty_status();
   }
+  const bool truncated = code == MPI_SUCCESS && m->bytes > room;
+#if defined(OPEN_MPI)
+  // The status has the length of the message (ob1: recv_request_pml_complete). In MPICH it has what fits
+  // between a process and itself, and otherwise nothing defined (MPIDI_UCX_recv_cmpl_cb).
+  if (truncated) status->bytes = m->bytes;
+#endif
   status->source = m->source;
   status->tag = m->tag;
-  status->error = code == MPI_SUCCESS && m->bytes > room ? seam::kErrTruncate : error_out(code);
+  status->error = truncated ? seam::kErrTruncate : error_out(code);
   handles::heap_free(m);
   return status->error;
 }

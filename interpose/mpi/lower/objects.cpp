@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -166,6 +167,7 @@ AdoptedRequestPlace::~AdoptedRequestPlace() { place = outer_; }
 Vid adopt_request(MPI_Request h, uint32_t maker) {
   if (h == MPI_REQUEST_NULL) return kNullRequest;
   const RequestKind kind = kind_of_requests(maker);
+  if (kind == kCollectiveRequest) note_modes(&modes_of_collectives);
   const Vid v = place->take({kind, maker, nullptr, 0, kNullDatatype, 0, 0, kNullComm}, h,
                             kind == kPersistentOther ? kRequestInactive : kRequestActive);
   request_record(v)->more[2] = reinterpret_cast<uint64_t>(std::exchange(kept, nullptr));

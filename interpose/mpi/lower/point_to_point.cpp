@@ -55,7 +55,7 @@ inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm
     return MPI_SUCCESS;
   }
   if (__builtin_expect(state->drained != 0, 0)) {
-    if (count < 0) return MPI_ERR_COUNT;  // the MPI's error, without taking the message
+    if (const int code = check_receive(buffer, count, type); code != MPI_SUCCESS) return code;
     if (DrainedMessage* m = take_drained(comm, source, tag)) {
       posted->done = true;
       posted->status.error = deliver_drained(m, buffer, count, type, &posted->status);

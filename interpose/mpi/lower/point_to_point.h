@@ -31,4 +31,8 @@ inline bool continues() {
 // that the result depends on the MPI.
 int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* bytes);
 
+// Before a drained message is taken: the MPI's error if the receive may not begin, which then takes no
+// message. A code of the MPI.
+int check_receive(void* buffer, int count, Vid datatype);  // message_drain.cpp
+
 }  // namespace cropdl::mpi

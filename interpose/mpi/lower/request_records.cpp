@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "interpose/mpi/lower/messages.h"
+#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -181,7 +182,10 @@ bool test_request(Vid v, RequestRecord* r, bool waits) {
   int flag = waits && only_sessions();
   MPI_Status s = no_message();
   const int code = flag ? MPI_Wait(real_request(v), &s) : MPI_Test(real_request(v), &flag, &s);
-  if (code == MPI_SUCCESS && !flag) return false;
+  if (code == MPI_SUCCESS && !flag) {
+    if (r->kind == kCollectiveRequest) note_modes(&modes_of_collectives);
+    return false;
+  }
   finish_request(r, s, code);
   return true;
 }

@@ -2,13 +2,68 @@
 // ranks; a restart lays it over a communicator of the same members in that order, without reordering. So it
 // is the same under another MPI, however it was made (also by MPI_Cart_sub or MPI_Comm_dup). LH, LH FS base,
 // threads of the program.
+//
+// Before a topology there may be the hint by which Open MPI chose the algorithms of collectives, and so the
+// order of additions (mca_coll_base_comm_select). Open MPI reads it only while it makes a communicator
+// (MPI_Comm_dup_with_info, MPI_Comm_split_type, MPI_Dist_graph_create); no other one inherits it.
 #include "interpose/mpi/lower/topologies.h"
+
+#include <cstring>
 
 namespace cropdl::mpi {
 namespace {
 
-// The first number of a topology in a recipe.
-enum : int { kGraph = 1, kGrid = 2, kNeighbours = 3 };
+// The first number of a topology in a recipe. After kHint come the number of ints of the hint, and the hint
+// with its final zero.
+enum : int { kGraph = 1, kGrid = 2, kNeighbours = 3, kHint = 4 };
+constexpr size_t kBeforeHint = 2;
+
+// The ints of the hint; 0: there is none.
+size_t size_of_hint(std::span<const int> t) {
+  return t.empty() || t[0] != kHint ? 0 : kBeforeHint + static_cast<size_t>(t[1]);
+}
+
+#if defined(OPEN_MPI)
+constexpr const char* kHintName = "ompi_comm_coll_preference";
+
+// Appends the hint with which `comm` was made. Call before the program can set others.
+int read_hint(MPI_Comm comm, std::vector<int>* t) {
+  MPI_Info info = MPI_INFO_NULL;
+  if (const int code = MPI_Comm_get_info(comm, &info); code != MPI_SUCCESS) return code;
+  char hint[MPI_MAX_INFO_VAL + 1] = {};
+  int there = 0;
+  const int code = MPI_Info_get(info, kHintName, MPI_MAX_INFO_VAL, hint, &there);
+  MPI_Info_free(&info);
+  if (code != MPI_SUCCESS || !there) return code;
+  const size_t ints = strlen(hint) / sizeof(int) + 1;
+  t->insert(t->end(), {kHint, static_cast<int>(ints)});
+  t->resize(t->size() + ints);
+  memcpy(&(*t)[t->size() - ints], hint, strlen(hint));
+  return MPI_SUCCESS;
+}
+
+// Replaces `comm` by a duplicate with the hint (nullptr: with none) if any member has one.
+int give_hint(const char* hint, MPI_Comm* comm) {
+  int any = hint != nullptr;
+  int code = MPI_Allreduce(MPI_IN_PLACE, &any, 1, MPI_INT, MPI_MAX, *comm);
+  if (code != MPI_SUCCESS || !any) return code;
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Comm made = MPI_COMM_NULL;
+  if (hint) {
+    code = MPI_Info_create(&info);
+    if (code == MPI_SUCCESS) code = MPI_Info_set(info, kHintName, hint);
+  }
+  if (code == MPI_SUCCESS) code = MPI_Comm_dup_with_info(*comm, info, &made);
+  if (info != MPI_INFO_NULL) MPI_Info_free(&info);
+  if (code != MPI_SUCCESS) return code;
+  MPI_Comm_free(comm);
+  *comm = made;
+  return MPI_SUCCESS;
+}
+#else
+int read_hint(MPI_Comm, std::vector<int>*) { return MPI_SUCCESS; }
+int give_hint(const char*, MPI_Comm*) { return MPI_SUCCESS; }
+#endif
 
 void append(std::vector<int>& to, const std::vector<int>& what) {
   to.insert(to.end(), what.begin(), what.end());
@@ -22,7 +77,7 @@ int read_grid(MPI_Comm comm, std::vector<int>* t) {
     const int code = MPI_Cart_get(comm, n, sizes.data(), periods.data(), coordinates.data());
     if (code != MPI_SUCCESS) return code;
   }
-  *t = {kGrid, n};
+  append(*t, {kGrid, n});
   append(*t, sizes);
   append(*t, periods);
   return MPI_SUCCESS;
@@ -34,7 +89,7 @@ int read_graph(MPI_Comm comm, std::vector<int>* t) {
   std::vector<int> ends(static_cast<size_t>(nodes)), to(static_cast<size_t>(edges));
   if (const int code = MPI_Graph_get(comm, nodes, edges, ends.data(), to.data()); code != MPI_SUCCESS)
     return code;
-  *t = {kGraph, nodes, edges};
+  append(*t, {kGraph, nodes, edges});
   append(*t, ends);
   append(*t, to);
   return MPI_SUCCESS;
@@ -51,7 +106,7 @@ int read_neighbours(MPI_Comm comm, std::vector<int>* t) {
       MPI_Dist_graph_neighbors(comm, in, from.data(), weighted ? from_weights.data() : MPI_UNWEIGHTED, out,
                                to.data(), weighted ? to_weights.data() : MPI_UNWEIGHTED);
   if (code != MPI_SUCCESS) return code;
-  *t = {kNeighbours, in, out, weighted};
+  append(*t, {kNeighbours, in, out, weighted});
   append(*t, from);
   append(*t, from_weights);
   append(*t, to);
@@ -89,6 +144,7 @@ int lay(std::span<const int> t, MPI_Comm over, MPI_Comm* made) {
 
 int read_topology(MPI_Comm comm, std::vector<int>* topology) {
   topology->clear();
+  if (const int code = read_hint(comm, topology); code != MPI_SUCCESS) return code;
   int kind = MPI_UNDEFINED;
   if (const int code = MPI_Topo_test(comm, &kind); code != MPI_SUCCESS) return code;
   if (kind == MPI_CART) return read_grid(comm, topology);
@@ -97,15 +153,21 @@ int read_topology(MPI_Comm comm, std::vector<int>* topology) {
   return MPI_SUCCESS;
 }
 
+std::span<const int> without_hint(std::span<const int> topology) {
+  return topology.subspan(size_of_hint(topology));
+}
+
 int lay_topology(std::span<const int> topology, MPI_Comm* comm) {
-  if (topology.empty()) return MPI_SUCCESS;
-  MPI_Comm made = MPI_COMM_NULL;
   MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
-  if (const int code = lay(topology, *comm, &made); code != MPI_SUCCESS) return code;
-  if (made == MPI_COMM_NULL) return MPI_ERR_INTERN;
-  MPI_Comm_free(comm);
-  *comm = made;
-  return MPI_SUCCESS;
+  if (const auto shape = without_hint(topology); !shape.empty()) {
+    MPI_Comm made = MPI_COMM_NULL;
+    if (const int code = lay(shape, *comm, &made); code != MPI_SUCCESS) return code;
+    if (made == MPI_COMM_NULL) return MPI_ERR_INTERN;
+    MPI_Comm_free(comm);
+    *comm = made;
+  }
+  const bool hinted = size_of_hint(topology) != 0;
+  return give_hint(hinted ? reinterpret_cast<const char*>(&topology[kBeforeHint]) : nullptr, comm);
 }
 
 }  // namespace cropdl::mpi

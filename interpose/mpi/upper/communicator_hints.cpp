@@ -1,6 +1,7 @@
-// Hints of communicators. They are advice; results do not depend on them, but for one of Open MPI
-// (docs/limitations.md). The hints that the MPI accepted are kept with the communicator, so the program reads
-// them after a restart, although the new MPI does not get them. UH, any thread.
+// Hints of communicators. They are advice; results do not depend on them, but for one of Open MPI, which the
+// lower half keeps (interpose/mpi/lower/topologies.cpp). The hints that the MPI accepted are kept with the
+// communicator, so the program reads them after a restart, although the new MPI does not get them. UH, any
+// thread.
 #include "interpose/mpi/upper/communicator_hints.h"
 
 #include <utility>

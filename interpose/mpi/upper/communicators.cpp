@@ -111,11 +111,16 @@ MPI_FUNCTION(int, Comm_dup, MPI_Comm comm, MPI_Comm* newcomm) {
                    [](Vid from, Vid* made) { return call_library<int>(seam::kFn_MPI_Comm_dup, from, made); });
 }
 MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
-  const int r = duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup_with_info, [](Vid from, Vid* made) {
-    return call_library<int>(seam::kFn_MPI_Comm_dup_with_info, from, make_vid(Kind::kInfo, 0), made);
-  });
-  if (r != MPI_SUCCESS) return r;
-  // Also on ranks without hints: the call is a counted collective, and hints may differ between ranks.
+  {
+    // Some hints count only here (interpose/mpi/lower/topologies.cpp).
+    const LowerInfo lower(info);
+    const int r = duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup_with_info, [&](Vid from, Vid* made) {
+      return call_library<int>(seam::kFn_MPI_Comm_dup_with_info, from, lower.vid(), made);
+    });
+    if (r != MPI_SUCCESS) return r;
+  }
+  // Keeps the hints. Also on ranks without any: the call is a counted collective, and hints may differ
+  // between ranks.
   MPI_Info hints = info;
   if (info == MPI_INFO_NULL)
     if (const int none = PMPI_Info_create(&hints); none != MPI_SUCCESS) return none;

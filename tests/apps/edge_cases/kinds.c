@@ -213,6 +213,18 @@ static void semaphore_set(void) {
   semctl(id, 0, IPC_RMID);
 }
 
+static void many_removed_objects(void) {  // more of each than are alive at any time
+  while (edge_more()) {
+    for (int i = 0; i < 40; i++) {
+      int set = semget(IPC_PRIVATE, 1, 0600), queue = msgget(IPC_PRIVATE, 0600);
+      int segment = shmget(IPC_PRIVATE, 4096, 0600);
+      struct sembuf up = {0, 1, SEM_UNDO};
+      EDGE_CHECK(semop(set, &up, 1) == 0 && semctl(set, 0, IPC_RMID) == 0);
+      EDGE_CHECK(msgctl(queue, IPC_RMID, NULL) == 0 && shmctl(segment, IPC_RMID, NULL) == 0);
+    }
+  }
+}
+
 static void named_semaphore(void) {
   char name[64];
   snprintf(name, sizeof name, "/odd-%d-%llx", getpid(), (unsigned long long)steplog_nonce);
@@ -258,6 +270,7 @@ static const struct edge_case table[] = {
     KIND(detached_segment),
     KIND(segment_of_others),
     KIND(semaphore_set),
+    KIND(many_removed_objects),
     KIND(named_semaphore),
     KIND(shared_object),
 };

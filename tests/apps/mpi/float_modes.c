@@ -1,7 +1,9 @@
 // A program that flushes subnormals to zero, as -ffast-math and torch.set_flush_denormal() do, and rounds
-// upward. Reductions of its numbers stay pending while it calls no MPI, so that only a checkpoint goes on
-// with them. 2 ranks.
+// upward, wherever it calls MPI; in between it computes in other modes. Reductions of its numbers stay
+// pending while it calls no MPI, so that only a checkpoint goes on with them. 2 ranks. float_modes worker: a
+// second thread does that, and the main thread, in the standard modes, waits for it.
 #include <mpi.h>
+#include <pthread.h>
 #include <xmmintrin.h>
 
 #include "steplog.h"
@@ -21,17 +23,16 @@ static long double added_long(void) {
   return a + b;
 }
 
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int rank, ranks;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  steplog_open(argc, argv, rank);
-  STEPLOG_CHECK(ranks == 2);
-  const unsigned modes = 0x8000 | 0x4000 | 0x40;  // flush to zero, round upward, denormals are zeros
-  const unsigned short word = 0x0b7f;             // x87: all traps masked, round upward, 64 bits
-  _mm_setcsr((_mm_getcsr() & ~0x6000u) | modes);
+static void round_upward(int yes) {
+  const unsigned modes = 0x8000 | 0x4000 | 0x40;      // flush to zero, round upward, denormals are zeros
+  const unsigned short word = yes ? 0x0b7f : 0x037f;  // x87: all traps masked, round upward, 64 bits
+  _mm_setcsr((_mm_getcsr() & ~0xe040u) | (yes ? modes : 0));
   __asm__ volatile("fldcw %0" ::"m"(word));
+}
+
+static void* reduce(void* argument) {
+  const int rank = *(const int*)argument;
+  round_upward(1);
   STEPLOG_CHECK(added(0) == 0 && added(1) > 1 && added_long() > 1);
   uint64_t draws = 1;  // the same on both ranks
 
@@ -45,11 +46,30 @@ int main(int argc, char** argv) {
     if (rank == 0) steplog_pass(steplog_pace / 10);
     MPI_Iallreduce(parts[rank], sum, kFew, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &r[0]);
     MPI_Iallreduce(&long_parts[rank], &long_sum, 1, MPI_LONG_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &r[1]);
+    round_upward(0);
     steplog_step();  // passes the pace
+    round_upward(1);
     MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
     for (int i = 0; i < kFew; i++) STEPLOG_CHECK(sum[i] == added(i));
     STEPLOG_CHECK(long_sum == added_long());
     steplog_mix_bytes(sum, sizeof sum);
+  }
+  return argument;
+}
+
+int main(int argc, char** argv) {
+  int rank, ranks, provided;
+  const int has_worker = argc > 1 && !strcmp(argv[1], "worker");
+  MPI_Init_thread(&argc, &argv, has_worker ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  steplog_open(argc, argv, rank);
+  STEPLOG_CHECK(ranks == 2 && (!has_worker || provided == MPI_THREAD_MULTIPLE));
+  if (has_worker) {
+    pthread_t worker;
+    STEPLOG_CHECK(!pthread_create(&worker, NULL, reduce, &rank) && !pthread_join(worker, NULL));
+  } else {
+    reduce(&rank);
   }
   steplog_ok();
   MPI_Finalize();

@@ -1,7 +1,7 @@
 // Holds a descriptor or a lock that cannot be saved in the first half of the steps, and releases it for the
 // second: refused_files
-// scm|ptmx|pts|peer|proc|pressure|queue|linked|directory|lock|record|ofd|fuse|fuse-record|lease|owner|
-// signal|given|notify|shared|sharedmemory
+// scm|ptmx|pts|peer|proc|pressure|queue|linked|directory|lock|record|ofd|fuse|fuse-record|fuse-many|lease|
+// owner|signal|given|notify|shared|sharedmemory
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mqueue.h>
@@ -102,6 +102,15 @@ static void take(const char* what) {
     STEPLOG_CHECK(!fcntl(fds[0], what[0] == 'r' ? F_SETLK : F_OFD_SETLK, &lock));
   } else if (!strncmp(what, "fuse", 4)) {  // on a file system that the driver has mounted there
     struct flock lock = {.l_type = F_WRLCK};
+    if (!strcmp(what, "fuse-many")) {  // and one that is not locked stays open to the end
+      fds[1] = open("fuse/other", O_RDONLY);
+      for (int i = 0; i < 100; i++) {
+        snprintf(other, sizeof other, "fuse/locked-%d", i);
+        const int fd = open(other, O_RDWR);
+        STEPLOG_CHECK(fds[1] >= 0 && fd >= 0 && !flock(fd, LOCK_EX) && !close(fd));
+      }
+      other[0] = 0;
+    }
     fds[0] = open("fuse/locked", O_RDWR);
     STEPLOG_CHECK(!strcmp(what, "fuse-record") ? !fcntl(fds[0], F_SETLKW, &lock) : !flock(fds[0], LOCK_EX));
   } else if (!strcmp(what, "lease")) {

@@ -1,5 +1,7 @@
 // The main thread ends by pthread_exit while others continue. The last one ends the process: --end return,
-// exit or group (exit() while another thread still waits).
+// exit or group (exit() while another thread still waits). Main ends with floating-point traps enabled.
+#define _GNU_SOURCE
+#include <fenv.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -56,5 +58,6 @@ int main(int argc, char** argv) {
     pthread_t waits;
     STEPLOG_CHECK(pthread_create(&waits, NULL, forever, NULL) == 0);
   }
+  feenableexcept(FE_ALL_EXCEPT);
   pthread_exit((void*)4711);
 }

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 using namespace rig;
 
@@ -435,6 +436,9 @@ TEST_F(Communication, ADrainedMessageKeepsMpisRulesForTypes) {
     EXPECT_EQ(more[3], 13);
     EXPECT_EQ(more[4], -1);
     EXPECT_EQ(lower_MPI_Recv(more, 2, kInt, 0, 2, kWorld, &s), kErrTruncate);  // the message is longer
+#if defined(OPEN_MPI)
+    EXPECT_EQ(s.bytes, 16);  // of the message
+#endif
   }
   EXPECT_EQ(lower_MPI_Type_free(&column), kSuccess);
 }
@@ -1393,6 +1397,21 @@ TEST_F(Communication, APublishedNameRefusesEveryCheckpoint) {
   EXPECT_EQ(runtime->refusal(),
             "MPI_Publish_name: processes or sessions outside MPI_COMM_WORLD cannot be saved");
   cropdl::mpi::state->unsaved_function = 0;  // for the other tests
+}
+
+TEST_F(Communication, ACommunicatorBeyondAllIdentitiesRefusesEveryCheckpoint) {
+  uint64_t& serial = cropdl::mpi::state->comm_serial;
+  const uint64_t before = std::exchange(serial, 0xffff'fffe);
+  Vid last = 0, beyond = 0;
+  EXPECT_EQ(lower_MPI_Comm_dup(kVid_MPI_COMM_SELF, &last), kSuccess);
+  EXPECT_EQ(runtime->refusal(), "");
+  EXPECT_EQ(lower_MPI_Comm_dup(kVid_MPI_COMM_SELF, &beyond), kSuccess);
+  EXPECT_EQ(runtime->refusal(),
+            "MPI_Comm_dup: this rank has been the first one in more than four billion communicators");
+  EXPECT_EQ(lower_MPI_Comm_free(&last), kSuccess);
+  EXPECT_EQ(lower_MPI_Comm_free(&beyond), kSuccess);
+  cropdl::mpi::state->unsaved_function = 0;  // for the other tests
+  serial = before;
 }
 
 TEST_F(Communication, ManyRequestsAtOnce) {

@@ -140,6 +140,8 @@ TEST_F(Semantics, AnInvalidReceiveLeavesADrainedMessageWhereItIs) {
   if (rank == 1) {
     int value = -1;
     EXPECT_EQ(lower_MPI_Recv(&value, -1, kInt, 0, 1, kWorld, nullptr), kErrCount);
+    const Vid no_type = cropdl::seam::make_vid(cropdl::seam::Kind::kDatatype, 0);
+    EXPECT_EQ(lower_MPI_Recv(&value, 1, no_type, 0, 1, kWorld, nullptr), cropdl::seam::kErrType);
     EXPECT_EQ(lower_MPI_Recv(&value, 1, kInt, 0, 1, kWorld, nullptr), kSuccess);
     EXPECT_EQ(value, 31);
   }

@@ -1,0 +1,34 @@
+// The floating-point modes of the program's threads that make progress in the MPI. Where CropDL makes it in
+// their place, the reductions that the program has begun (MPI_Iallreduce) go on as they could natively. LH,
+// any thread.
+#pragma once
+
+#include <atomic>
+
+#include "base/float_modes.h"
+
+namespace cropdl::mpi {
+
+using ProgressModes = std::atomic<FloatModes>;
+static_assert(ProgressModes::is_always_lock_free);
+
+// Of the thread that last began a blocking send: the thread of the early drain (early_drain.h) has them.
+inline ProgressModes modes_of_sender{FloatModes{0x1f80, 0x037f}};
+// Of the thread that last began a nonblocking collective, or tested one that was not complete.
+inline ProgressModes modes_of_collectives{FloatModes{0x1f80, 0x037f}};
+
+inline void note_modes(ProgressModes* of) { of->store(float_modes(), std::memory_order_relaxed); }
+
+// While it lives, the calling thread computes in the modes of the collectives.
+class ComputesForCollectives {
+ public:
+  ComputesForCollectives() { set_float_modes(modes_of_collectives.load(std::memory_order_relaxed)); }
+  ~ComputesForCollectives() { set_float_modes(own_); }
+  ComputesForCollectives(const ComputesForCollectives&) = delete;
+  ComputesForCollectives& operator=(const ComputesForCollectives&) = delete;
+
+ private:
+  const FloatModes own_ = float_modes();
+};
+
+}  // namespace cropdl::mpi
