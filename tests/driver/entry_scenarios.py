@@ -12,7 +12,7 @@ import sys
 import time
 
 from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_results, check_whole, expect, expect_taken, collects_into, forge, launcher,
-                    logs_of, metadata_of, scenario_main, take_checkpoint, tool)
+                    logs_of, metadata_of, native, scenario_main, take_checkpoint, tool)
 
 SCENARIOS = {}
 scenario = collects_into(SCENARIOS)

@@ -97,10 +97,9 @@ class RecordedFiles {
     std::string name;
     if (const int parent = parent_of(at, path, &name); parent != 0) set(parent, name, 0, false);
   }
-  void renamed(const char* from, const char* to) {
+  void renamed(int from_at, const char* from, int to_at, const char* to) {
     std::string old_name, new_name;
-    const int old_parent = parent_of(AT_FDCWD, from, &old_name),
-              new_parent = parent_of(AT_FDCWD, to, &new_name);
+    const int old_parent = parent_of(from_at, from, &old_name), new_parent = parent_of(to_at, to, &new_name);
     if (old_parent == 0 || new_parent == 0) return;
     const int node = child(old_parent, old_name);
     set(new_parent, new_name, node, false);
@@ -320,9 +319,10 @@ int unlinkat(int at, const char* path, int flags) noexcept {
   if (result == 0) CROPDL_RECORDER.removed(at, path);
   return static_cast<int>(result);
 }
-int rename(const char* from, const char* to) noexcept {
-  const long result = syscall(SYS_rename, from, to);
-  if (result == 0) CROPDL_RECORDER.renamed(from, to);
+int renameat(int from_at, const char* from, int to_at, const char* to) noexcept {
+  const long result = syscall(SYS_renameat, from_at, from, to_at, to);
+  if (result == 0) CROPDL_RECORDER.renamed(from_at, from, to_at, to);
   return static_cast<int>(result);
 }
+int rename(const char* from, const char* to) noexcept { return renameat(AT_FDCWD, from, AT_FDCWD, to); }
 }
