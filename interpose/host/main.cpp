@@ -122,6 +122,7 @@ seam::ThreadRecord& ready_to_run(const session::Metadata* saved) {
   session::remember_filters();
   if (saved != nullptr) {
     if (auto s = process::restore_last_attributes(saved->attributes); !s) die(s.error().message);
+    if (auto s = process::start_interval_timers(saved->interval_timers); !s) die(s.error().message);
     p.agent->note_phase("idle");
   }
   process::remember_attributes();

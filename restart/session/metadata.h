@@ -14,6 +14,7 @@
 #include "restart/memory/memory_state.h"
 #include "restart/process/attributes.h"
 #include "restart/process/clocks.h"
+#include "restart/process/interval_timers.h"
 #include "restart/process/vector_state.h"
 #include "restart/threads/pending_signals.h"
 #include "restart/threads/program_threads.h"
@@ -76,7 +77,8 @@ struct Metadata {
   bool software_gpu = false;  // cropdl-run --software-gpu
   int software_gpus = 0;      // number of software GPUs; 0: from the restart's environment
   process::Clocks clocks;
-  process::AttributeValues attributes;  // only those that the program changed
+  std::vector<process::IntervalTimer> interval_timers;  // those that run
+  process::AttributeValues attributes;                  // only those that the program changed
   std::vector<program_threads::SavedThread> threads;
   host_memory::MemoryState memory;
 };
@@ -105,6 +107,7 @@ void list_members(Metadata& m, Visit&& member) {  // without those that metadata
   member.since("software_gpu", m.software_gpu);
   member.since("software_gpus", m.software_gpus);
   member("clocks", m.clocks);
+  member.since("interval_timers", m.interval_timers);
   member("attributes", m.attributes);
   member("threads", m.threads);
   member("memory", m.memory);

@@ -67,7 +67,6 @@ for _what, _words in {
         "child": "the program has a child process that it has not waited for",
         "pipe": "a pipe (descriptor <n>) cannot be saved yet",
         "socket": "a socket (descriptor <n>) cannot be saved yet",
-        "itimer": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
         "timer": "a POSIX timer (timer_create) cannot be saved yet",
         "timerfd": "an open timerfd (descriptor <n>) cannot be saved yet",
         "signalfd": "an open signalfd (descriptor <n>) cannot be saved yet",

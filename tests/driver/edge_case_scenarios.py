@@ -135,7 +135,8 @@ with open("/proc/cpuinfo") as _cpus:
 edge_case("memory", "protection_keys", "memory with a protection key (pkey_mprotect) at <x>-<x> cannot be saved yet" if _has_keys else RESTORED)
 for _name in """queued_real_time_signals pending_kill_keeps_its_sender pending_for_process_or_thread every_signal_has_an_action
         every_signal_is_delivered last_real_time_signals handler_changes_the_context handler_changes_the_mask
-        single_stepped_by_trap_flag one_shot_and_nested_handlers exit_under_fast_timer clocks_only_go_forward
+        single_stepped_by_trap_flag one_shot_and_nested_handlers exit_under_fast_timer processor_time_timer distant_alarm
+        alarms_that_are_awaited clocks_only_go_forward
         clock_of_the_process_by_number time_by_every_call absolute_time_waits waits_for_any_signal timeouts_that_are_not_updated
         alternate_stack_of_another_context masks_in_handlers_that_end_a_wait""".split():
     edge_case("signals", _name)
@@ -143,9 +144,7 @@ for _name in """children_that_die_of_signals ignored_by_an_executed_child masks_
         jumps_out_of_handlers jump_out_of_a_blocking_open timers_that_signal_a_thread""".split():
     edge_case("signals", _name, attempts=100)
 for _name, _words in {
-        "processor_time_timer": "the running timer ITIMER_PROF cannot be saved yet",
         "disarmed_timer": "a POSIX timer (timer_create) cannot be saved yet",
-        "distant_alarm": "the running timer ITIMER_REAL (setitimer or alarm) cannot be saved yet",
         }.items():
     edge_case("signals", _name, _words)
 for _name in """every_line_of_proc_status thread_name limits few_descriptors little_address_space nice_value affinity scheduling_class

@@ -371,6 +371,20 @@ static void processor_time_timer(void) {
   EDGE_CHECK(setitimer(ITIMER_PROF, &every, NULL) == 0);
 }
 
+// Each alarm is awaited, and comes once.
+static void alarms_that_are_awaited(void) {
+  sigset_t alarm_only, before;
+  sigemptyset(&alarm_only);
+  sigaddset(&alarm_only, SIGALRM);
+  install(SIGALRM, 0);
+  sigprocmask(SIG_BLOCK, &alarm_only, &before);
+  for (int k = 0; edge_more(); k++) {
+    struct itimerval soon = {{0, 0}, {0, 20000}};
+    EDGE_CHECK(count == k && setitimer(ITIMER_REAL, &soon, NULL) == 0);
+    while (count == k) sigsuspend(&before);
+  }
+}
+
 static void disarmed_timer(void) {
   timer_t timer;
   struct sigevent event = {.sigev_notify = SIGEV_NONE};
@@ -620,6 +634,7 @@ static const struct edge_case table[] = {
     KIND(processor_time_timer),
     KIND(disarmed_timer),
     KIND(distant_alarm),
+    KIND(alarms_that_are_awaited),
     KIND(clocks_only_go_forward),
     KIND(clock_of_the_process_by_number),
     KIND(time_by_every_call),

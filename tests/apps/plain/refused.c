@@ -1,5 +1,5 @@
 // Holds something that cannot be saved in the first half of the steps, and releases it for the second:
-// refused child|pipe|socket|itimer|timer|timerfd|signalfd|eventfd|epoll|shared|sharedfile ...
+// refused child|pipe|socket|timer|timerfd|signalfd|eventfd|epoll|shared|sharedfile ...
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,9 +29,6 @@ static void take(const char* what) {
     STEPLOG_CHECK(!pipe(fds));
   } else if (!strcmp(what, "socket")) {
     STEPLOG_CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
-  } else if (!strcmp(what, "itimer")) {
-    struct itimerval far = {.it_value = {.tv_sec = 3600}};
-    STEPLOG_CHECK(!setitimer(ITIMER_REAL, &far, NULL));
   } else if (!strcmp(what, "timer")) {
     struct itimerspec far = {.it_value = {.tv_sec = 3600}};
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
@@ -71,9 +67,6 @@ static void let_go(const char* what) {
     int status;
     kill(child, SIGKILL);
     STEPLOG_CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-  } else if (!strcmp(what, "itimer")) {
-    struct itimerval none = {0}, was;
-    STEPLOG_CHECK(!setitimer(ITIMER_REAL, &none, &was) && was.it_value.tv_sec > 3000);
   } else if (!strcmp(what, "timer")) {
     STEPLOG_CHECK(!timer_delete(timer));
   } else if (shared) {
