@@ -147,8 +147,8 @@ class Hub {
     int64_t began = 0;
   };
   std::map<uint64_t, Gathering> exchanges_;  // by round
-  // By rank: why there are no exchanges any more.
-  std::map<uint32_t, std::string> lost_;
+  // Ranks without which there are no exchanges any more, and why; the first one is the cause that is named.
+  std::vector<std::pair<uint32_t, std::string>> lost_;
   std::function<uint64_t()> memory_;
   int64_t began_;                         // start of this run
   std::optional<IntervalPolicy> policy_;  // for an automatic schedule

@@ -45,7 +45,7 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   joined_[c.rank] = true;
   if (left_alone_[c.rank]) {
     left_alone_[c.rank] = terminated_[c.rank] = false;
-    lost_.erase(c.rank);
+    std::erase_if(lost_, [&c](const auto& lost) { return lost.first == c.rank; });
   }
   take_step(now, &Coordinator::joined, c.rank);
 }
@@ -121,7 +121,7 @@ void Hub::look_for_stopped(int64_t now) {
 }
 
 void Hub::gather(uint32_t rank, const ExchangeMine& m, int64_t now) {
-  if (!lost_.empty()) return to_rank(rank, ExchangeAll{m.round, {}, lost_.begin()->second});
+  if (!lost_.empty()) return to_rank(rank, ExchangeAll{m.round, {}, lost_.front().second});
   Gathering& gathering = exchanges_[m.round];
   if (gathering.texts.empty()) {
     gathering.began = now;
@@ -139,7 +139,7 @@ void Hub::gather(uint32_t rank, const ExchangeMine& m, int64_t now) {
 }
 
 void Hub::fail_exchanges(uint32_t rank, const std::string& why) {
-  lost_.emplace(rank, why);
+  lost_.emplace_back(rank, why);
   for (const auto& [round, gathering] : std::exchange(exchanges_, {}))
     for (const auto& [member, text] : gathering.texts) to_rank(member, ExchangeAll{round, {}, why});
 }

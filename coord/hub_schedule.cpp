@@ -122,7 +122,7 @@ void Hub::got_sigterm(uint32_t rank, int64_t now) {
   if (!lost_.empty()) {  // the launcher ends the other ranks
     if (!std::exchange(told_of_loss_, true))
       config_.report(
-          formatted("no last version was taken at SIGTERM: {}; the job dies of it", lost_.begin()->second));
+          formatted("no last version was taken at SIGTERM: {}; the job dies of it", lost_.front().second));
     return let_die();
   }
   const LastFor former = std::exchange(last_for_, LastFor::kSigterm);

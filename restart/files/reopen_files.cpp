@@ -38,11 +38,18 @@ Error no_room_above(int highest) {
       highest};
 }
 
-// Without a descriptor of CropDL among the program's numbers, where it would be replaced.
+// Without a descriptor of CropDL among the program's numbers, where it would be replaced. If the agent's
+// thread shares this table, it briefly holds low numbers: then this tries again.
 Status expect_room(int highest) {
-  for (const int fd : open_descriptors())
-    if (fd > 2 && fd <= highest && is_own_descriptor(fd)) return no_room_above(highest);
-  return {};
+  const auto has_room = [highest] {
+    return std::ranges::none_of(open_descriptors(),
+                                [=](int fd) { return fd > 2 && fd <= highest && is_own_descriptor(fd); });
+  };
+  for (int again = 0; again < 5; ++again) {
+    if (has_room()) return {};
+    usleep(2000);
+  }
+  return no_room_above(highest);
 }
 
 Error no_room_for(int given, int highest) {

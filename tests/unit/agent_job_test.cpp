@@ -846,6 +846,18 @@ TEST_F(AgentJob, AnExchangeEndsWithAReasonWhenARankDies) {
   EXPECT_EQ(dead.error().message.rfind("rank 1 is gone", 0), 0u) << dead.error().message;
 }
 
+TEST_F(AgentJob, AnExchangeNamesTheRankThatWasLostFirst) {
+  start(3);
+  for (const uint32_t r : {2u, 1u}) {
+    ASSERT_TRUE(soon([&] { return joined() == r + 1; }));
+    agents_[r]->stop();
+  }
+  ASSERT_TRUE(soon([&] { return joined() == 1; }));
+  const auto lost = agents_[0]->exchange("x");
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().message, "rank 2 has ended its program");
+}
+
 TEST_F(AgentJob, AnExchangeThatIsTooLongForAFrameEndsWithItsReasonOnAllRanks) {
   constexpr uint32_t kRanks = 3;
   start(kRanks);

@@ -11,9 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "restart/content.h"
@@ -195,6 +197,20 @@ TEST_F(FileContents, TheProgramGetsTheFileThatWasRestoredAndNoOtherOfItsName) {
       const Status finished = finish_files(all, reopening);
       EXPECT_EQ(static_cast<bool>(finished), !replaced) << gone;
     }
+}
+
+// The agent's thread does so where a sandbox forbids it a table of its own.
+TEST_F(FileContents, AnOwnDescriptorThatIsLowForAMomentTakesNoRoom) {
+  Descriptor low(fcntl(open_high("/dev/null", O_RDONLY).fd(), F_DUPFD_CLOEXEC, 40)), ours;
+  ASSERT_TRUE(low);
+  const int number = low.fd();
+  Reopening reopening;
+  EXPECT_FALSE(make_room_for(number, {}, ours, reopening));
+  std::jthread agent([&low] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    low.close();
+  });
+  EXPECT_TRUE(make_room_for(number, {}, ours, reopening));
 }
 
 // This rank appends to `log`; another rank has the same file by a hard link, `other`, and restores that.
