@@ -2,9 +2,9 @@
 // signals blocked, or START.
 #pragma once
 
+#include <sys/time.h>
+
 #include <cstdint>
-#include <functional>
-#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -22,9 +22,20 @@ void list_members(IntervalTimer& t, Visit&& member) {  // base/json.h
   member("interval", t.interval);
 }
 
-// Returns the running timers. Calls `read_pending`, which notes the process's pending signals, so that an
-// expired timer is either pending or still running: also if one expires meanwhile.
-std::vector<IntervalTimer> read_interval_timers(const std::function<void()>& read_pending);
+// While it lives, the timers stand still: the time of a checkpoint, perhaps minutes, is not the program's,
+// whose alarm may watch over its progress. A timer that has expired by then is not among them; its signal is
+// pending. One at a time. Allocates nothing.
+class StoppedTimers {
+ public:
+  StoppedTimers();
+  ~StoppedTimers();
+  StoppedTimers(const StoppedTimers&) = delete;
+  StoppedTimers& operator=(const StoppedTimers&) = delete;
+  static std::vector<IntervalTimer> list();  // those that ran before; empty while no object lives
+
+ private:
+  itimerval left_[3]{};  // by ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF
+};
 
 // Starts them again, with the time that was left. Last before the program runs.
 Status start_interval_timers(const std::vector<IntervalTimer>& timers);

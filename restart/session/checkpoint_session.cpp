@@ -123,8 +123,8 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   m.vector_state = std::move(*vector_state);
   // All signals are blocked while the program is stopped; the program's own mask is in the frame that it
   // resumes from.
-  m.interval_timers = process::read_interval_timers(
-      [&m] { m.pending_signals = program_threads::pending_signals(program_threads::blocked_everywhere()); });
+  m.pending_signals = program_threads::pending_signals(program_threads::blocked_everywhere());
+  m.interval_timers = process::StoppedTimers::list();
   m.threads = std::move(threads_);
   if (Status read = program_threads::read_pending_signals(m.threads); !read) return read.error();
   m.clocks = process::read_clocks();

@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "interpose/counting/thread_order.h"
 #include "interpose/seam/control_page.h"
+#include "restart/process/interval_timers.h"
 #include "restart/session/process_state.h"
 #include "restart/threads/program_threads.h"
 
@@ -275,6 +276,7 @@ void Rank::serve() {
     // Do not examine state or call the MPI before all threads have stopped: one of them may be inside.
     wake_.wait(lock, [this] { return others_stopped_ || !stop_; });
     if (!stop_) break;
+    const process::StoppedTimers timers;
     draining_early_ = false;  // not started again in this stop
     lock.unlock();
     libraries_.end_early_drain();
