@@ -96,6 +96,7 @@ int run(const entry::RunOptions& options) {
   boot.sanitizer = facts->sanitizer;
   if (!facts->before.empty()) {  // like the kernel, passes the script's path instead of its name: execve(2)
     words[0] = found->name;
+    boot.script = found->path;
     words.insert(words.begin(), facts->before.begin(), facts->before.end());
   }
 

@@ -274,6 +274,13 @@ namespace {
   p.program = p.boot.program;
   const std::vector<std::string> arguments(argv, argv + argc);
   if (argc > 1) p.arguments.assign(arguments.begin() + 1, arguments.end());
+  // The store knows a script by its path: another folder's may have the same name.
+  if (!p.boot.script.empty())
+    for (std::string& argument : p.arguments)
+      if (cropdl::resolved_path(argument) == p.boot.script) {
+        argument = p.boot.script;
+        break;
+      }
   start_program(p, arguments);
 }
 

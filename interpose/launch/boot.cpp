@@ -23,6 +23,7 @@ static void list_members(Boot& b, Visit&& member) {
   member("log", b.log);
   member("metrics", b.metrics);
   member("program", b.program);
+  member("script", b.script);
   member("preload", b.preload);
   member("version", b.version);
   member("installation", b.installation);

@@ -26,6 +26,7 @@ struct Boot {
   std::string metrics;            // --metrics, an absolute path, "": none (not inherited by a restart)
   std::string log;                // --log: "text" or "json" (not inherited by a restart)
   std::string program;            // absolute path (start only)
+  std::string script;             // absolute path of the script that the program runs, "": none (start only)
   std::string preload;            // the program's LD_PRELOAD, without libcropdl.so
   uint64_t version = 0;           // to restart from, 0: the newest intact one
   std::string installation;       // directory of the shims and the core

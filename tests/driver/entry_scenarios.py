@@ -325,6 +325,25 @@ def script_by_link():
             expect(status == 0 and text.splitlines()[-1] == f"./link-{at}", f"{first}: {status}: {text}")
 
 
+@scenario("run.script_of_another_folder_is_another_job")
+def script_of_another_folder():
+    """Also where its name is the same: its versions would take the place of the other job's."""
+    with Place("folders") as place:
+        def begin(folder):
+            return ["/bin/sh", "-c", 'cd "$0" && exec "$@"', place.path(folder), tool("cropdl-run"), "--interval", "0", "--dir", place.store, "./script"]
+        for folder in ("one", "two"):
+            os.mkdir(place.path(folder))
+            with open(place.path(f"{folder}/script"), "w") as f:
+                f.write("#!/usr/bin/python3\nimport time\ntime.sleep(60)\n")
+            os.chmod(place.path(f"{folder}/script"), 0o755)
+        job = place.start(begin("one"))
+        end = time.monotonic() + 30
+        while place.checkpoint()[0] != 0:
+            expect(job.alive() and time.monotonic() < end, place.checkpoint()[1])
+        job.kill_all()
+        says(place, begin("two"), r"cropdl-run: store \S+: belongs to another job, .*/one/script.*")
+
+
 @scenario("run.script_of_a_shell_in_any_folder_is_a_starter")
 def shell_elsewhere():
     with Place("shell") as place:
