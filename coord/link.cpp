@@ -90,7 +90,8 @@ void Link::try_to_connect(int64_t now) {
 // job's. In case it is this launch's, the rank records its host under that run_id; only a rank 0 with that
 // run_id reads it.
 std::string Link::of_another_launch(const JobFile& job, int64_t now) {
-  if (job.host == config_.host || job.ranks != config_.ranks)
+  const bool certain = !ended_.empty();  // this rank knows the run_id of its launch's rank 0
+  if (certain || job.host == config_.host || job.ranks != config_.ranks)
     return config_.directory + "/job is of another launch";
   if (now >= say_apart_at_) {
     say_apart_at_ = INT64_MAX;

@@ -673,6 +673,23 @@ TEST_F(AgentJob, ASolverThatNoHubFollowsIsReported) {
             std::vector<std::string>{"no more checkpoints: rank 0 has ended; rank 1 goes on without it"});
 }
 
+// The next job in the directory may run elsewhere.
+TEST_F(AgentJob, ARankThatHasLostRankZeroIsNoRankOfTheNextLaunch) {
+  fakes_ = std::vector<FakeRank>(2);
+  fakes_[1].met = false;
+  AgentConfig first = config(0, 2), c = config(1, 2);
+  first.host = c.host = "node-a";
+  c.outlives_seconds = 0.1;
+  c.rendezvous_seconds = 0.5;
+  add(first, fakes_[0]);
+  add(c, fakes_[1]);
+  ASSERT_TRUE(soon([&] { return joined() == 2; }));
+  agents_[0]->stop();
+  ASSERT_TRUE(write_job_file(dir_.path, {"local:cropdl-elsewhere", "t", "run-2", 1, "node-b", 2, utc_now()}));
+  ASSERT_TRUE(soon([&] { return !lines().empty(); }));
+  EXPECT_EQ(remote_rank_host(dir_.path, "run-2", 1), "");
+}
+
 TEST_F(AgentJob, AHelperThatEndedMakesRoomForTheSolverOfItsRank) {
   fakes_ = std::vector<FakeRank>(3);
   fakes_[1].met = false;
