@@ -137,7 +137,7 @@ def others_may_write():
                         r": others may write to it \(mode 0[0-7]+\); take that away \(chmod go-w\) if you know what is in it")
                 os.chmod(path, before)
         # The lower half opens the store again, and checks it too.
-        boot = {"restart": True, "directory": place.store, "interval": "", "max_overhead": 0, "mtbf": -1, "ends_at": -1, "at_sigterm": "", "keep": "", "quiet": False, "log": "text", "metrics": "", "program": "", "preload": "", "version": 0, "installation":
+        boot = {"restart": True, "directory": place.store, "interval": "", "max_overhead": 0, "mtbf": -1, "ends_at": -1, "at_sigterm": "", "keep": "", "quiet": False, "log": "text", "metrics": "", "program": "", "script": "", "preload": "", "version": 0, "installation":
                 os.path.join(BUILD, "lib"), "sanitizer": "", "layout": 0, "personality": 0, "save_files": 0, "by_reference": False, "moved_variables": False,
                 "files": "", "software_gpu": False, "software_gpus": 0}
         os.chmod(place.version_path(1, "rank-0.img"), 0o620)
