@@ -5,8 +5,8 @@ that shows the noise. Prints, per quantity, the medians, their ratio, the added 
   run.py [--pairs 21] [--mpi openmpi mpich] [--only calls train numpy mmap] [--json FILE]
   run.py --mpi openmpi --only interval [--length 1] [--program trainer]
 
-`interval`: whole runs of about a minute, with the versions taken by default; with --length 2 they are twice as long. A pair has one
-native run, and is printed.
+`interval`: whole runs, with the versions taken by default: the first comes after half a minute to some minutes. The trainer runs for
+two minutes, the others for about four; with --length 2 they are twice as long. A pair has one native run, and is printed.
 
 Needs a quiet machine with at least two cores."""
 
@@ -59,7 +59,7 @@ class Measurement:
             command += [word.replace("@", place.path("log")) for word in self.command]
             job = place.start(command, environment=dict(self.environment, **(environment or {})))
             began = time.monotonic()
-            end_of(job.process, 300)
+            end_of(job.process, 1800)
             seconds = time.monotonic() - began
             job.process.wait()
             expect(job.process.returncode == 0, f"{' '.join(command)} ended with {job.process.returncode}: {job.output()}")
@@ -92,10 +92,10 @@ def whole_run(name, notes):
 def with_versions(mpi, length, wanted):
     """The programs for `interval`, with the notes of their runs. `wanted`: names, or none for all."""
     gradients = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "suites", "foreign", "gradients.py")
-    programs = [("trainer", [app(f"{mpi}/train"), "--epochs", str(round(75 * length)), "--log", "@"], {}),
-                ("1_GB_of_state", [program(f"{mpi}/bulk"), "--bytes", "1000000000", "--steps", str(round(55_000 * length)), "--log", "@"], {})]
+    programs = [("trainer", [app(f"{mpi}/train"), "--epochs", str(round(300 * length)), "--log", "@"], {}),
+                ("1_GB_of_state", [program(f"{mpi}/bulk"), "--bytes", "1000000000", "--steps", str(round(220_000 * length)), "--log", "@"], {})]
     if mpi == "openmpi" and os.path.isdir("/usr/lib/python3/dist-packages/torch"):  # Debian's mpi4py is built for Open MPI
-        programs.append(("pytorch", ["/usr/bin/python3", gradients, str(round(500 * length))], {"OMP_NUM_THREADS": "1"}))
+        programs.append(("pytorch", ["/usr/bin/python3", gradients, str(round(2000 * length))], {"OMP_NUM_THREADS": "1"}))
     elif mpi == "openmpi":
         print("pytorch is left out: apt-get install -y --no-install-recommends python3-torch")
     for name, command, environment in programs:
