@@ -57,16 +57,6 @@ void note_own(int fd, bool own) {
     own_descriptors[fd / 64] &= ~bit;
 }
 
-// Writes the text of a new file and closes it. Returns 0 or the errno value; the file is removed then.
-int write_new(Descriptor file, const std::string& path, const std::string& text, bool durable) {
-  iovec piece{const_cast<char*>(text.data()), text.size()};
-  int failure = write_all(file.fd(), {&piece, 1}, 0);
-  if (failure == 0 && durable && ::fsync(file.fd()) != 0) failure = errno;
-  if (int at_close = file.close(); failure == 0) failure = at_close;
-  if (failure != 0) ::unlink(path.c_str());
-  return failure;
-}
-
 }  // namespace
 
 Error cannot_be_written(const std::string& path, int failure) {
@@ -130,11 +120,17 @@ Descriptor open_high_at(int directory, const std::string& path, int flags, unsig
   return move_high(Descriptor(low));
 }
 
+std::string descriptor_path(int fd) { return "/proc/thread-self/fd/" + std::to_string(fd); }
+
 Descriptor create_private_file(const std::string& path, int access) {
-  Descriptor file = open_high(path, access | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  return create_private_file_at(AT_FDCWD, path, access);
+}
+
+Descriptor create_private_file_at(int directory, const std::string& name, int access) {
+  Descriptor file = open_high_at(directory, name, access | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (file && ::fchmod(file.fd(), 0600) != 0) {
     const int why = errno;
-    ::unlink(path.c_str());
+    ::unlinkat(directory, name.c_str(), 0);
     file.close();
     errno = why;
   }
@@ -145,8 +141,7 @@ bool create_private_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0) return false;
   // Through a descriptor: others may write to the folder around it, and put a link in its place.
   const Descriptor made = open_high(path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-  const std::string by_descriptor = "/proc/thread-self/fd/" + std::to_string(made.fd());
-  if (made && ::chmod(by_descriptor.c_str(), 0700) == 0) return true;
+  if (made && ::chmod(descriptor_path(made.fd()).c_str(), 0700) == 0) return true;
   const int why = errno;
   ::rmdir(path.c_str());
   errno = why;
@@ -211,10 +206,20 @@ std::string resolved_or_same(const std::string& path) {
   return resolved.empty() ? path : resolved;
 }
 
+int write_new_file(Descriptor file, int directory, const std::string& name, const std::string& text,
+                   bool durable) {
+  iovec piece{const_cast<char*>(text.data()), text.size()};
+  int failure = write_all(file.fd(), {&piece, 1}, 0);
+  if (failure == 0 && durable && ::fsync(file.fd()) != 0) failure = errno;
+  if (int at_close = file.close(); failure == 0) failure = at_close;
+  if (failure != 0) ::unlinkat(directory, name.c_str(), 0);
+  return failure;
+}
+
 Status write_durable_file(const std::string& path, const std::string& text) {
   Descriptor file = create_private_file(path, O_WRONLY);
   if (!file) return Error{"{}: cannot be created: {}", path, errno_text(errno)};
-  const int failure = write_new(std::move(file), path, text, true);
+  const int failure = write_new_file(std::move(file), AT_FDCWD, path, text, true);
   return failure == 0 ? Status() : cannot_be_written(path, failure);
 }
 
@@ -224,7 +229,7 @@ Status replace_file(const std::string& path, const std::string& text, unsigned m
   Descriptor file = create_private_file(fresh, O_WRONLY);
   if (!file) return cannot_be_written(path, errno);
   int failure = ::fchmod(file.fd(), mode) != 0 ? errno : 0;
-  if (failure == 0) failure = write_new(std::move(file), fresh, text, false);
+  if (failure == 0) failure = write_new_file(std::move(file), AT_FDCWD, fresh, text, false);
   if (failure == 0 && ::rename(fresh.c_str(), path.c_str()) != 0) failure = errno;
   if (failure == 0) return {};
   ::unlink(fresh.c_str());

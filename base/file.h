@@ -65,10 +65,14 @@ Descriptor move_high(Descriptor low);
 Descriptor open_high(const std::string& path, int flags, unsigned mode = 0);
 Descriptor open_high_at(int directory, const std::string& path, int flags, unsigned mode = 0);  // openat(2)
 
+// A path to the open file `fd` of the calling thread, wherever its name leads by now.
+std::string descriptor_path(int fd);
+
 // Create a file and open it, or create a directory, accessible to its owner only, whatever the umask is (the
 // program's, since it is per process). Return empty, or false, with errno set on failure; an existing name is
 // a failure.
-Descriptor create_private_file(const std::string& path, int access);  // O_WRONLY or O_RDWR
+Descriptor create_private_file(const std::string& path, int access);                    // O_WRONLY or O_RDWR
+Descriptor create_private_file_at(int directory, const std::string& name, int access);  // as in openat(2)
 bool create_private_directory(const std::string& path);
 
 // Callers open names in a store with O_NONBLOCK, so that a FIFO cannot block them, and check this next.
@@ -96,6 +100,11 @@ std::string resolved_path(const std::string& path);
 std::string resolved_or_same(const std::string& path);  // `path` itself on failure
 
 Error cannot_be_written(const std::string& path, int failure);  // an errno value
+
+// Writes the text of a new file, fsyncs it if it has to be durable, and closes it. Returns 0 or the errno
+// value; the file is removed then.
+int write_new_file(Descriptor file, int directory, const std::string& name, const std::string& text,
+                   bool durable);
 
 // Creates `path` (0600, must not exist), writes and fsyncs it. Removes the file on failure.
 Status write_durable_file(const std::string& path, const std::string& text);

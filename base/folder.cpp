@@ -107,15 +107,12 @@ int Folder::look_at(const std::string& name, struct stat* info) const {
 Status Folder::replace_file(const std::string& name, const std::string& draft,
                             const std::string& text) const {
   ::unlinkat(fd(), draft.c_str(), 0);  // left by a killed process
-  Descriptor file = open_high_at(fd(), draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  Descriptor file = create_private_file_at(fd(), draft, O_WRONLY);
   if (!file) return Error{"{}: cannot be created: {}", path_of(draft), errno_text(errno)};
-  std::string bytes = text;
-  iovec piece{bytes.data(), bytes.size()};
-  int failure = ::fchmod(file.fd(), 0600) != 0 ? errno : write_all(file.fd(), {&piece, 1}, 0);
-  if (failure == 0 && ::fsync(file.fd()) != 0) failure = errno;
-  if (failure == 0) failure = file.close();
-  if (failure == 0 && ::renameat(fd(), draft.c_str(), fd(), name.c_str()) != 0) failure = errno;
-  if (failure != 0) {
+  if (const int failure = write_new_file(std::move(file), fd(), draft, text, true); failure != 0)
+    return cannot_be_written(path_of(name), failure);
+  if (::renameat(fd(), draft.c_str(), fd(), name.c_str()) != 0) {
+    const int failure = errno;
     ::unlinkat(fd(), draft.c_str(), 0);
     return cannot_be_written(path_of(name), failure);
   }

@@ -47,7 +47,7 @@ std::string job_text(const std::string& program, const std::vector<std::string>&
   return formatted("`{}` on {}", text, counted(ranks, "rank"));
 }
 
-// `./train.py` and its absolute path are the same argument: earlier versions of CropDL noted a script's path.
+// A file may be named by other paths in the next start.
 bool same_argument(const std::string& a, const std::string& b) {
   if (a == b) return true;
   if (a.find('/') == std::string::npos || b.find('/') == std::string::npos) return false;
@@ -110,7 +110,7 @@ Result<Folder> open_folder(const std::string& directory, int flags = 0) {
 
 // A path in the opened directory, wherever its own path leads.
 std::string path_by_descriptor(const Folder& folder, const std::string& name) {
-  return formatted("/proc/thread-self/fd/{}/{}", folder.fd(), name);
+  return descriptor_path(folder.fd()) + "/" + name;
 }
 
 }  // namespace

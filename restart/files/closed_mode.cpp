@@ -88,7 +88,7 @@ int open_with_owners_bits(const std::string& path, int flags, bool* again) {
   *again = true;
   if ((st.st_mode & kOwner) == kOwner) return -1;
   // Through the descriptor: the name may lead to another file by now.
-  const std::string file = formatted("/proc/thread-self/fd/{}", place.fd());
+  const std::string file = descriptor_path(place.fd());
   if (const int opened = open_in_namespace(file, flags & ~O_NOFOLLOW); opened >= 0) return opened;
   if (chmod(file.c_str(), (st.st_mode & kModeBits) | kOwner) != 0) {
     *again = false;

@@ -109,7 +109,7 @@ bool have_common_mark(int a, int b) {
 
 }  // namespace
 
-std::string descriptor_link(int fd) { return link_text(formatted("/proc/thread-self/fd/{}", fd)); }
+std::string descriptor_link(int fd) { return link_text(descriptor_path(fd)); }
 
 bool is_pipe_at_its_end(int fd) {
   pollfd p{fd, POLLIN, 0};

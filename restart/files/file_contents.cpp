@@ -61,18 +61,22 @@ Descriptor open_to_write(const FileContent& c, int flags) {
   return fd < 0 ? Descriptor() : move_high(Descriptor(fd));
 }
 
+// Whether the file `now`, open for reading, has the saved content; false if that is not saved.
+bool has_saved_content(const FileContent& c, int fd, const FileIdentity& now) {
+  if (c.stored.empty() || now.size != c.identity.size) return false;
+  const auto sum = restart::content_checksum(fd, 0, static_cast<uint64_t>(c.identity.size), c.path);
+  return sum && *sum == c.checksum;
+}
+
 // Checks that the opened file is the program's, or has its contents: since check_content() the name may lead
 // to another file.
 Status check_opened(const FileContent& c, const Folder& version, int fd, FileIdentity* its) {
   const auto now = identify_file(fd, "");
   if (now) *its = *now;
   if (now && is_programs_file(c, *now, version)) return {};
-  if (now && now->size == c.identity.size && !c.stored.empty()) {
-    const auto sum = restart::content_checksum(fd, 0, static_cast<uint64_t>(c.identity.size), c.path);
-    if (sum && *sum == c.checksum) {
-      static_cast<void>(take_for_programs(c, *now, version));  // otherwise the next restart refuses it
-      return {};
-    }
+  if (now && has_saved_content(c, fd, *now)) {
+    static_cast<void>(take_for_programs(c, *now, version));  // otherwise the next restart refuses it
+    return {};
   }
   return Error{own(c.path) + ": was replaced while the program was being restarted; try again"};
 }
@@ -135,7 +139,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
   Copies copies;
   for (const auto& [key, writers] : by_inode) {
     FileContent& c = contents[static_cast<size_t>(writers.content)];
-    const Descriptor file = open_high(formatted("/proc/thread-self/fd/{}", writers.fd), O_RDONLY | O_NOCTTY);
+    const Descriptor file = open_high(descriptor_path(writers.fd), O_RDONLY | O_NOCTTY);
     if (!file) return Error{"{}: cannot be read, and so not saved: {}", own(c.path), errno_text(errno)};
     if (!writers.in_place) {
       const auto mark = mark_of(file.fd(), c.identity.size, c.path);
@@ -211,8 +215,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
   const FileVerdict fine{FileVerdict::kFine, "", *now};
   const bool same = is_programs_file(c, *now, version);
   if (same && looks_the_same(c.identity, *now)) return fine;
-  const Descriptor file =
-      open_high(formatted("/proc/thread-self/fd/{}", place.fd()), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  const Descriptor file = open_high(descriptor_path(place.fd()), O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file) return refused("{}: cannot be read: {}", own(c.path), errno_text(errno));
   const bool long_enough = now->size >= c.identity.size;
   const auto sum = !long_enough       ? Result<uint64_t>(Error{""})
@@ -243,12 +246,9 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
 }
 
 bool has_saved_content(const FileContent& c, int fd) {
-  const Descriptor file =
-      open_high(formatted("/proc/thread-self/fd/{}", fd), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  const Descriptor file = open_high(descriptor_path(fd), O_RDONLY | O_NONBLOCK | O_NOCTTY);
   const auto now = identify_file(fd, "");
-  if (c.stored.empty() || !file || !now || now->size != c.identity.size) return false;
-  const auto sum = restart::content_checksum(file.fd(), 0, static_cast<uint64_t>(c.identity.size), c.path);
-  return sum && *sum == c.checksum;
+  return file && now && has_saved_content(c, file.fd(), *now);
 }
 
 Status apply_content(const FileContent& c, const Folder& version, FilesPolicy policy, std::string* done,

@@ -94,7 +94,7 @@ class NewFile {
   // Returns 0 or the errno value.
   int give_name() {
     const bool unnamed = temporary_.empty();
-    const std::string from = unnamed ? formatted("/proc/thread-self/fd/{}", fd()) : temporary_;
+    const std::string from = unnamed ? descriptor_path(fd()) : temporary_;
     if (linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), unnamed ? AT_SYMLINK_FOLLOW : 0) == 0)
       return 0;
     const int why = errno;

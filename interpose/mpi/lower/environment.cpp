@@ -53,12 +53,12 @@ bool is_setting(std::string_view name) {
 // component that reorders ranks. Not the names of a machine's devices.
 bool orders_sums(std::string_view name) {
   if (name.ends_with("_VERBOSE") || name.ends_with("_verbose")) return false;
-  for (const std::string_view begins : {"OMPI_MCA_coll", "OMPI_MCA_op_", "OMPI_MCA_topo", "I_MPI_ADJUST_"})
-    if (name.starts_with(begins)) return true;
   const auto begins = [name](std::string_view with) { return name.starts_with(with); };
   const auto has = [name](std::string_view part) { return name.find(part) != name.npos; };
-  return std::ranges::any_of(std::array{"MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_"}, begins) &&
-         std::ranges::any_of(std::array{"ALGORITHM", "COLL", "REDUCE", "SCAN", "SMP"}, has);
+  using std::array, std::ranges::any_of;
+  return any_of(array{"OMPI_MCA_coll", "OMPI_MCA_op_", "OMPI_MCA_topo", "I_MPI_ADJUST_"}, begins) ||
+         (any_of(array{"MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_"}, begins) &&
+          any_of(array{"ALGORITHM", "COLL", "REDUCE", "SCAN", "SMP"}, has));
 }
 
 // In the heap: "NAME=value", or "NAME" if the program has unset it, each with its zero, the last one empty.
