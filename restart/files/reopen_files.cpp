@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <set>
 #include <utility>
@@ -39,17 +40,22 @@ Error no_room_above(int highest) {
 }
 
 // Without a descriptor of CropDL among the program's numbers, where it would be replaced. If the agent's
-// thread shares this table, it briefly holds low numbers: then this tries again.
+// thread shares this table, it holds low numbers for a moment, which a busy machine makes long: then this
+// waits.
 Status expect_room(int highest) {
-  const auto has_room = [highest] {
-    return std::ranges::none_of(open_descriptors(),
-                                [=](int fd) { return fd > 2 && fd <= highest && is_own_descriptor(fd); });
+  const auto in_the_way = [highest] {
+    return std::ranges::any_of(open_descriptors(),
+                               [=](int fd) { return fd > 2 && fd <= highest && is_own_descriptor(fd); });
   };
-  for (int again = 0; again < 5; ++again) {
-    if (has_room()) return {};
+  const int above = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, highest + 1);
+  const bool has_room = above >= 0 || errno == EBADF;  // EBADF: there is no stderr, which tells nothing
+  if (above >= 0) close(above);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (in_the_way()) {
+    if (!has_room || std::chrono::steady_clock::now() > end) return no_room_above(highest);
     usleep(2000);
   }
-  return no_room_above(highest);
+  return {};
 }
 
 Error no_room_for(int given, int highest) {

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -199,18 +200,34 @@ TEST_F(FileContents, TheProgramGetsTheFileThatWasRestoredAndNoOtherOfItsName) {
     }
 }
 
-// The agent's thread does so where a sandbox forbids it a table of its own.
+// The agent's thread does so where a sandbox forbids it a table of its own; on a busy machine it takes a
+// while.
 TEST_F(FileContents, AnOwnDescriptorThatIsLowForAMomentTakesNoRoom) {
   Descriptor low(fcntl(open_high("/dev/null", O_RDONLY).fd(), F_DUPFD_CLOEXEC, 40)), ours;
   ASSERT_TRUE(low);
   const int number = low.fd();
-  Reopening reopening;
-  EXPECT_FALSE(make_room_for(number, {}, ours, reopening));
   std::jthread agent([&low] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     low.close();
   });
+  Reopening reopening;
   EXPECT_TRUE(make_room_for(number, {}, ours, reopening));
+}
+
+// In a child: nothing gives a limit back.
+TEST_F(FileContents, AnOwnDescriptorThatFindsNoPlaceAboveTheProgramsIsRefused) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const Descriptor low(fcntl(open_high("/dev/null", O_RDONLY).fd(), F_DUPFD_CLOEXEC, 40));
+    const rlimit none_above{static_cast<rlim_t>(low.fd() + 1), static_cast<rlim_t>(low.fd() + 1)};
+    if (setrlimit(RLIMIT_NOFILE, &none_above) != 0 || (geteuid() == 0 && setuid(65534) != 0)) _exit(2);
+    Descriptor ours;
+    Reopening reopening;
+    _exit(make_room_for(low.fd(), {}, ours, reopening) ? 1 : 0);
+  }
+  int ended = -1;
+  ASSERT_EQ(waitpid(child, &ended, 0), child);
+  EXPECT_EQ(ended, 0);
 }
 
 // This rank appends to `log`; another rank has the same file by a hard link, `other`, and restores that.
