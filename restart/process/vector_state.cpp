@@ -14,7 +14,7 @@ namespace {
 using seam::SavedRegisters;
 
 constexpr unsigned kFirstBeyondSse = 2;
-constexpr uint64_t kTiles = 3ull << 17;  // AMX; in a thread's frames once it has used a tile
+constexpr uint64_t kTiles = 1ull << 18;  // XTILEDATA (AMX); in a thread's frames once it has used a tile
 
 SavedRegisters of_frame(const ucontext_t* context) {
   return seam::saved_registers(context->uc_mcontext.fpregs);
