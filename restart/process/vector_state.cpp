@@ -2,7 +2,12 @@
 
 #include <cpuid.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
 
 #include "base/format.h"
 #include "interpose/seam/signal_frame.h"
@@ -14,7 +19,8 @@ namespace {
 using seam::SavedRegisters;
 
 constexpr unsigned kFirstBeyondSse = 2;
-constexpr uint64_t kTiles = 1ull << 18;  // XTILEDATA (AMX); in a thread's frames once it has used a tile
+constexpr unsigned kTileData = 18;  // AMX; in a thread's frames once it has used a tile
+constexpr uint64_t kTiles = 1ull << kTileData;
 
 SavedRegisters of_frame(const ucontext_t* context) {
   return seam::saved_registers(context->uc_mcontext.fpregs);
@@ -52,30 +58,43 @@ VectorState own_state() {
   return state_of(own_frame);
 }
 
+// `state` as it is in a thread that has used a tile, if the kernel offers tiles.
+VectorState with_tiles(VectorState state) {
+  constexpr int kSupported = 0x1021;  // ARCH_GET_XCOMP_SUPP
+  uint64_t supported = 0;
+  if (syscall(SYS_arch_prctl, kSupported, &supported) != 0 || (supported & kTiles) == 0) return state;
+  unsigned size = 0, offset = 0, c = 0, d = 0;
+  __get_cpuid_count(13, kTileData, &size, &offset, &c, &d);
+  state.components.push_back({kTileData, offset, size});
+  state.bytes = offset + size;
+  return state;
+}
+
 }  // namespace
 
 Result<VectorState> vector_state_of_threads() {
   const auto* s = seam::state();
-  SavedRegisters all;
-  bool found = false;
+  std::optional<SavedRegisters> wide, narrow;
   for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) {
     const seam::ThreadRecord& t = s->threads[i];
     if (t.used != seam::kLive || t.kind == seam::kSpawnedChild || t.gone != 0) continue;
     const SavedRegisters one = of_frame(reinterpret_cast<const ucontext_t*>(t.context));
-    if ((one.features & kTiles) != 0)
-      return Error{"thread {} has used tile registers (AMX), which cannot be saved yet", t.virtual_tid};
-    if (found && (one.bytes != all.bytes || one.features != all.features))
+    auto& alike = (one.features & kTiles) != 0 ? wide : narrow;
+    if (!alike) alike = one;
+    if (one.bytes != alike->bytes || one.features != alike->features ||
+        (wide && narrow && wide->features != (narrow->features | kTiles)))
       return Error{"thread {} has another set of vector registers than others, which cannot be saved yet",
                    t.virtual_tid};
-    all = one;
-    found = true;
   }
-  return found ? state_of(all) : VectorState();  // once: CPUID is slow in a virtual machine
+  if (wide) return state_of(*wide);  // once: CPUID is slow in a virtual machine
+  return narrow ? state_of(*narrow) : VectorState();
 }
 
 std::string vector_state_refusal(const VectorState& saved) {
   if (saved.bytes == 0) return "";
-  const VectorState here = own_state();
+  const bool tiles = std::ranges::any_of(
+      saved.components, [](const VectorState::Component& c) { return c.number == kTileData; });
+  const VectorState here = tiles ? with_tiles(own_state()) : own_state();
   if (here == saved) return "";
   return formatted(
       "this CPU's vector registers lie otherwise in memory than on the one that the version was made on ({} "

@@ -7,6 +7,8 @@
 	.endm
 	.set SET_GS, 0x1001
 	.set SET_FS, 0x1002
+	.set FPREGS, 224                /* offset of uc_mcontext.fpregs in ucontext_t */
+	.set FRAME_MAGIC, 0x46505853
 
 	.text
 /* void cropdl_enter(uint64_t sp rdi, uint64_t entry rsi, record rdx): starts as the kernel starts a program
@@ -40,7 +42,8 @@ cropdl_enter:
 
 /* void cropdl_continue(uint64_t context rdi, uint64_t fs rsi, record rdx): rt_sigreturn finds the saved
    ucontext at rsp and restores registers, floating point state, signal mask and alternate stack
-   (arch/x86/kernel/signal_64.c). */
+   (arch/x86/kernel/signal_64.c). It takes tile registers (AMX) only from the frame of a thread that has used
+   one (arch/x86/kernel/fpu/signal.c), so this uses one if they are in the frame. */
 	.globl cropdl_continue
 	.type cropdl_continue, @function
 cropdl_continue:
@@ -51,7 +54,17 @@ cropdl_continue:
 	mov %r13, %rsi
 	SET_BASE SET_FS
 	mov %r12, %rsp
-	mov $15, %eax
+	mov FPREGS(%rsp), %rax
+	test %rax, %rax
+	jz 1f
+	cmpl $FRAME_MAGIC, 464(%rax)    /* as in seam/signal_frame.h */
+	jne 1f
+	testl $1 << 18, 472(%rax)
+	jz 1f
+	ldtilecfg one_tile(%rip)
+	tilezero %tmm0
+	tilerelease
+1:	mov $15, %eax
 	syscall
 	ud2
 
@@ -74,4 +87,13 @@ cropdl_clone_thread:
 	mov %r8, %rdi
 	call *%r9
 	ud2
+	.section .rodata
+	.balign 64
+one_tile:                               /* palette 1; tile 0 has one row of 64 bytes */
+	.byte 1
+	.zero 15
+	.short 64
+	.zero 30
+	.byte 1
+	.zero 15
 	.section .note.GNU-stack, "", @progbits

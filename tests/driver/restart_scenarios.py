@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from driver import (PATIENCE, Changes, Failure, Log, Place, check_continued, check_whole, expect, logs_of, native, other, scenario_main,
+from driver import (PATIENCE, Changes, Failure, Log, Place, Skipped, check_continued, check_whole, expect, logs_of, native, other, scenario_main,
                     seeded, take_checkpoint, too_late)
 
 
@@ -85,6 +85,14 @@ def scenario(name, *args, **kwargs):
     SCENARIOS[name] = lambda: survives(*args, **kwargs)
 
 
+def tile_registers():
+    """AMX: of four threads one keeps values in its tiles, one now and then, one from the middle of the run on, one never."""
+    with open("/proc/cpuinfo") as cpus:
+        if " amx_tile " not in cpus.read():
+            raise Skipped("this CPU has no tile registers (AMX)")
+    survives("tiles", arguments=SHORT, chain=("same", "same", "same"))
+
+
 for _mpi in ("openmpi", "mpich"):
     scenario(f"restart.{_mpi}.training_equals_the_undisturbed_run", "train", _mpi, 2, ("--epochs", "1"),
             chain=("same", "alone", "same"), earliest=0.02)
@@ -147,6 +155,7 @@ scenario("restart.alone.signal_handlers_mask_and_stack", "signals", arguments=("
 scenario("restart.alone.cut_inside_a_signal_handler", "handler_active", arguments=SHORT, chain=_three)
 scenario("restart.alone.children_that_came_and_went", "children", arguments=SHORT, attempts=100, earliest=0.1)
 scenario("restart.alone.thread_locals_rounding_and_vector_registers", "thread_state", arguments=SHORT, chain=_three)
+SCENARIOS["restart.alone.tile_registers"] = tile_registers
 scenario("restart.alone.process_and_thread_ids", "ids", arguments=SHORT, chain=_three)
 scenario("restart.alone.environment_and_working_directory", "environment", arguments=SHORT, chain=_three)
 
