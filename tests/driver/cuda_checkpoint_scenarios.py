@@ -215,10 +215,21 @@ HELD = {  # what the program has, and the words of the refusal
 }
 if not ON_SOFTWARE:  # the software GPU has none
     HELD["ipc_event"] = "cudaIpcGetEventHandle: an event is shared with another process"
+COMMUNICATORS = {  # likewise of held_communicators
+    "revoked": "ncclCommRevoke: a communicator that was revoked cannot be made again",
+    "reset": "cudaDeviceReset: the device was reset while NCCL communicators of it were there",
+}
+if ON_SOFTWARE:  # NVIDIA's NCCL waits, crashes or takes long
+    COMMUNICATORS |= {
+        "device_communicator": "ncclDevCommCreate: kernels read the addresses in a device communicator",
+        "failed": "ncclCommGetAsyncError: a communicator has failed (remote process exited or there was a network error), which cannot be saved",
+        "shared_id": "ncclCommInitRank: two communicators were made with one id (NCCL_COMM_ID?)",
+        "ids": "ncclGetUniqueId: a rank has got more than 2000 ids with which it has not joined",
+    }
 
-
-FOR_GOOD = {"context", "failed_kernel", "ipc_event"}  # after these, no checkpoint succeeds any more
-STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel"}  # found only after the program was stopped
+# After these, no checkpoint succeeds any more.
+FOR_GOOD = {"context", "failed_kernel", "ipc_event", "revoked", "reset", "device_communicator", "shared_id", "ids"}
+STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel", "failed"}  # found only after the program was stopped
 SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
 
 
@@ -252,6 +263,9 @@ def refused_while_held(what, words, program="held"):
 
 for _what, _words in HELD.items():
     SCENARIOS[f"cuda.refused.{_what}"] = lambda w=_what, k=_words: refused_while_held(w, k)
+if "checkpoint-held_communicators" not in LEFT_OUT:
+    for _what, _words in COMMUNICATORS.items():
+        SCENARIOS[f"cuda.refused.communicators.{_what}"] = lambda w=_what, k=_words: refused_while_held(w, k, "held_communicators")
 for _what, _maker in (("flat", "cudaMallocArray"), ("box", "cudaMalloc3DArray")):
     SCENARIOS[f"cuda.refused.{_what}_array"] = lambda w=_what, m=_maker: refused_while_held(f"--{w}", f"{m}: what it made cannot be saved", "blind_arrays")
 
