@@ -29,6 +29,9 @@ RECIPES = {"trainer": 37, "forms": 14, "found": 6, "driver_only": 8, "products":
            # a stream and an event exist only at some steps
            "host_functions": 8, "two_threads": 10, "graphs": 14, "allocations": range(7, 10)}
 SCENARIOS = {}
+# Programs of NCCL that are built by default: without --long they run under this MPI alone.
+ALWAYS = {"managed_pinned": "openmpi", "async_alloc": "mpich", "captured": "mpich", "grid": "openmpi", "nonblocking": "openmpi", "oddments": "mpich"}
+ONLY_LONG = {"cuda.mpich.waiting_checkpoint_names_what_it_waits_for"}
 WAYS = built_ways()
 DEVICES = int(os.environ.get("CROPDL_TEST_DEVICES", "16"))  # how many there are: as many as a test wants, or this machine's (gpu_test.py)
 
@@ -200,10 +203,12 @@ for _mpi in ("openmpi", "mpich"):
             ("async_alloc", "stream_ordered_memory_behind_collectives", {}),
             # Longer, since checkpoint attempts at work that waits for nothing are given up after 10 s and repeated.
             ("aborted", "aborted_communicators", {"arguments": ("--steps", "200", "--pace", "20000")}),
+            ("aborted", "communicators_aborted_in_the_step_of_their_use", {"arguments": ("--steps", "200", "--pace", "20000", "--at-once")}),
             ("late_making", "communicators_joined_late", {"attempts": 20}),
             ("oddments", "rare_uses_of_nccl", {})):
-        scenario(f"cuda.{_mpi}.{_what}", f"blind_{_name}", _mpi, 2, chain=("same", "other"), **_named)
+        scenario(f"cuda.{_mpi}.{_what}", f"blind_{_name}", _mpi, 2, chain=("same", "other") if LONG else ("other",), **_named)
         scenario(f"cuda.{_mpi}.{_what}_on_four_ranks", f"blind_{_name}", _mpi, 4, chain=("alone",), **_named)
+        ONLY_LONG |= {f"cuda.{_mpi}.{_what}_on_four_ranks"} | ({f"cuda.{_mpi}.{_what}"} if ALWAYS.get(_name) != _mpi else set())
     scenario(f"cuda.{_mpi}.host_functions_that_wait_between_collectives", "blind_late_making", _mpi, 2, chain=("same", "other"),
             arguments=("--steps", "200", "--pace", "20000", "--host"), attempts=20)
     scenario(f"cuda.{_mpi}.rank_that_is_late_for_seconds", "blind_late", _mpi, 2, arguments=("--steps", "24", "--pace", "50000", "--late"), chain=("same", "other"))
@@ -563,4 +568,4 @@ def mixed_images():
 
 
 if __name__ == "__main__":
-    sys.exit(scenario_main(SCENARIOS, at_random=True, quick=("cuda.runtime_in_each_form.static",)))
+    sys.exit(scenario_main(SCENARIOS, at_random=True, quick=("cuda.runtime_in_each_form.static",), long=ONLY_LONG))
