@@ -3,7 +3,7 @@
 run.py does for MPI:   cuda.py [--pairs 11] [--only calls train checkpoint] [--rounds 5] [--bytes N] [--dir /dev/shm]
 
   calls        runtime and driver calls (cuda_calls.cu)
-  nccl         NCCL calls (nccl_calls.cu)
+  nccl         NCCL calls on a communicator of two devices (nccl_calls.cu)
   train        a step of tests/apps/cuda/checkpoint/trainer.cu, 2 ranks, NCCL
   checkpoint   of 1 GB of device memory, half random and half zeros, to a warm tmpfs, and the restart from it"""
 
@@ -99,10 +99,10 @@ def main():
           f" {'noise ns':>12s} {'IQR ns':>10s}   ({options.pairs} pairs; noise: native against native)")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for what, program, library in (("calls", "cuda_calls", "-lcuda"), ("nccl", "nccl_calls", "-lnccl")):
+            for what, program, devices, libraries in (("calls", "cuda_calls", 1, ["-lcuda"]), ("nccl", "nccl_calls", 2, ["-lcuda", "-lnccl"])):
                 if what in options.only:
-                    calls = built(folder, program, options.nvcc, library)
-                    show(compare(Measurement([], [calls], printed, QUIET, natively(), ["--software-gpu"]), options.pairs), "-", results)
+                    calls = built(folder, program, options.nvcc, *libraries)
+                    show(compare(Measurement([], [calls], printed, QUIET, natively(devices), [f"--software-gpu={devices}"]), options.pairs), "-", results)
             if "train" in options.only:
                 command = [app("cuda/static/checkpoint-trainer.openmpi"), "--steps", "300", "--pace", "0", "--log", "@"]
                 show(compare(Measurement(mpirun("openmpi"), command, training_step, QUIET, natively(2), ["--software-gpu=2"]),

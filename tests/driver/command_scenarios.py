@@ -383,36 +383,41 @@ def two_requests():
         job.kill_running()
 
 
-def says_what_it_waits_for(mpi):
-    """Rank 0 has entered a collective; rank 1 enters it only after the command has printed that it waits for it."""
+def says_what_it_waits_for(place, job, file):
+    """Rank 0 has entered a collective; rank 1 enters it only after the command has printed that it waits for it, which makes the file."""
+    end = time.monotonic() + PATIENCE
+    while [log.at for log in logs_of(job.log, 2)] != ["begun", "waits"]:
+        expect(job.alive() and time.monotonic() < end, f"does not reach its collective: {job.output()}")
+        time.sleep(0.01)
+    asked = subprocess.Popen([tool("cropdl"), "checkpoint", place.store], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+    try:
+        # Only the time limit of the first attempt, which is printed, ends the wait.
+        ready, _, _ = select.select([asked.stderr], [], [], PATIENCE)
+        said = asked.stderr.readline() if ready else ""
+        expect(re.fullmatch(r"cropdl: waiting for \d+ s: rank 1 has not reached a collective that rank 0 has begun "
+                            r"\(it computes, or waits\)\n", said), f"`cropdl checkpoint` said while it waited: {said!r}")
+        open(file, "w").close()
+        text, rest = asked.communicate(timeout=PATIENCE)
+    finally:
+        asked.kill()
+        asked.wait()
+    expect(asked.returncode == 0 and re.fullmatch(r"version 1: \d+ bytes, stall [\d.]+ s\n", text), f"{asked.returncode}: {text!r}")
+    expect(not without_waiting(rest), f"said besides: {rest!r}")
+
+
+def waits_for_a_barrier(mpi):
     with Place("waits") as place:
-        job = place.run(f"{mpi}/begun_early", (place.path("now"), "--steps", "8", "--pace", "1000"), mpi, 2)
-        end = time.monotonic() + PATIENCE
-        while [log.at for log in logs_of(job.log, 2)] != ["begun", "waits"]:
-            expect(job.alive() and time.monotonic() < end, f"does not reach its barrier: {job.output()}")
-            time.sleep(0.01)
-        asked = subprocess.Popen([tool("cropdl"), "checkpoint", place.store], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True)
-        try:
-            # Only the time limit of the first attempt, which is printed, ends the wait.
-            ready, _, _ = select.select([asked.stderr], [], [], PATIENCE)
-            said = asked.stderr.readline() if ready else ""
-            expect(re.fullmatch(r"cropdl: waiting for \d+ s: rank 1 has not reached a collective that rank 0 has begun "
-                                r"\(it computes, or waits\)\n", said), f"`cropdl checkpoint` said while it waited: {said!r}")
-            open(place.path("now"), "w").close()
-            text, rest = asked.communicate(timeout=PATIENCE)
-        finally:
-            asked.kill()
-            asked.wait()
-        expect(asked.returncode == 0 and re.fullmatch(r"version 1: \d+ bytes, stall [\d.]+ s\n", text), f"{asked.returncode}: {text!r}")
-        expect(not without_waiting(rest), f"said besides: {rest!r}")
+        file = place.path("now")
+        job = place.run(f"{mpi}/begun_early", (file, "--steps", "8", "--pace", "1000"), mpi, 2)
+        says_what_it_waits_for(place, job, file)
         job.finish()
         for log in logs_of(job.log, 2):
             check_whole(log)
 
 
 for _mpi in ("openmpi", "mpich"):
-    scenario(f"trigger.{_mpi}.waiting_checkpoint_names_what_it_waits_for")(lambda m=_mpi: says_what_it_waits_for(m))
+    scenario(f"trigger.{_mpi}.waiting_checkpoint_names_what_it_waits_for")(lambda m=_mpi: waits_for_a_barrier(m))
 
 
 # --- Metrics -----------------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ import re
 import shutil
 import sys
 
-from command_scenarios import refused_here
+from command_scenarios import refused_here, says_what_it_waits_for
 from cuda_scenarios import LEFT_OUT, ON_SOFTWARE, built_ways
-from driver import (BUILD, Failure, Log, Place, SOURCE, Skipped, TooLate, check_refused, check_whole, expect, forge, launcher, logs_of, native,
-                    scenario_main, recipes_of, take_checkpoint, too_late, tool)
+from driver import (BUILD, Failure, Log, Place, SOURCE, Skipped, TooLate, check_refused, check_results, check_whole, expect, forge, launcher, logs_of,
+                    metadata_of, native, recipes_of, scenario_main, take_checkpoint, too_late, tool)
 from restart_scenarios import survives
 
 LONG = os.environ.get("CROPDL_TEST_LONG") == "1"
@@ -29,6 +29,9 @@ RECIPES = {"trainer": 37, "forms": 14, "found": 6, "driver_only": 8, "products":
            # a stream and an event exist only at some steps
            "host_functions": 8, "two_threads": 10, "graphs": 14, "allocations": range(7, 10)}
 SCENARIOS = {}
+# Programs of NCCL that are built by default: without --long they run under this MPI alone.
+ALWAYS = {"managed_pinned": "openmpi", "async_alloc": "mpich", "captured": "mpich", "grid": "openmpi", "nonblocking": "openmpi", "oddments": "mpich"}
+ONLY_LONG = {"cuda.mpich.waiting_checkpoint_names_what_it_waits_for"}
 WAYS = built_ways()
 DEVICES = int(os.environ.get("CROPDL_TEST_DEVICES", "16"))  # how many there are: as many as a test wants, or this machine's (gpu_test.py)
 
@@ -47,11 +50,15 @@ def saved_on(ranks=1):
     return (f"--software-gpu={ranks}",) if ON_SOFTWARE else ()
 
 
+def need_devices(count):
+    if DEVICES < count:
+        raise Skipped(f"it needs {count} devices")
+
+
 def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chain=("same", "same"), recipes=None, devices=0, **named):
     """`recipes`: how many each rank's image must have, if not RECIPES[name]. `devices`: how many, if not one per rank."""
     recipes = recipes or RECIPES.get(name)
-    if DEVICES < (devices or ranks):
-        raise Skipped(f"it needs {devices or ranks} devices")
+    need_devices(devices or ranks)
     if LONG:
         chain = chain * 3
 
@@ -92,8 +99,64 @@ scenario("cuda.mpich.training_on_four_ranks", "trainer", "mpich", 4, chain=("oth
 for _mpi in ("openmpi", "mpich"):
     scenario(f"cuda.{_mpi}.nccl_groups_threads_and_several_devices", "communicators", _mpi, 2, chain=("same", "other"))
 
-scenario("cuda.openmpi.collectives_in_every_order", "orders", "openmpi", 2)
-scenario("cuda.mpich.collectives_in_every_order_on_four_ranks", "orders", "mpich", 4, chain=("other",))
+def words_at(place, version, ranks):
+    """What the ranks' logs say that they were at when this version was cut."""
+    found = set()
+    for rank in range(ranks):
+        log = place.path("log") + (f".{rank}" if rank else "")
+        files = metadata_of(place.version_path(version, f"rank-{rank}.img"))["files"]
+        with open(log, "rb") as lines:
+            last = lines.read(next(file["offset"] for file in files if file["path"] == log)).splitlines()[-1].decode().split()
+        found.update(last[1:2] if last[0] == "at" else ())
+    return found
+
+
+def cut_in_every_order(mpi, ranks, chain):
+    """Versions are requested in steps of each kind until one was cut there; each request needs one attempt only (limited to 10 s)."""
+    need_devices(ranks)
+    left = set()
+
+    def found(place, version):
+        words = words_at(place, version, ranks)
+        print(f"version {version} was cut at {words or 'none'}")
+        left.difference_update(words)
+    for _ in range(3 if LONG else 1):
+        left |= {"burst", "crossed", "late", "by-turns", "messages", "some"}
+        survives(f"checkpoint-orders.{mpi}", mpi, ranks, ("--steps", "40", "--pace", "20000"), chain, folder="cuda/static", options=saved_on(ranks),
+                 through=natively(ranks), moments=left, within=8, every_version=found)
+        if left:
+            too_late(f"no version was cut at {left}")
+
+
+def waits_for_a_collective(mpi):
+    """`cropdl checkpoint` names the rank that has not launched the collective for which another one waits in cudaStreamSynchronize. Once it
+    has, the version is taken, and its restart ends like the undisturbed run."""
+    need_devices(2)
+    with Place("waits") as place:
+        file = place.path("now")
+        arguments = ("--until", file, "--steps", "20", "--pace", "20000")
+        open(file, "w").close()
+        reference = native(place, program_of("orders", mpi), arguments, mpi, 2, through=natively(2))
+        os.remove(file)
+        job = place.run(program_of("orders", mpi), arguments, mpi, 2, options=saved_on(2))
+        says_what_it_waits_for(place, job, file)
+        job.kill_running()
+        job = place.restart(mpi, 2, log=job.log)
+        job.finish()
+        check_results(job, reference, 2)
+
+
+if "checkpoint-orders" not in LEFT_OUT:
+    SCENARIOS["cuda.openmpi.collectives_in_every_order"] = lambda: cut_in_every_order("openmpi", 2, (*("on",) * 3, "same", *("on",) * 12, "same"))
+    SCENARIOS["cuda.mpich.collectives_in_every_order_on_four_ranks"] = lambda: cut_in_every_order("mpich", 4, (*("on",) * 15, "other"))
+    for _mpi in ("openmpi", "mpich"):
+        SCENARIOS[f"cuda.{_mpi}.waiting_checkpoint_names_what_it_waits_for"] = lambda m=_mpi: waits_for_a_collective(m)
+
+if "train" not in LEFT_OUT:  # the trainer of scripts/demo
+    for _mpi, _memory in (("openmpi", ()), ("mpich", ("--memory", "managed"))):
+        SCENARIOS[f"cuda.{_mpi}.fashion_mnist_training{'_in_managed_memory' if _memory else ''}"] = lambda m=_mpi, a=_memory: survives(
+            f"train.{m}", m, 2, ("--epochs", "1", "--hidden", "32", *a), ("same", "alone"), folder="cuda/static", options=saved_on(2),
+            through=natively(2))
 
 for _name, _what, _ways in (
         ("forms", "runtime_in_each_form", ("static", "shared", "per-thread")),
@@ -140,10 +203,12 @@ for _mpi in ("openmpi", "mpich"):
             ("async_alloc", "stream_ordered_memory_behind_collectives", {}),
             # Longer, since checkpoint attempts at work that waits for nothing are given up after 10 s and repeated.
             ("aborted", "aborted_communicators", {"arguments": ("--steps", "200", "--pace", "20000")}),
+            ("aborted", "communicators_aborted_in_the_step_of_their_use", {"arguments": ("--steps", "200", "--pace", "20000", "--at-once")}),
             ("late_making", "communicators_joined_late", {"attempts": 20}),
             ("oddments", "rare_uses_of_nccl", {})):
-        scenario(f"cuda.{_mpi}.{_what}", f"blind_{_name}", _mpi, 2, chain=("same", "other"), **_named)
+        scenario(f"cuda.{_mpi}.{_what}", f"blind_{_name}", _mpi, 2, chain=("same", "other") if LONG else ("other",), **_named)
         scenario(f"cuda.{_mpi}.{_what}_on_four_ranks", f"blind_{_name}", _mpi, 4, chain=("alone",), **_named)
+        ONLY_LONG |= {f"cuda.{_mpi}.{_what}_on_four_ranks"} | ({f"cuda.{_mpi}.{_what}"} if ALWAYS.get(_name) != _mpi else set())
     scenario(f"cuda.{_mpi}.host_functions_that_wait_between_collectives", "blind_late_making", _mpi, 2, chain=("same", "other"),
             arguments=("--steps", "200", "--pace", "20000", "--host"), attempts=20)
     scenario(f"cuda.{_mpi}.rank_that_is_late_for_seconds", "blind_late", _mpi, 2, arguments=("--steps", "24", "--pace", "50000", "--late"), chain=("same", "other"))
@@ -215,10 +280,21 @@ HELD = {  # what the program has, and the words of the refusal
 }
 if not ON_SOFTWARE:  # the software GPU has none
     HELD["ipc_event"] = "cudaIpcGetEventHandle: an event is shared with another process"
+COMMUNICATORS = {  # likewise of held_communicators
+    "revoked": "ncclCommRevoke: a communicator that was revoked cannot be made again",
+    "reset": "cudaDeviceReset: the device was reset while NCCL communicators of it were there",
+}
+if ON_SOFTWARE:  # NVIDIA's NCCL waits, crashes or takes long
+    COMMUNICATORS |= {
+        "device_communicator": "ncclDevCommCreate: kernels read the addresses in a device communicator",
+        "failed": "ncclCommGetAsyncError: a communicator has failed (remote process exited or there was a network error), which cannot be saved",
+        "shared_id": "ncclCommInitRank: two communicators were made with one id (NCCL_COMM_ID?)",
+        "ids": "ncclGetUniqueId: a rank has got more than 2000 ids with which it has not joined",
+    }
 
-
-FOR_GOOD = {"context", "failed_kernel", "ipc_event"}  # after these, no checkpoint succeeds any more
-STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel"}  # found only after the program was stopped
+# After these, no checkpoint succeeds any more.
+FOR_GOOD = {"context", "failed_kernel", "ipc_event", "revoked", "reset", "device_communicator", "shared_id", "ids"}
+STOPPED = {"spinning_kernel", "awaited_kernel", "failed_kernel", "failed"}  # found only after the program was stopped
 SMALL = {"captured_draw": {"CROPDL_SOFTWARE_GPU_MEMORY": "64M"}}
 
 
@@ -252,6 +328,9 @@ def refused_while_held(what, words, program="held"):
 
 for _what, _words in HELD.items():
     SCENARIOS[f"cuda.refused.{_what}"] = lambda w=_what, k=_words: refused_while_held(w, k)
+if "checkpoint-held_communicators" not in LEFT_OUT:
+    for _what, _words in COMMUNICATORS.items():
+        SCENARIOS[f"cuda.refused.communicators.{_what}"] = lambda w=_what, k=_words: refused_while_held(w, k, "held_communicators")
 for _what, _maker in (("flat", "cudaMallocArray"), ("box", "cudaMalloc3DArray")):
     SCENARIOS[f"cuda.refused.{_what}_array"] = lambda w=_what, m=_maker: refused_while_held(f"--{w}", f"{m}: what it made cannot be saved", "blind_arrays")
 
@@ -489,4 +568,4 @@ def mixed_images():
 
 
 if __name__ == "__main__":
-    sys.exit(scenario_main(SCENARIOS, at_random=True, quick=("cuda.runtime_in_each_form.static",)))
+    sys.exit(scenario_main(SCENARIOS, at_random=True, quick=("cuda.runtime_in_each_form.static",), long=ONLY_LONG))

@@ -274,6 +274,19 @@ class Job:
                    f"{describe(self)}")
             changes.wait(0.2)
 
+    def wait_for_word(self, words):
+        """Waits until rank 0's log says that it is at one of these words. Returns it, or None if the program has ended."""
+        end = time.monotonic() + PATIENCE
+        changes = Changes(os.path.dirname(self.log))
+        while True:
+            alive = self.alive()
+            log = Log(self.log)
+            if log.at in words or log.digest is not None:
+                return log.at
+            expect(alive, f"ended with {self.process.returncode}: {' '.join(self.command)}\n{tail(self.output())}")
+            expect(time.monotonic() < end, f"never at {words} in {PATIENCE:.0f} s: {' '.join(self.command)}\n{describe(self)}")
+            changes.wait(0.2)
+
 
 class Changes:
     """Waits until a file in the directory changes (inotify(7)), so that waiting for a log line takes no processor time from the ranks.
@@ -601,8 +614,14 @@ def check_refused(place, status, text, words):
     print(f"refused: {text}")
 
 
+# What `cropdl checkpoint` may say when a program can be saved only at times: the rank that stands in the way.
+NOT_NOW = re.compile(r"cropdl: checkpoint (refused|failed): rank \d+:? .+"
+                     r"|cropdl: checkpoint given up after \d+ attempts? of [\d.]+ s: (rank \d+ .+|the ranks keep changing); try again later")
+
+
 def take_checkpoint(place, job, attempts=1):
-    """Takes a checkpoint, which must succeed. Returns the version, the text, and per log the bounds of the version's step."""
+    """Takes a checkpoint, which must succeed; of several attempts the last one, and those before it must be refused or given up by name.
+    Returns the version, the text, and per log the bounds of the version's step."""
     log_paths = [log.path for log in logs_of(job.log, 64)]
     while True:
         least = [Log(path).last_step() for path in log_paths]
@@ -611,6 +630,9 @@ def take_checkpoint(place, job, attempts=1):
         attempts -= 1
         if status == 0 or attempts == 0:
             break
+        if not NOT_NOW.fullmatch(text):
+            job.must_run()
+            raise Failure(f"an attempt failed, and its line does not name what stood in the way: {text!r}")
         time.sleep(0.05)
     if status != 0:
         why = f"checkpoint failed with {status}: {text}\n{describe(job)}"

@@ -17,11 +17,11 @@ STARTS_OVER = {
 }
 
 
-def notices_a_program_started_from_the_beginning():
-    """The fake restarts the program from the beginning. The results are right, but the driver must object."""
+def objects_to(commands, words, **named):
+    """The driver must object to these fake commands, in these words."""
     with tempfile.TemporaryDirectory(prefix="cropdl-driver-") as build:
         os.makedirs(f"{build}/bin")
-        for name, body in STARTS_OVER.items():
+        for name, body in commands.items():
             with open(f"{build}/bin/{name}", "w") as f:
                 f.write("#!/bin/bash\n" + body + "\n")
             os.chmod(f"{build}/bin/{name}", 0o755)
@@ -30,15 +30,26 @@ def notices_a_program_started_from_the_beginning():
         os.environ["STORE_COMMAND"] = f"{build}/command"
         kept, driver.BUILD = driver.BUILD, build
         try:
-            restart_scenarios.survives("plain", arguments=("--steps", "30", "--pace", "20000"), chain=("same",))
+            restart_scenarios.survives("plain", arguments=("--steps", "30", "--pace", "20000"), chain=("same",), **named)
         except TooLate:
             raise
         except Failure as failure:
-            expect("started over" in str(failure), f"objected, but not to starting over: {failure}")
+            expect(words in str(failure), f"objected, but in other words than {words!r}: {failure}")
             return
         finally:
             driver.BUILD = kept
-        raise Failure("a checkpointer that starts the program over was let through")
+        raise Failure("it was let through")
+
+
+def notices_a_program_started_from_the_beginning():
+    """The fake restarts the program from the beginning. The results are right, but the driver must object."""
+    objects_to(STARTS_OVER, "started over")
+
+
+def notices_a_failed_attempt_without_a_name():
+    """Of several attempts at a checkpoint the first fails and does not say what stood in the way."""
+    nameless = 'if mkdir "$2/once"; then echo "cropdl: checkpoint given up: some reason"; exit 1; fi 2> /dev/null; '
+    objects_to(STARTS_OVER | {"cropdl": nameless + STARTS_OVER["cropdl"]}, "does not name what stood in the way", attempts=20)
 
 
 def log_of(directory, text):
@@ -105,6 +116,7 @@ def notices_an_event_that_never_comes():
 
 SCENARIOS = {
     "driver.notices_a_program_started_from_the_beginning": notices_a_program_started_from_the_beginning,
+    "driver.notices_a_failed_attempt_without_a_name": notices_a_failed_attempt_without_a_name,
     "driver.notices_wrong_logs": notices_wrong_logs,
     "driver.kills_all_ranks": kills_all_ranks,
     "driver.notices_an_event_that_never_comes": notices_an_event_that_never_comes,

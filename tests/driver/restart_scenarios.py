@@ -12,11 +12,13 @@ from driver import (PATIENCE, Changes, Failure, Log, Place, Skipped, check_conti
 
 def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone"), attempts=1, earliest=0.0, latest=0.8,
              environment=None, options=(), folder=None, through=(), every_version=lambda place, version: None,
-             restarts_keep=True):
-    """chain: one entry per kill: restart under the "same" MPI, the "other" one, or "alone" (without a launcher). Kills fall between the
-    fractions `earliest` and `latest` of the steps, so that the program does not end before the image is written. `folder`: the program's
-    folder, if not its MPI's; `through`: see native(); `every_version`: called for each version; `restarts_keep`: whether restarts have
-    the environment, too."""
+             restarts_keep=True, moments=None, within=None):
+    """chain: one entry per version: kill and restart under the "same" MPI, the "other" one, or "alone" (without a launcher); or "on" without a
+    kill. Versions fall between the fractions `earliest` and `latest` of the steps, so that the program does not end before the image is
+    written. `folder`: the program's folder, if not its MPI's; `through`: see native(); `every_version`: called for each version;
+    `restarts_keep`: whether restarts have the environment, too. `moments`: a set; while it has words, versions are requested when rank 0's log
+    says that it is at one of them, and `every_version` removes words; then "on" is left out. `within`: in how many seconds each version must
+    be there."""
     rng = seeded()
     folder = folder or ("plain" if mpi == "none" else mpi)
     name = f"{folder}/{program}"
@@ -27,14 +29,24 @@ def survives(program, mpi="none", ranks=1, arguments=(), chain=("same", "alone")
         job = place.run(name, arguments, mpi, ranks, options, environment=environment)
         under, reached = mpi, 0
         for kill, how in enumerate(chain):
+            if how == "on" and not moments:
+                continue
             low = max(reached + 1, int(total * earliest) + 1)
             aim = rng.randint(low, max(low, low + (int(total * latest) - low) // (len(chain) - kill)))
-            at = job.wait_for_step(aim)
+            at = job.wait_for_step(low if moments else aim)
+            word = job.wait_for_word(moments) if moments else None
             if Log(job.log).digest is not None:
                 too_late(f"the run was over before kill {kill + 1}")
-            time.sleep(rng.random() * 0.02)
+            time.sleep(0 if word else rng.random() * 0.02)
+            asked = time.monotonic()
             version, text, bounds = take_checkpoint(place, job, attempts)
+            took = time.monotonic() - asked
+            if within and took >= within:
+                too_late(f"a checkpoint{f' at {word!r}' if word else ''} took {took:.1f} s")
             every_version(place, version)
+            if how == "on":
+                print(f"version at step {at}+{f', at {word!r}' if word else ''}, {text}, in {took:.2f} s")
+                continue
             time.sleep(rng.random() * 0.1)
             expect(job.kill_running() >= ranks, "found fewer ranks than were started")  # possibly with children
             before = {path: Log(path) for path in bounds}

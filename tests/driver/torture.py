@@ -36,7 +36,7 @@ TRACED = {"holding": "cutting", "stopping": "cutting", "draining": "draining", "
 JOINING = "making communicators again"  # NCCL's communicators, during a restart
 PROGRAMS = {"plain": ("torture", (), 500), "openmp": ("torture_openmp", (), 300),  # and the steps of one run
             "serialized": ("torture_openmp", ("--serialized",), 300), "multiple": ("torture_multiple", (), 120),
-            "cuda": ("cuda/static/checkpoint-torture", (), 300), "nccl": ("cuda/static/checkpoint-trainer", (), 600)}
+            "cuda": ("cuda/static/checkpoint-torture", (), 300), "nccl": ("cuda/static/checkpoint-trainer", ("--communicators", "24"), 600)}
 DOING = ("computing", "waiting for another thread", "in another system call", "inside MPI", "held by the engine")
 SEVERAL = "several of a rank at once inside MPI"  # only with MPI_THREAD_MULTIPLE
 VICTIMS = ("all ranks", "rank 0, the hub", "another rank")

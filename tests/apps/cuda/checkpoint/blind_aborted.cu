@@ -2,7 +2,7 @@
 // run: build=long ranks=2,4 ways=static
 // Aborted communicators. On one, only the first rank launches, and its stream waits for ranks that never
 // come, for two steps; meanwhile all ranks use another communicator and MPI; then all abort the first. Others
-// are aborted before use, or revoked and destroyed (--revoke). --at-once: aborts in the step of the launch.
+// are aborted before use. --at-once: aborts in the step of the launch.
 #include "nccl_calls.h"
 
 constexpr int kValues = 200, kCycle = 8;
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   steplog_open(argc, argv, rank);
   choose_device();
-  const bool at_once = steplog_has(argc, argv, "--at-once"), revokes = steplog_has(argc, argv, "--revoke");
+  const bool at_once = steplog_has(argc, argv, "--at-once");
   ncclComm_t comm = communicator(MPI_COMM_WORLD), doomed = nullptr;
   cudaStream_t s, alone;
   CALL(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     while (steplog_done < steplog_steps) {
       const uint32_t step = static_cast<uint32_t>(steplog_done);
       const int place = static_cast<int>(step % kCycle);
-      const bool used = step / kCycle % 3 == 0, revoked = revokes && step / kCycle % 3 == 1;
+      const bool used = step / kCycle % 3 == 0;
       if (place == 1) doomed = communicator(MPI_COMM_WORLD);
       if (place == (at_once ? 5 : 3) && used && rank == 0)
         NCCL(ncclAllReduce(lost, lost, kValues, ncclUint32, ncclSum, doomed, alone));
@@ -54,9 +54,7 @@ int main(int argc, char** argv) {
       for (int r = 0; r < ranks; r++)
         for (auto& x : all[r]) x = changed(x, static_cast<uint32_t>(r));
       if (place == 5) {
-        if (revoked) NCCL(ncclCommRevoke(doomed, NCCL_REVOKE_DEFAULT));
-        if (revoked) NCCL(ncclCommDestroy(doomed));
-        if (!revoked) NCCL(ncclCommAbort(doomed));
+        NCCL(ncclCommAbort(doomed));
         doomed = nullptr;
         change<<<1, 64, 0, alone>>>(after, step);  // after the abort the stream runs on
         CALL(cudaStreamSynchronize(alone));

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -pthread -Xcompiler -Wno-cast-function-type
-// run: build=long ranks=2,4 ways=static
+// run: ranks=2,4 ways=static
 // Stream-ordered memory right after running collectives: allocated, sent, freed and allocated again from the
 // pool, at any address; event chains over three streams; host functions between collectives, which write the
 // next one's input; counters in __device__ and __managed__ variables.

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
-// run: build=long ranks=2,4 ways=static
+// run: ranks=2,4 ways=static
 // An all-reduce between kernels, captured over two streams into a graph: instantiated, launched several
 // times, updated by another capture, destroyed. In half of the steps no graph exists, and the same work is
 // launched eagerly on the same communicator.

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
-// run: build=long ranks=2,4 ways=static
+// run: ranks=2,4 ways=static
 // A grid of ranks. Its communicators are split from a split whose parent is destroyed, with keys that reverse
 // the ranks; some ranks are in no communicator. Sums go along rows, maxima along columns. One unique id is
 // drawn at the start and used after half of the steps, one is drawn in every sixth step and used in a later

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
-// run: build=long ranks=2,4 ways=static
+// run: ranks=2,4 ways=static
 // Collectives on managed memory, pinned host memory, the program's registered memory, and NCCL's own memory
 // (which is at times registered with the communicator). Every step reads back the advice for managed memory;
 // the host writes in between.

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -Wno-cast-function-type
-// run: build=long ranks=2,4 ways=static
+// run: ranks=2,4 ways=static
 // Nonblocking communicators. The ranks start to make them in different steps, so that steps end in the
 // middle; collectives are polled until they are launched; communicators are finalized in one step and
 // destroyed in a later one, or aborted. An error is provoked at the start; NCCL's messages about it, as texts

@@ -1,5 +1,5 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -pthread -Xcompiler -Wno-cast-function-type
-// run: build=long ranks=2,4 ways=static
+// run: ranks=2,4 ways=static
 // Rare uses of NCCL: a group started in one step and ended in the next; profiler entry points; communicators
 // that shrink, and one made from two ids; collectives on default streams, on a high-priority stream, and on
 // streams destroyed while they run; operations destroyed right after the call; gathers, scatters and

@@ -2,9 +2,14 @@
 // run: ranks=2,4 ways=static
 // Collectives in every order in which ranks may wait for one another. All ranks draw the same kind for each
 // step: bursts far ahead of the device, with a different waiting point per rank; two communicators on two
-// streams, in opposite order on half of the ranks; one late rank while the others block in
-// cudaStreamSynchronize; alternating MPI and NCCL collectives; MPI messages between launches and the wait for
-// them; a communicator of some ranks only.
+// streams, in opposite order on half of the ranks; alternating MPI and NCCL collectives; MPI messages between
+// launches and the wait for them; a communicator of some ranks only. In a few steps one rank is late by
+// seconds, while the others block in cudaStreamSynchronize.
+// --until FILE: before the first step the last rank launches a collective only when FILE exists.
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "nccl_calls.h"
 
 constexpr int kValues = 500;
@@ -33,6 +38,16 @@ struct Line {  // a communicator, its stream and its data
   void wait() { CALL(cudaStreamSynchronize(stream)); }
 };
 
+static void reduce_when_there(Line* line, const char* file, bool is_last) {
+  if (is_last) {
+    steplog_at("waits");
+    while (access(file, F_OK) != 0) steplog_pass(1000);
+  }
+  line->reduce(1);
+  if (!is_last) steplog_at("begun");
+  line->wait();
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank, ranks;
@@ -46,10 +61,15 @@ int main(int argc, char** argv) {
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
     Line a(communicator(MPI_COMM_WORLD), rank), b(communicator(MPI_COMM_WORLD), rank),
         some(communicator(half), rank);
+    for (int i = 1; i + 1 < argc; i++)
+      if (!strcmp(argv[i], "--until")) reduce_when_there(&a, argv[i + 1], rank == ranks - 1);
+    // Within a step: long enough for a cut to fall into it.
+    const auto pass = [rank] { steplog_pass(rank % 2 ? 2 * steplog_pace : steplog_pace); };
     uint64_t draws = 11;
     while (steplog_done < steplog_steps) {
       const uint32_t step = static_cast<uint32_t>(steplog_done);
-      const int kind = static_cast<int>(steplog_random(&draws) % 6);
+      const int drawn = static_cast<int>(steplog_random(&draws) % 5);
+      const int kind = step % 24 == 7 ? 5 : drawn;
       const int late = static_cast<int>(steplog_random(&draws) % ranks);
       switch (kind) {
         case 0:
@@ -57,42 +77,41 @@ int main(int argc, char** argv) {
           for (int i = 0; i < 120; i++) {
             (i % 3 ? a : b).reduce(i);
             if (i % (20 + 10 * rank) == 9) a.wait();
+            if (i % 50 == 25) pass();
           }
           break;
         case 1: {
           steplog_at("crossed");
           Line &first = rank % 2 ? a : b, &last = rank % 2 ? b : a;
           for (int i = 0; i < 5; i++) first.reduce(i);
-          steplog_spin(steplog_pace / 4);
+          pass();
           for (int i = 0; i < 5; i++) last.reduce(i);
           last.wait();
+          pass();
           break;
         }
         case 2:
-          steplog_at("late");
-          if (rank == late) steplog_spin(10 * steplog_pace);
-          a.reduce(step);
-          a.wait();
-          break;
-        case 3:
           steplog_at("by-turns");
           for (int i = 0; i < 8; i++) {
             uint64_t mine = step + static_cast<uint64_t>(rank), all;
             a.reduce(i);
             MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
             b.reduce(static_cast<uint32_t>(all));
+            if (i % 4 == 2) pass();
           }
           break;
-        case 4: {
+        case 3: {
           steplog_at("messages");
           const int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
           uint32_t sent = step, got = 0;
           MPI_Request request;
           MPI_Irecv(&got, 1, MPI_UINT32_T, from, 5, MPI_COMM_WORLD, &request);
           if (rank != late) a.reduce(step);
+          pass();
           MPI_Send(&sent, 1, MPI_UINT32_T, to, 5, MPI_COMM_WORLD);
           if (rank == late) {  // launches only after a message from a rank that has launched
             MPI_Wait(&request, MPI_STATUS_IGNORE);
+            pass();
             a.reduce(step);
           }
           a.wait();
@@ -100,13 +119,22 @@ int main(int argc, char** argv) {
           EXPECT(got == step);
           break;
         }
-        case 5:
+        case 4:
           steplog_at("some");
           if (rank % 2 == late % 2) {
             for (int i = 0; i < 10; i++) some.reduce(i);
+            pass();
             some.wait();
           }
           a.reduce(step);
+          pass();
+          break;
+        case 5:
+          steplog_at("late");
+          if (rank == late) steplog_pass(std::min(100 * steplog_pace, 2000000L));
+          a.reduce(step);
+          a.wait();
+          pass();  // the cut waits for the late rank
           break;
       }
       for (Line* line : {&a, &b, &some}) {

@@ -7,6 +7,7 @@
 // are the same in every run.
 // Two words in pinned memory say what the device is doing; the log has their address (`at
 // device-words-ADDRESS`). First word: 1 a kernel, 2 the all-reduce; second word: 1 a copy.
+// --communicators N: N more communicators, half of them by a split; each step adds up the losses on one.
 #include <cublas_v2.h>
 
 #include <cmath>
@@ -74,6 +75,14 @@ int main(int argc, char** argv) {
   steplog_open(argc, argv, rank);
   choose_device();
   ncclComm_t comm = communicator(MPI_COMM_WORLD);
+  std::vector<ncclComm_t> more;
+  for (int i = 1; i + 1 < argc; i++)
+    if (!strcmp(argv[i], "--communicators")) more.resize(static_cast<size_t>(atoi(argv[i + 1])));
+  for (size_t i = 0; i < more.size(); i++)
+    if (i % 2)
+      NCCL(ncclCommSplit(more[i - 1], 0, rank, &more[i], nullptr));
+    else
+      more[i] = communicator(MPI_COMM_WORLD);
   cudaStream_t compute, copy;
   int least, greatest;
   CALL(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -161,6 +170,9 @@ int main(int argc, char** argv) {
         steplog_spin(steplog_pace / 2);
       }
       NCCL(ncclAllReduce(gradient, gradient, kParameters, ncclFloat32, ncclSum, comm, compute));
+      if (!more.empty())
+        NCCL(ncclAllReduce(losses, losses, kBatch, ncclFloat32, ncclSum, more[steplog_done % more.size()],
+                           compute));
       mark<<<1, 1, 0, compute>>>(device_words, kKernel);
       update<<<(kParameters + 127) / 128, 128, 0, compute>>>(weights, velocity, gradient, ranks, losses,
                                                              schedule, history, static_cast<int>(step));
@@ -203,6 +215,7 @@ int main(int argc, char** argv) {
   }
   CALL(cudaStreamDestroy(copy));
   CALL(cudaStreamDestroy(compute));
+  for (ncclComm_t one : more) NCCL(ncclCommDestroy(one));
   NCCL(ncclCommDestroy(comm));
   steplog_ok();
   MPI_Finalize();
