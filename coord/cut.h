@@ -147,9 +147,9 @@ const char* phase_name(Phase phase);
 std::string rank_name(uint32_t rank);  // "rank 3"
 
 // A rank at its targets runs up to the first collective beyond them, because a short rank may wait for its
-// messages. If the short ranks make no progress while others are held, each held rank passes that one
-// collective and the target rises; immediately, if a rank is held before a subgroup call that another rank is
-// inside of.
+// messages. If the short ranks make no progress while others are held, the targets rise so that each held
+// thread begins the collective, or the whole group, before which it is held; immediately, if a rank is held
+// before a subgroup call that another rank is inside of.
 class Coordinator {
  public:
   explicit Coordinator(uint32_t ranks, CutLimits limits = {});
@@ -195,7 +195,7 @@ class Coordinator {
     RankStatus status;
     // What compare() finds: short of a target, or inside a collective; short of a predicted end.
     bool behind = false, short_of_end = false;
-    std::vector<CollectiveCount> held_back;  // of `status.held`: those that the targets do not admit
+    std::vector<HeldCalls> held_back;  // of `status.held`: those that the targets do not admit
     bool stopped = false, examining = false;
     std::vector<uint64_t> sent;      // messages to each rank; final when stopped
     std::vector<uint64_t> expected;  // sent with the last Drain

@@ -18,20 +18,20 @@ void Coordinator::compare(RankSlot* slot) const {
       slot->short_of_end = true;
   }
   slot->held_back.clear();
-  for (const uint64_t comm : s.held) {
-    const uint64_t begun = begun_on(s, comm);
-    const auto target = targets_.find(comm);
-    if (target == targets_.end() || begun >= target->second) slot->held_back.push_back({comm, begun});
+  // A rank that is short may be held all the same: its target may admit a group only in part.
+  for (const HeldCalls& held : s.held) {
+    const auto target = targets_.find(held.comm);
+    if (target == targets_.end() || held.wanted > target->second) slot->held_back.push_back(held);
   }
 }
 
-// Communicators on which threads are held that the targets do not admit -> the largest count there.
+// Communicators on which threads are held that the targets do not admit -> the target that admits them all.
 std::map<uint64_t, uint64_t> Coordinator::held_back() const {
   std::map<uint64_t, uint64_t> all;
   for (const RankSlot& s : slots_)
-    for (const CollectiveCount& c : s.held_back) {
-      uint64_t& most = all[c.comm];
-      most = std::max(most, c.begun);
+    for (const HeldCalls& held : s.held_back) {
+      uint64_t& most = all[held.comm];
+      most = std::max(most, held.wanted);
     }
   return all;
 }
@@ -46,7 +46,7 @@ void Coordinator::look_for_awaited(int64_t now) {
         inside[comm].second = true;
   std::map<uint64_t, int64_t> present;
   for (uint32_t r = 0; r < slots_.size(); ++r)
-    for (const CollectiveCount& held : slots_[r].held_back) {
+    for (const HeldCalls& held : slots_[r].held_back) {
       const auto in = inside.find(held.comm);
       if (in == inside.end() || (in->second.first == r && !in->second.second)) continue;
       const auto before = awaited_.find(held.comm);
@@ -153,17 +153,18 @@ std::optional<int64_t> Coordinator::ordinary_raise_at() const {
   return patience() + std::min(last_motion_ + limits_.raise_after, raised_ + limits_.raise_anyway_after);
 }
 
-// By one only: a thread is about to begin that collective, so its other members will reach it too; the
-// program may never make a later one. Awaited subgroup calls are raised alone and do not delay the others'
-// raise, because such calls may follow one another forever.
+// Only by the collectives that a thread is about to begin: their other members will reach them too; the
+// program may never make a later one. Of a group all communicators rise together, since it begins as a whole.
+// Awaited subgroup calls are raised alone and do not delay the others' raise, because such calls may follow
+// one another forever.
 void Coordinator::raise(int64_t now, Actions* out) {
   const auto ordinary = ordinary_raise_at();
   const bool all = ordinary && now >= *ordinary;
-  for (const auto& [comm, begun] : held_back()) {
+  for (const auto& [comm, wanted] : held_back()) {
     const auto since = awaited_.find(comm);
     const bool awaited = since != awaited_.end() && now >= since->second + limits_.raise_awaited_after;
     if (!all && !awaited && !is_on_the_way(comm)) continue;
-    targets_[comm] = begun + 1;
+    targets_[comm] = wanted;
     awaited_.erase(comm);
   }
   if (all) {

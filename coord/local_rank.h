@@ -28,6 +28,14 @@ struct CollectiveCount {
   bool operator==(const CollectiveCount&) const = default;
 };
 
+// Collectives on one communicator that a thread waits to begin. A group of calls, which begin together or not
+// at all, has one entry for each of its communicators.
+struct HeldCalls {
+  uint64_t comm;    // as in CollectiveCount
+  uint64_t wanted;  // the smallest target that admits them: the count once they have begun
+  bool operator==(const HeldCalls&) const = default;
+};
+
 // The end of the current iteration, as far as this rank can tell (docs/boundaries.md).
 struct BoundaryCount {
   uint64_t comm;   // as in CollectiveCount
@@ -52,7 +60,7 @@ struct NextBoundary {
 struct RankStatus {
   std::vector<CollectiveCount> counts;  // of all current and recent communicators of the rank
   std::vector<uint64_t> inside;         // communicators of collectives with a thread inside
-  std::vector<uint64_t> held;           // communicators of collectives that a thread waits to begin
+  std::vector<HeldCalls> held;          // those that threads wait to begin; one entry for a communicator
   uint64_t progress = 0;                // messages sent and received, without collectives
   std::string refusal;    // one line that names the call or state that refuses a checkpoint now, or ""
   bool starting = false;  // the program has not started; `refusal` will pass

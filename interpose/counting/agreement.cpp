@@ -45,8 +45,8 @@ std::atomic<int64_t> hold_began;      // 0: no hold
 //
 // Threads let in that have not begun yet. Under hold_lock.
 std::unordered_map<const seam::ThreadRecord*, uint64_t> let_in;
-// All identities of the calls that a held thread would begin together. Under hold_lock.
-std::unordered_map<const seam::ThreadRecord*, std::vector<uint64_t>> held_together;
+// For a held thread, the calls that it would begin together. Under hold_lock.
+std::unordered_map<const seam::ThreadRecord*, std::vector<coord::HeldCalls>> held_together;
 bool told = false;  // targets were set in this hold; under hold_lock
 
 void nap(uint64_t identity) {
@@ -109,7 +109,7 @@ bool parts_allowed(std::span<const Part> parts, seam::LibraryNumber library, boo
   const Status listed = caught([&] {
     auto& all = held_together[seam::current_thread()];
     all.clear();
-    for (const Part& p : parts) all.push_back(p.record->identity);
+    for (const Part& p : parts) all.push_back({p.record->identity, p.record->begun + p.times});
   });
   if (!listed) held_together.erase(seam::current_thread());
   return false;
@@ -229,26 +229,43 @@ bool contains(const std::vector<uint64_t>& all, uint64_t one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
+bool is_held(const coord::RankStatus& s, uint64_t identity) {
+  return std::ranges::find(s.held, identity, &coord::HeldCalls::comm) != s.held.end();
+}
+
+// In place of HeldCalls::wanted, until the counts are known: the count and one call.
+constexpr uint64_t kOneMore = 0;
+
+void add_held(coord::RankStatus& s, const coord::HeldCalls& calls) {
+  const auto at = std::ranges::find(s.held, calls.comm, &coord::HeldCalls::comm);
+  if (at == s.held.end())
+    s.held.push_back(calls);
+  else
+    at->wanted = std::max(at->wanted, calls.wanted);
+}
+
 // A count beyond its target is an announcement about to be taken back: the call will not begin. A thread
 // announces the call that it is inside of or was just held before. (For calls that begin together it
 // announces several_of(), and the report proves nothing until it has taken them back.) Under hold_lock.
 void take_back(coord::RankStatus& s) {
   for (coord::CollectiveCount& c : s.counts) {
-    if (!contains(s.inside, c.comm) && !contains(s.held, c.comm)) continue;
+    if (!contains(s.inside, c.comm) && !is_held(s, c.comm)) continue;
     const uint64_t target = target_in(targets, c.comm);
     if (!told || c.begun <= target) continue;
     c.begun = target;
     std::erase(s.inside, c.comm);
-    if (!contains(s.held, c.comm)) s.held.push_back(c.comm);
+    add_held(s, {c.comm, kOneMore});
   }
 }
 
 // A rank with a thread that has been let in is reported one short of its target.
 void add_subgroup_calls(coord::RankStatus& s) {
   std::unordered_map<uint64_t, uint64_t> at;
-  for (const auto* all : {&s.inside, &s.held})
-    for (const uint64_t identity : *all)
-      if ((identity & kSubgroupCall) != 0) at[identity] = target_in(targets, identity);
+  const auto list = [&](uint64_t identity) {
+    if ((identity & kSubgroupCall) != 0) at[identity] = target_in(targets, identity);
+  };
+  for (const uint64_t identity : s.inside) list(identity);
+  for (const coord::HeldCalls& held : s.held) list(held.comm);
   for (const auto& [thread, identity] : let_in) at[identity] = target_in(targets, identity) - 1;
   for (const auto& [identity, begun] : at) s.counts.push_back({identity, begun});
 }
@@ -257,15 +274,14 @@ void add_subgroup_calls(coord::RankStatus& s) {
 void add_threads(coord::RankStatus& s) {
   each_thread([&](const seam::ThreadRecord& t) {
     const uint64_t inside = t.inside, held = t.held;
-    if (held != 0 && !contains(s.held, held)) s.held.push_back(held);
+    if (held != 0) add_held(s, {held, kOneMore});
     // A thread held before a subgroup call only checks whether it may begin; once it begins, it is no longer
     // held. (A collective is already counted then; take_back sees that by the count.)
     if (inside == 0 || ((inside & kSubgroupCall) != 0 && held != 0)) return;
     if (!contains(s.inside, inside)) s.inside.push_back(inside);
   });
-  for (const auto& [thread, identities] : held_together)
-    for (const uint64_t identity : identities)
-      if (!contains(s.held, identity)) s.held.push_back(identity);
+  for (const auto& [thread, all] : held_together)
+    for (const coord::HeldCalls& calls : all) add_held(s, calls);
 }
 
 }  // namespace
@@ -288,6 +304,8 @@ void fill(const Source& source, coord::RankStatus& status) {
       add_subgroup_calls(status);
       take_back(status);
     }
+    for (coord::HeldCalls& held : status.held)
+      if (held.wanted == kOneMore) held.wanted = begun_on(status, held.comm) + 1;
     same = counts_of(source) == before;
   }
   // The counts keep changing: this entry keeps the report from completing a cut.

@@ -45,7 +45,7 @@ class RunningRank : public LocalRank {
     RankStatus s;
     s.counts = {{kWorld, begun_}};
     s.inside.assign(inside_, kWorld);
-    s.held.assign(held_, kWorld);
+    s.held.assign(held_, {kWorld, begun_ + 1});
     s.progress = begun_;
     return s;
   }

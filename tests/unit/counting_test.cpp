@@ -83,7 +83,8 @@ TEST_F(Counting, CallsThatBeginTogetherBeginOnlyIfAllMay) {
   std::atomic<bool> began{false};
   std::thread agent([&] {
     const auto held = once_held();
-    EXPECT_EQ(held.held.size(), 2u);  // both are raised at once
+    // Both are raised at once, the first one by both of its calls.
+    EXPECT_EQ(held.held, (std::vector<coord::HeldCalls>{{a.identity, 7}, {b.identity, 8}}));
     EXPECT_TRUE(held.inside.empty());
     EXPECT_EQ(held.counts, before);
     set_targets({{a.identity, 7}, {b.identity, 7}});  // enough for one of them
@@ -107,6 +108,23 @@ TEST_F(Counting, CallsThatBeginTogetherBeginOnlyIfAllMay) {
   EXPECT_EQ(source.held_in, kLibrary);
   counting::end();
   EXPECT_TRUE(status().inside.empty());
+}
+
+// Two members of one communicator in this process, the other one a call ahead.
+TEST_F(Counting, AHeldGroupWantsNoMoreThanItsOwnCalls) {
+  counting::Record behind{a.identity, 4};
+  source.all = {&a, &behind};
+  counting::hold(source);
+  set_targets({{a.identity, 5}});
+  std::thread agent([&] {
+    EXPECT_EQ(once_held().held, (std::vector<coord::HeldCalls>{{a.identity, 6}}));
+    set_targets({{a.identity, 6}});
+  });
+  const Part parts[] = {{&behind, 2}};
+  EXPECT_TRUE(counting::begin_parts(parts, kLibrary));
+  counting::end();
+  agent.join();
+  EXPECT_EQ(behind.begun, 6u);
 }
 
 TEST_F(Counting, AThreadThatMustStopLeavesAHeldGroupUncounted) {
@@ -144,7 +162,7 @@ TEST_F(Counting, ANestedHoldStartsAgainAndOneReleaseEndsIt) {
   std::atomic<bool> began{false};
   std::thread agent([&] {
     // the first hold's target is no longer valid
-    EXPECT_EQ(once_held().held, std::vector<uint64_t>{a.identity});
+    EXPECT_EQ(once_held().held, (std::vector<coord::HeldCalls>{{a.identity, 6}}));
     EXPECT_FALSE(began);
     set_targets({{a.identity, 6}});
   });

@@ -2,11 +2,13 @@
 // Explores the agreement's real code over all interleavings of a few model ranks. One search covers all
 // orders of program steps, message deliveries, polls and the request's moment. Time advances only when
 // nothing else can happen (in some tests at any moment). Each state is checked for the conditions of every
-// write and every end. A model rank runs a small script of collectives and blocking sends and receives.
+// write and every end. A model rank runs a small script of collectives, of launches that its device performs
+// later, and of blocking sends and receives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <unordered_set>
 
@@ -18,20 +20,44 @@
 namespace cropdl::coord {
 namespace {
 
-struct Op {
-  enum Kind { kCollective, kRooted, kMake, kSubgroupCall, kFree, kEager, kRendezvous, kRecv, kCompute } kind;
-  uint64_t arg = 0;   // communicator or peer
-  uint32_t root = 0;  // for a rooted collective: the root leaves without waiting for the others
+struct Calls {
+  uint64_t comm, times;
 };
-Op coll(uint64_t comm) { return {Op::kCollective, comm}; }
-Op rooted(uint64_t comm, uint32_t root) { return {Op::kRooted, comm, root}; }
+struct Op {
+  enum Kind {
+    kCollective,
+    kRooted,
+    kMake,
+    kSubgroupCall,
+    kLaunch,
+    kGroup,
+    kFree,
+    kEager,
+    kRendezvous,
+    kRecv,
+    kSync,
+    kCompute
+  } kind;
+  uint64_t arg = 0;               // communicator or peer
+  uint32_t root = 0;              // for a rooted collective: the root leaves without waiting for the others
+  std::vector<Calls> calls = {};  // that the agreement holds, on each communicator; empty: none
+};
+Op coll(uint64_t comm) { return {Op::kCollective, comm, 0, {{comm, 1}}}; }
+Op rooted(uint64_t comm, uint32_t root) { return {Op::kRooted, comm, root, {{comm, 1}}}; }
 // Makes communicator `made` by a collective on `comm`. (`made` is stored in `root`.)
-Op make(uint64_t comm, uint32_t made) { return {Op::kMake, comm, made}; }
+Op make(uint64_t comm, uint32_t made) { return {Op::kMake, comm, made, {{comm, 1}}}; }
+// A call that the host only launches, as NCCL's are: it is counted then, and the host goes on. The device
+// performs a thread's launches in order, each when the devices of all members have come to it.
+Op launch(uint64_t comm) { return {Op::kLaunch, comm, 0, {{comm, 1}}}; }
+// Launches that begin together or not at all.
+Op group(std::vector<Calls> calls) { return {Op::kGroup, 0, 0, std::move(calls)}; }
+// Waits until the device has performed all that the thread has launched.
+Op sync() { return {Op::kSync}; }
 // Frees the communicator: not counted, and does not wait.
 Op leave(uint64_t comm) { return {Op::kFree, comm}; }
 // A call among processes that are not one communicator's members: listed only while a thread is inside or
 // held there.
-Op meet(uint64_t identity) { return {Op::kSubgroupCall, identity}; }
+Op meet(uint64_t identity) { return {Op::kSubgroupCall, identity, 0, {{identity, 1}}}; }
 Op eager(uint64_t to) { return {Op::kEager, to}; }
 Op rendezvous(uint64_t to) { return {Op::kRendezvous, to}; }
 Op recv(uint64_t from) { return {Op::kRecv, from}; }
@@ -44,6 +70,8 @@ struct Program {
   // Each member predicts that an iteration ends at this call, and one later each time; the prediction may be
   // wrong.
   std::map<uint64_t, uint64_t> predicted{};
+  // Communicators that count messages from one rank to another: not listed before one has begun.
+  std::set<uint64_t> pairs{};
 };
 
 // Deliberate faults in the model, to show that the search finds them.
@@ -60,16 +88,25 @@ struct Faults {
   bool death_unnoticed = false;   // no rank learns of a rank's death
   bool one_thread_hides_another = false;  // a rank reports that it is inside only when all its threads are
   bool drain_late = false;                // a rank drains only after all its threads have stopped
+  bool count_group_in_part = false;       // a held group counts those of its calls that the targets admit
+  bool list_one_of_group = false;         // of a held group only the first communicator is listed, and raised
+  bool list_one_call = false;             // a held group is listed as one call on each of its communicators
+  bool count_after_launch = false;        // a thread counts a call after it has launched it
+  bool save_while_devices_work = false;   // a drain does not wait for the device
 };
 
 constexpr size_t kRanks = 4;  // at most
-constexpr size_t kComms = 4;  // at most; 0 is none
+constexpr size_t kComms = 5;  // at most; 0 is none
+// The identity that a thread is inside of during a group: not counted.
+constexpr uint64_t kSeveral = 0xff;
 
 struct ModelThread {
   uint8_t pc = 0;
-  bool in_call = false;  // inside a collective or a native send
+  uint8_t done = 0;      // launches that the device has performed
+  bool in_call = false;  // inside a collective, a launch, a native send, or a wait for the device
   bool parked = false;
-  bool let_in = false;  // to the subgroup call before which it is held
+  bool let_in = false;                   // to the subgroup call before which it is held
+  std::array<uint8_t, kComms> partly{};  // with the fault count_group_in_part: counted, but not begun
 };
 
 constexpr uint32_t kThreads = 2;  // of a rank, at most
@@ -142,7 +179,6 @@ struct World {
     const auto c = program->comms.find(comm);
     return c != program->comms.end() && std::find(c->second.begin(), c->second.end(), r) != c->second.end();
   }
-  bool collective(const Op& o) const { return o.kind <= Op::kSubgroupCall; }
   bool meeting(uint64_t comm) const {
     for (uint32_t r = 0; r < ranks.size(); ++r)
       for (uint32_t t = 0; t < kThreads; ++t)
@@ -150,11 +186,93 @@ struct World {
           if (o.kind == Op::kSubgroupCall && o.arg == comm) return true;
     return false;
   }
-  bool may_begin(uint32_t r, uint32_t t, uint64_t comm) const {
+  bool may_begin(uint32_t r, uint32_t t, const Op& o) const {
     const ModelRank& m = ranks[r];
-    if (!m.holding || faults.ignore_targets || (faults.meet_unheld && meeting(comm))) return true;
-    if (meeting(comm) && !faults.count_meetings) return m.threads[t].let_in;
-    return m.told && (meeting(comm) ? m.met[comm] : m.begun[comm]) < m.targets[comm];
+    const ModelThread& thread = m.threads[t];
+    const bool meets = o.kind == Op::kSubgroupCall;
+    if (!m.holding || faults.ignore_targets || (faults.meet_unheld && meets)) return true;
+    if (meets && !faults.count_meetings) return thread.let_in;
+    const auto& begun = meets ? m.met : m.begun;
+    return m.told && std::ranges::all_of(o.calls, [&](const Calls& c) {
+             return begun[c.comm] + c.times - thread.partly[c.comm] <= m.targets[c.comm];
+           });
+  }
+  // The thread begins its next calls and counts them, if it may.
+  bool begin(uint32_t r, uint32_t t, const Op& o) {
+    ModelRank& m = ranks[r];
+    ModelThread& thread = m.threads[t];
+    if (faults.count_group_in_part && o.kind == Op::kGroup && m.holding) return begin_in_part(&m, &thread, o);
+    if (!may_begin(r, t, o)) return false;
+    if (!faults.count_after_launch || !launches(o)) count(&m, thread, o);
+    thread.let_in = false;
+    return thread.in_call = true;
+  }
+  static void count(ModelRank* m, const ModelThread& thread, const Op& o) {
+    for (const Calls& c : o.calls) {
+      m->begun[c.comm] = static_cast<uint8_t>(m->begun[c.comm] + c.times - thread.partly[c.comm]);
+      if (m->holding) ++m->met[c.comm];
+    }
+  }
+  static bool begin_in_part(ModelRank* m, ModelThread* thread, const Op& o) {
+    bool all = true, some = false;
+    for (const Calls& c : o.calls) {
+      for (; thread->partly[c.comm] < c.times && m->told && m->begun[c.comm] < m->targets[c.comm];
+           some = true)
+        ++thread->partly[c.comm], ++m->begun[c.comm];
+      all = all && thread->partly[c.comm] == c.times;
+    }
+    thread->in_call = all;
+    return some || all;
+  }
+
+  static bool launches(const Op& o) { return o.kind == Op::kLaunch || o.kind == Op::kGroup; }
+  // How many launches of the thread its device has got.
+  uint32_t launched(uint32_t r, uint32_t t) const {
+    const ModelThread& thread = ranks[r].threads[t];
+    const auto& all = script(r, t);
+    const Op* const now = op(r, t);
+    const bool at_once = faults.count_after_launch && thread.in_call && now != nullptr && launches(*now);
+    return static_cast<uint32_t>(std::count_if(all.begin(), all.begin() + thread.pc, launches)) + at_once;
+  }
+  // The launch that the device performs now for the thread; null: none.
+  const Op* work(uint32_t r, uint32_t t) const {
+    uint32_t n = ranks[r].threads[t].done;
+    if (n >= launched(r, t)) return nullptr;
+    for (const Op& o : script(r, t))
+      if (launches(o) && n-- == 0) return &o;
+    return nullptr;
+  }
+  bool device_idle(uint32_t r) const { return work(r, 0) == nullptr && work(r, 1) == nullptr; }
+  // Calls on a communicator that the rank's device has come to.
+  uint64_t started(uint32_t r, uint64_t comm) const {
+    uint64_t calls = 0;
+    for (uint32_t t = 0; t < kThreads; ++t) {
+      uint32_t n = ranks[r].threads[t].done + (work(r, t) != nullptr);
+      for (const Op& o : script(r, t))
+        if (launches(o) && n > 0) {
+          --n;
+          for (const Calls& c : o.calls) calls += c.comm == comm ? c.times : 0;
+        }
+    }
+    return calls;
+  }
+  // The device ends a launch. It needs no thread of the program for that.
+  bool device_step(uint32_t r, uint32_t t) {
+    const Op* const o = work(r, t);
+    if (o == nullptr || ranks[r].dead) return false;
+    for (const Calls& c : o->calls)
+      for (const uint32_t peer : program->comms.at(c.comm))
+        if (started(peer, c.comm) < started(r, c.comm)) return false;
+    ++ranks[r].threads[t].done;
+    return true;
+  }
+  // Calls on a communicator that the rank has made and left.
+  uint64_t made(uint32_t r, uint64_t comm) const {
+    uint64_t calls = 0;
+    for (uint32_t t = 0; t < kThreads; ++t)
+      for (uint8_t i = 0; i < ranks[r].threads[t].pc; ++i)
+        for (const Calls& c : script(r, t)[i].calls) calls += c.comm == comm ? c.times : 0;
+    return calls;
   }
   bool at_targets(uint32_t r) const {
     const ModelRank& m = ranks[r];
@@ -219,17 +337,19 @@ struct World {
         return advance(thread);
       case Op::kFree:
         return advance(thread);
+      case Op::kSync:
+        if (!thread.in_call) return thread.in_call = true;
+        return work(r, t) == nullptr && advance(thread);
+      case Op::kLaunch:
+      case Op::kGroup:
+        if (!thread.in_call) return begin(r, t, *o);
+        if (faults.count_after_launch) count(&m, thread, *o);
+        return advance(thread);
       case Op::kCollective:
       case Op::kRooted:
       case Op::kMake:
       case Op::kSubgroupCall:
-        if (!thread.in_call) {
-          if (!may_begin(r, t, o->arg)) return false;
-          ++m.begun[o->arg];
-          if (m.holding) ++m.met[o->arg];
-          thread.let_in = false;
-          return thread.in_call = true;
-        }
+        if (!thread.in_call) return begin(r, t, *o);
         if (o->kind == Op::kMake && faults.list_late && m.late != o->root) {
           for (const uint32_t peer : program->comms.at(o->arg))
             if (ranks[peer].begun[o->arg] < m.begun[o->arg]) return false;
@@ -247,6 +367,7 @@ struct World {
   }
   static bool advance(ModelThread& thread) {
     thread.in_call = false;
+    thread.partly = {};
     ++thread.pc;
     return true;
   }
@@ -294,7 +415,8 @@ class Seen : public LocalRank {
   RankStatus status() override {
     RankStatus s;
     for (size_t c = 1; c < kComms; ++c)
-      if (w_->member(r_, c) && m_.made[c] && !m_.forgotten[c] && !w_->meeting(c))
+      if (w_->member(r_, c) && m_.made[c] && !m_.forgotten[c] && !w_->meeting(c) &&
+          (m_.begun[c] != 0 || m_.targets[c] != 0 || !w_->program->pairs.contains(c)))
         s.counts.push_back({c, m_.begun[c]});
     s.progress = m_.threads[0].pc + m_.threads[1].pc;
     for (const auto& [comm, end] : w_->program->predicted) {
@@ -305,12 +427,15 @@ class Seen : public LocalRank {
     }
     for (uint32_t t = 0; t < kThreads; ++t) {
       const Op* o = w_->op(r_, t);
-      if (o == nullptr || !w_->collective(*o)) continue;
-      const bool inside = m_.threads[t].in_call, held = !inside && !w_->may_begin(r_, t, o->arg);
+      if (o == nullptr || o->calls.empty()) continue;
+      const bool inside = m_.threads[t].in_call;
       const uint64_t identity = o->arg | (o->kind == Op::kSubgroupCall ? kSubgroupCall : 0);
-      if (inside) s.inside.push_back(identity);
-      if (held) s.held.push_back(identity);
-      if (o->kind != Op::kSubgroupCall) continue;
+      if (inside) s.inside.push_back(o->kind == Op::kGroup ? kSeveral : identity);
+      const bool held = !inside && !w_->may_begin(r_, t, *o);
+      if (o->kind != Op::kSubgroupCall) {
+        if (held) list_held(&s, m_.threads[t], o->calls);
+        continue;
+      }
       const uint64_t target = m_.targets[o->arg];
       uint64_t at = m_.threads[t].let_in ? target - 1 : target;
       if (w_->faults.count_meetings) {
@@ -318,6 +443,7 @@ class Seen : public LocalRank {
         at = m_.met[o->arg];
       }
       s.counts.push_back({identity, at});
+      if (held) s.held.push_back({identity, begun_on(s, identity) + 1});
     }
     // One flag for all threads: if one thread is outside, none counts as inside.
     if (w_->faults.one_thread_hides_another && !(m_.threads[0].in_call && m_.threads[1].in_call))
@@ -345,7 +471,7 @@ class Seen : public LocalRank {
     for (const PeerCount& p : expected) m_.expected[p.world_rank] = static_cast<uint8_t>(p.messages);
   }
   bool drained(Status*) override {
-    bool all = true;
+    bool all = w_->device_idle(r_) || w_->faults.save_while_devices_work;
     for (uint32_t from = 0; from < w_->ranks.size(); ++from) {
       uint64_t got = m_.received[from] + m_.stored[from];
       while (got < m_.expected[from] && w_->under_way(from, r_) > 0) {
@@ -371,6 +497,14 @@ class Seen : public LocalRank {
   void die(int) override {}
 
  private:
+  void list_held(RankStatus* s, const ModelThread& thread, const std::vector<Calls>& calls) const {
+    for (const Calls& c : calls) {
+      if (c.times == thread.partly[c.comm]) continue;
+      const uint64_t more = w_->faults.list_one_call ? 1 : c.times - thread.partly[c.comm];
+      s->held.push_back({c.comm, m_.begun[c.comm] + more});
+      if (w_->faults.list_one_of_group) return;
+    }
+  }
   // Only threads inside a native send still run.
   bool only_sends() const {
     for (uint32_t t = 0; t < kThreads; ++t) {
@@ -527,6 +661,9 @@ class Explorer {
           return act(x, [&](Actions* out) { x.coordinator.receive(r, m, x.now, out); });
         });
     }
+    // Last: in the one order, all else happens before a device has ended its work.
+    for (uint32_t r = 0; r < n; ++r)
+      for (uint32_t t = 0; t < kThreads; ++t) branch([&](World& x) { return x.device_step(r, t); });
     const auto deadline = hub_dead ? std::nullopt : w.coordinator.deadline();
     if (deadline && (!moved || w.early_ticks < search_.early_ticks) && !w.gave_up) {
       const bool early = moved;
@@ -543,7 +680,8 @@ class Explorer {
     for (uint32_t r = 0; r < n; ++r) {
       if (w.ranks[r].dead) continue;
       const bool free = !w.ranks[r].holding && !w.ranks[r].wanted && !w.ranks[r].threads[0].parked;
-      over = over && (w.program_over(r) || death) && w.participants[r].poll_period() == 0 && (free || !death);
+      over = over && ((w.program_over(r) && w.device_idle(r)) || death) &&
+             w.participants[r].poll_period() == 0 && (free || !death);
     }
     if (!over) {
       ++found_.wedged;
@@ -602,6 +740,7 @@ class Explorer {
       if (!x.parked(r)) violation(x, "a rank runs at the cut");
       for (const ModelThread& t : x.ranks[r].threads)
         if (t.in_call) violation(x, "a rank is inside a call at the cut");
+      if (!x.device_idle(r)) violation(x, "a device works at the cut");
       for (uint32_t from = 0; from < x.ranks.size(); ++from)
         if (x.under_way(from, r) != 0) violation(x, "a message is under way at the cut");
     }
@@ -609,6 +748,8 @@ class Explorer {
       for (const uint32_t m : members)
         if (x.ranks[m].begun[comm] != x.ranks[members[0]].begun[comm])
           violation(x, "collective counts differ at the cut");
+        else if (x.ranks[m].begun[comm] != x.made(m, comm))
+          violation(x, "a call is counted at the cut that has not been made");
     // A restart makes it again on all of its members, or on none.
     for (const auto& [comm, members] : program_.comms)
       for (const uint32_t m : members)
@@ -644,7 +785,7 @@ Found expect_always_cut(const Program& p, Search search = {}) {
   return f;
 }
 
-constexpr uint64_t X = 1, Y = 2, W = 3;
+constexpr uint64_t X = 1, Y = 2, W = 3, V = 4;
 
 // For programs with hundreds of thousands of states: late reports only in the long form.
 Search many() { return {.prompt_reports = std::getenv("CROPDL_TEST_LATE_REPORTS") == nullptr}; }
@@ -675,6 +816,9 @@ TEST(CutExplorer, AWrongPredictionEndsInACutAllTheSame) {
   // The iteration never ends there: the program makes no more calls.
   const std::vector<Op> once = {coll(X)};
   expect_always_cut({{{X, {0, 1}}}, {once, once}, {}, {{X, 9}}});
+  // The iteration cannot end in the middle of a group.
+  const std::vector<Op> groups = {group({{X, 2}, {Y, 1}}), group({{X, 2}, {Y, 1}})};
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {groups, groups}, {}, {{X, 3}, {Y, 2}}}, many());
 }
 
 TEST(CutExplorer, CallsOnTheWayToTheEndOfAnIterationDoNotBlock) {
@@ -823,6 +967,75 @@ TEST(CutExplorer, OneThreadFreesACommunicatorWhileAnotherIsInACollective) {
                     {.prompt_reports = true});
 }
 
+Program launches_that_run_ahead() {
+  return {{{X, {0, 1}}}, {{launch(X), launch(X), sync()}, {launch(X), compute(), launch(X)}}};
+}
+
+TEST(CutExplorer, LaunchesThatRunAheadOfTheirDeviceReachACut) {
+  expect_always_cut(launches_that_run_ahead(), many());
+  // A device waits for one that waits for a third.
+  expect_always_cut({{{X, {0, 1}}, {Y, {1, 2}}}, {{launch(X), sync()}, {launch(X), launch(Y)}, {launch(Y)}}},
+                    many());
+  // Messages from one rank to the other (X) and back (Y).
+  expect_always_cut(
+      {.comms = {{X, {0, 1}}, {Y, {0, 1}}},
+       .scripts = {{launch(X), launch(X), launch(Y), sync()}, {launch(X), launch(X), launch(Y)}},
+       .pairs = {X, Y}},
+      many());
+}
+
+TEST(CutExplorer, AGroupOfCallsBeginsAsAWhole) {
+  const Op both = group({{X, 1}, {Y, 1}});
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}}, {{both, both, sync()}, {both, compute(), both}}}, many());
+  // One rank sends and receives in one group; the other makes its calls one after the other.
+  expect_always_cut({.comms = {{X, {0, 1}}, {Y, {0, 1}}},
+                     .scripts = {{group({{X, 2}, {Y, 1}}), sync()}, {launch(X), launch(X), launch(Y)}},
+                     .pairs = {X, Y}},
+                    many());
+  expect_always_cut(
+      {{{X, {0, 1}}, {Y, {0, 2}}}, {{both, compute()}, {launch(X), compute()}, {compute(), launch(Y)}}},
+      many());
+}
+
+// C is inside X. A joins only after a message that B sends after a group, whose calls C makes after X.
+Program message_behind_a_held_group(const Op& held) {
+  Program p{{{X, {0, 2}}}, {{recv(1), coll(X)}, {held, eager(0)}, {coll(X), held}}};
+  for (const Calls& c : held.calls) p.comms[c.comm] = {1, 2};
+  return p;
+}
+
+// A has launched one of two calls; before the other one it waits for a message that B sends after a group of
+// both.
+Program group_that_the_target_admits_in_part() {
+  return {.comms = {{Y, {0, 1}}},
+          .scripts = {{launch(Y), recv(1), launch(Y)}, {group({{Y, 2}}), eager(0)}},
+          .pairs = {Y}};
+}
+
+TEST(CutExplorer, AHeldGroupIsLetThroughForARankThatIsBehind) {
+  for (const Op& held : {group({{Y, 2}}), group({{Y, 1}, {V, 1}}), group({{V, 1}, {Y, 3}})})
+    EXPECT_GT(expect_always_cut(message_behind_a_held_group(held), many()).most_raises, 0u);
+  EXPECT_GT(expect_always_cut(group_that_the_target_admits_in_part()).most_raises, 0u);
+}
+
+// W's calls, as MPI's, keep the host until all members have begun them; X's, as NCCL's, do not.
+TEST(CutExplorer, CallsOfTwoLibrariesInterleave) {
+  expect_always_cut({{{X, {0, 1}}, {W, {0, 1}}}, {{launch(X), coll(W), sync()}, {coll(W), launch(X)}}},
+                    many());
+  expect_always_cut({{{X, {1, 2}}, {W, {0, 1}}}, {{coll(W)}, {launch(X), sync(), coll(W)}, {launch(X)}}},
+                    many());
+  expect_always_cut({{{X, {0, 1}}}, {{launch(X), rendezvous(1), sync()}, {recv(0), launch(X), compute()}}},
+                    many());
+  const Op both = group({{X, 1}, {Y, 1}});
+  expect_always_cut({{{X, {0, 1}}, {Y, {0, 1}}, {W, {0, 1}}}, {{both, coll(W), both}, {coll(W), both, both}}},
+                    many());
+  // A thread for each library.
+  expect_always_cut({{{X, {0, 1}}, {W, {0, 1}}},
+                     {{coll(W), compute()}, {coll(W)}},
+                     {{0, {launch(X), sync()}}, {1, {launch(X)}}}},
+                    {.prompt_reports = true});
+}
+
 // A rank dies: the attempt ends, no version is published without its image, and no rank stays held or
 // stopped.
 void expect_nobody_left_behind(const Program& p, Search search = {}) {
@@ -840,6 +1053,8 @@ TEST(CutExplorer, ARankMayDieAtEveryStep) {
   expect_nobody_left_behind({{{W, {0, 1}}}, {{coll(W), compute()}, {compute(), coll(W)}}});
   expect_nobody_left_behind({{}, {{rendezvous(1)}, {compute(), recv(0)}}});
   expect_nobody_left_behind({{{X, {0, 2}}, {W, {0, 1}}}, {{coll(W), coll(X)}, {coll(W)}, {coll(X)}}},
+                            {.prompt_reports = true});
+  expect_nobody_left_behind({{{X, {0, 1}}}, {{group({{X, 2}}), sync()}, {launch(X), compute(), launch(X)}}},
                             {.prompt_reports = true});
 }
 
@@ -902,6 +1117,43 @@ TEST(CutExplorer, FindsThatSubgroupCallsCannotBeCountedPerRank) {
   expect_always_cut(p);
   const Found f = Explorer(p, {.first_failure = true}, faults).run();
   EXPECT_GT(f.given_up, 0u);
+}
+
+// The tests above search the same programs without a fault.
+Found with_fault(bool Faults::*fault, const Program& p) {
+  Faults faults;
+  faults.*fault = true;
+  return Explorer(p, {.prompt_reports = true, .first_failure = true}, faults).run();
+}
+
+TEST(CutExplorer, FindsThatAGroupMustNotBeCountedInPart) {
+  const Found f = with_fault(&Faults::count_group_in_part, group_that_the_target_admits_in_part());
+  EXPECT_FALSE(f.violations.empty() && f.given_up == 0);
+}
+
+TEST(CutExplorer, FindsThatAllCommunicatorsOfAHeldGroupMustBeRaised) {
+  const Found f =
+      with_fault(&Faults::list_one_of_group, message_behind_a_held_group(group({{Y, 1}, {V, 1}})));
+  EXPECT_GT(f.given_up, 0u);
+}
+
+TEST(CutExplorer, FindsThatAHeldGroupMustBeRaisedByAllItsCalls) {
+  for (const Program& p :
+       {message_behind_a_held_group(group({{Y, 2}})), group_that_the_target_admits_in_part()}) {
+    const Found f = with_fault(&Faults::list_one_call, p);
+    EXPECT_GT(f.given_up, 0u);
+  }
+}
+
+// Even if the thread is seen inside the call from before the launch until after the count.
+TEST(CutExplorer, FindsThatALaunchMustBeCountedBefore) {
+  const Found f = with_fault(&Faults::count_after_launch, launches_that_run_ahead());
+  EXPECT_FALSE(f.violations.empty() && f.given_up == 0);
+}
+
+TEST(CutExplorer, FindsThatDevicesMustBeIdleBeforeTheyAreSaved) {
+  const Found f = with_fault(&Faults::save_while_devices_work, launches_that_run_ahead());
+  EXPECT_FALSE(f.violations.empty());
 }
 
 TEST(CutExplorer, FindsThatParkingAtTheTargetsDeadlocks) {

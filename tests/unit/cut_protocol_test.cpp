@@ -437,9 +437,9 @@ TEST_F(CutProtocol, ARankAwaitedInASubgroupCallIsLetInSoonAndAlone) {
   request();
   const int64_t told = now_;
   ranks_[1].stands.counts = {{kMet, 0}};  // arrives later, and is held
-  ranks_[1].stands.held = {kMet};
+  ranks_[1].stands.held = {{kMet, 1}};
   ranks_[2].stands.counts = {{kX, 0}};
-  ranks_[2].stands.held = {kX};
+  ranks_[2].stands.held = {{kX, 1}};
   settle();
   EXPECT_EQ(*coordinator_.deadline(), now_ + limits_.raise_awaited_after);
   wait();
@@ -448,6 +448,7 @@ TEST_F(CutProtocol, ARankAwaitedInASubgroupCallIsLetInSoonAndAlone) {
   // Repeatedly: the other rank's time limit does not start again.
   for (uint64_t met = 1; coordinator_.raises() == 0; ++met) {
     ranks_[0].stands.counts = ranks_[1].stands.counts = {{kMet, met}};
+    ranks_[1].stands.held = {{kMet, met + 1}};
     ranks_[1].stands.progress = met;
     settle();
     wait();
@@ -459,7 +460,8 @@ TEST_F(CutProtocol, ARankAwaitedInASubgroupCallIsLetInSoonAndAlone) {
 TEST_F(CutProtocol, ARankDoesNotWaitForItself) {
   constexpr uint64_t kMet = kSubgroupCall | 5;
   ranks_[1].stands.counts = {{kMet, 0}};
-  ranks_[1].stands.inside = ranks_[1].stands.held = {kMet};
+  ranks_[1].stands.inside = {kMet};
+  ranks_[1].stands.held = {{kMet, 1}};
   request();
   EXPECT_EQ(*coordinator_.deadline(), now_ + limits_.raise_after);
 }
@@ -468,7 +470,7 @@ TEST_F(CutProtocol, ARankAwaitedOnlyBrieflyIsNotLetIn) {
   constexpr uint64_t kMet = kSubgroupCall | 5;
   for (FakeRank& r : ranks_) r.stands.counts = {{kMet, 0}};
   ranks_[0].stands.inside = {kMet};
-  ranks_[1].stands.held = {kMet};
+  ranks_[1].stands.held = {{kMet, 1}};
   ranks_[2].stands.inside = {kX};  // otherwise all would stop
   request();
   EXPECT_EQ(*coordinator_.deadline(), now_ + limits_.raise_awaited_after);
@@ -481,7 +483,7 @@ TEST_F(CutProtocol, ARankAwaitedOnlyBrieflyIsNotLetIn) {
 TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {
   ranks_[0].stands.counts = ranks_[1].stands.counts = {{kX, 4}, {8, 0}};
   ranks_[0].stands.inside = {kX};
-  ranks_[1].stands.held = {8};
+  ranks_[1].stands.held = {{8, 1}};
   request();
   EXPECT_EQ(coordinator_.deadline(), now_ + limits_.raise_after);
   now_ += limits_.raise_after - 1;
@@ -493,6 +495,7 @@ TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {
   EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{kX, 4}, {8, 1}}));
   // A rank that polls forever looks like progress; the held rank is let through nevertheless.
   ranks_[1].stands.counts[1].begun = 1;
+  ranks_[1].stands.held = {{8, 2}};
   settle();
   const int64_t told = now_;
   while (coordinator_.raises() == 1) {
@@ -502,6 +505,41 @@ TEST_F(CutProtocol, AHeldRankIsLetThroughWhenShortOnesStandStillAndNotBefore) {
     act([&](Actions* o) { coordinator_.tick(now_, o); });
   }
   EXPECT_EQ(now_, told + limits_.raise_anyway_again_after);
+}
+
+TEST_F(CutProtocol, AHeldGroupIsLetThroughWithAllItsCalls) {
+  // Rank 1 is held before a group of two calls on 8 and three on 9; rank 2 has begun one of those on 9.
+  ranks_[0].stands.counts = {{kX, 4}};
+  ranks_[0].stands.inside = {kX};
+  ranks_[1].stands.counts = {{8, 3}, {9, 0}};
+  ranks_[1].stands.held = {{8, 5}, {9, 3}};
+  ranks_[2].stands.counts = {{8, 3}, {9, 1}};
+  request();
+  EXPECT_EQ(coordinator_.deadline(), now_ + limits_.raise_after);
+  wait();
+  EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{kX, 4}, {8, 5}, {9, 3}}));
+  EXPECT_EQ(coordinator_.deadline(), now_ - limits_.raise_after + limits_.attempt_bound)
+      << "the thread that may begin its group counts as held";
+  ranks_[1].stands.counts = ranks_[2].stands.counts = {{8, 5}, {9, 3}};
+  ranks_[1].stands.held.clear();
+  ranks_[0].stands.inside.clear();
+  settle();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+  EXPECT_EQ(outcomes_.back().attempts, 1u);
+}
+
+// No thread is held before a call that another rank has not begun as well: only the group's size keeps it
+// out.
+TEST_F(CutProtocol, AGroupOfWhichTheTargetAdmitsAPartIsLetThrough) {
+  ranks_[0].stands.counts = {{8, 1}};  // computes, and then makes its second call
+  ranks_[1].stands.counts = {{8, 0}};
+  ranks_[1].stands.held = {{8, 2}};
+  request();
+  EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{8, 1}}));
+  EXPECT_EQ(coordinator_.deadline(), now_ + limits_.raise_after);
+  wait();
+  EXPECT_EQ(ranks_[1].targets, (std::vector<CollectiveCount>{{8, 2}}));
 }
 
 TEST_F(CutProtocol, RanksRunToTheEndOfTheLatestsIteration) {
@@ -516,11 +554,11 @@ TEST_F(CutProtocol, RanksRunToTheEndOfTheLatestsIteration) {
   EXPECT_EQ(ranks_[0].targets, (std::vector<CollectiveCount>{{kX, 15}, {8, 1}}));
   // A held rank does not continue before the computing ones have had time to reach the end of the iteration.
   ranks_[1].stands.counts[0].begun = 15;
-  ranks_[1].stands.held = {kX};
+  ranks_[1].stands.held = {{kX, 16}};
   settle();
   EXPECT_EQ(coordinator_.deadline(), now_ + 100'000 + limits_.raise_after);
   // A communicator that is not used in every iteration is on the way to the iteration's end.
-  ranks_[0].stands.held = {8, 9};
+  ranks_[0].stands.held = {{8, 2}, {9, 1}};
   settle();
   act([&](Actions* o) { coordinator_.tick(now_, o); });
   settle();
@@ -528,7 +566,7 @@ TEST_F(CutProtocol, RanksRunToTheEndOfTheLatestsIteration) {
   EXPECT_EQ(coordinator_.raises(), 0u);
   for (FakeRank& r : ranks_) {
     r.stands.counts = {{kX, 15}, {8, 2}, {9, 1}};
-    r.stands.held = {8};
+    r.stands.held = {{8, 3}};
   }
   settle();
   publish();

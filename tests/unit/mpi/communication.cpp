@@ -1137,7 +1137,7 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
       const cropdl::coord::RankStatus now = standing_once_held();
       ASSERT_EQ(now.held.size(), 1u);
       EXPECT_TRUE(now.inside.empty());
-      target.push_back({now.held[0], 1});
+      target.push_back({now.held[0].comm, 1});
       cropdl::counting::set_targets(target);
     });
     EXPECT_EQ(lower_MPI_Comm_create_group(kWorld, pair, 4, &made), kSuccess);
@@ -1147,7 +1147,7 @@ TEST_F(Communication, ACallAmongSomeMembersIsHeldLikeACollective) {
     std::thread later([&] {
       const cropdl::coord::RankStatus now = standing_once_held();
       ASSERT_EQ(now.held.size(), 1u);
-      EXPECT_EQ(now.held[0], target[0].comm);
+      EXPECT_EQ(now.held[0].comm, target[0].comm);
       EXPECT_TRUE(std::find(now.counts.begin(), now.counts.end(), target[0]) != now.counts.end());
       cropdl::counting::set_targets(target);
       usleep(20'000);
@@ -1178,7 +1178,7 @@ TEST_F(Communication, AHeldCollectiveBeginsWhenTheTargetAllowsIt) {
   ASSERT_GT(world, 0u);
   std::thread agent([&] {
     const cropdl::coord::RankStatus s = standing_once_held();
-    EXPECT_EQ(s.held, std::vector<uint64_t>{1});
+    EXPECT_EQ(s.held, (std::vector<cropdl::coord::HeldCalls>{{1, world + 1}}));
     EXPECT_TRUE(s.inside.empty());
     EXPECT_EQ(s.counts, counts);
     EXPECT_FALSE(passed);
