@@ -711,9 +711,12 @@ def folder_table():
     return rows, row_of
 
 
+PRODUCT = ("base", "restart", "coord", "interpose", "gpu_state")
+
+
 def own_sources():
     """(path from the root, text) of every source file of the product."""
-    for top in ("base", "restart", "coord", "interpose", "gpu_state"):
+    for top in PRODUCT:
         for directory, _, names in os.walk(os.path.join(SOURCE, top)):
             for name in names:
                 if name.endswith((".c", ".cpp", ".h", ".S", ".j2")):
@@ -725,16 +728,48 @@ def own_sources():
 @scenario("documents.folders_use_only_those_above_them")
 def folders():
     _, row_of = folder_table()
-    seen, wrong = 0, []
+    seen, wrong = {}, []
     for path, text in own_sources():
         own = row_of(path)
         expect(own is not None, f"{path} is in no folder of docs/architecture.md")
-        for include in re.findall(r'^#include "((?:base|restart|coord|interpose)/[^"]+)"', text, re.MULTILINE):
-            seen += 1
+        for include in re.findall(r'^ *# *include "([^"/]+/[^"]+)"', text, re.MULTILINE):  # without a folder: generated files
+            top = include.partition("/")[0]
+            seen[top] = seen.get(top, 0) + 1
             if row_of(include) is None or row_of(include) > own:
                 wrong.append(f"{path} includes {include}")
-    expect(seen > 200, f"only {seen} includes found")
+    expect(set(seen) == set(PRODUCT) and min(seen.values()) > 50, f"includes found: {seen}")
     expect(not wrong, "\n".join(wrong))
+
+
+def functions_of(text):
+    """(length, first line) of each function of a formatted source: `}` on a line of its own closes what the last line with the same
+    indentation began. (Classes and tables end with `};`.)"""
+    lines, last = text.split("\n"), {}
+    for number, line in enumerate(lines):
+        indentation = len(line) - len(line.lstrip())
+        if not line.strip() or line.startswith("#"):
+            continue
+        begin = lines[last[indentation]].strip() if indentation in last else "}"
+        if line.strip() == "}" and not re.match(r"}|(if|for|while|switch|case|do|default)\b", begin):
+            yield number - last[indentation] + 1, begin
+        last[indentation] = number
+
+
+@scenario("documents.sources_have_at_most_400_lines_and_functions_80")
+def lengths():
+    """With one exception: in WarpRun::step the software GPU spends its time, and a function call in it would cost some of that."""
+    excepted = ("gpu_state/software/engine/warp_loop.cpp", "bool WarpRun::step")
+    found, functions = [], 0
+    for path, text in own_sources():
+        lines = len(text.splitlines())
+        if lines > 400:
+            found.append(f"{path} has {lines} lines")
+        for length, begin in functions_of(text) if path.endswith((".c", ".cpp", ".h")) else ():
+            functions += 1
+            if length > 80 and (path, begin.partition("(")[0]) != excepted:
+                found.append(f"{path}: {length} lines: {begin}")
+    expect(functions > 3000, f"only {functions} functions found")
+    expect(not found, "\n".join(found))
 
 
 @scenario("documents.folders_have_a_namespace_each")
