@@ -140,7 +140,12 @@ bool RunOptions::parse(int argc, char** argv, int* status) {
   CLI::App app{
       "Runs PROGRAM so that it can be checkpointed and restarted. Under MPI: mpirun -n N cropdl-run PROGRAM",
       "cropdl-run"};
-  app.footer("Then `--` or the first word that is no option: PROGRAM ARGS...");
+  app.footer(
+      "Then `--` or the first word that is no option: PROGRAM ARGS...\n\n"
+      "Examples:\n"
+      "  mpirun -n 4 cropdl-run ./train --epochs 90\n"
+      "  mpirun -n 4 cropdl-run --dir /scratch/train.ckpt --interval 3600 ./train --epochs 90\n"
+      "  cropdl-run --time-limit 4h --keep 2 python3 train.py");
   app.set_version_flag("--version", "cropdl " CROPDL_VERSION);
   app.add_option("--dir", directory, "where checkpoints go (default: ./cropdl.ckpt)")->option_text("DIR");
   schedule.add_to(app, "auto", "4");
@@ -167,6 +172,12 @@ bool RunOptions::parse(int argc, char** argv, int* status) {
 
 bool RestartOptions::parse(int argc, char** argv, int* status) {
   CLI::App app{"Continues a job from its newest whole version in DIR.", "cropdl-restart"};
+  app.footer(
+      "Without a launcher it starts the one that the version names.\n\n"
+      "Examples:\n"
+      "  cropdl-restart cropdl.ckpt\n"
+      "  mpirun -n 4 cropdl-restart --interval 3600 cropdl.ckpt\n"
+      "  cropdl-restart --version 6 --time-limit 4h cropdl.ckpt");
   app.set_version_flag("--program-version", "cropdl " CROPDL_VERSION);
   app.add_option("--version", version, "this version instead of the newest")
       ->option_text("N")

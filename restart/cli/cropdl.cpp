@@ -91,6 +91,11 @@ class CommandLine {
 #ifdef CROPDL_WITH_DOCTOR
     add_doctor();
 #endif
+    app_.footer(  // after the commands, which would take it over
+        "Examples (man cropdl has more):\n"
+        "  mpirun -n 4 cropdl run ./train --epochs 90\n"
+        "  cropdl status cropdl.ckpt --watch\n"
+        "  cropdl restart cropdl.ckpt");
   }
 
   // Runs the command and returns the exit status.

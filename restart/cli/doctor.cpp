@@ -18,6 +18,8 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/time.h"
+#include "base/words.h"
+#include "coord/interval_policy.h"
 #include "interpose/entry/program.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
@@ -200,9 +202,12 @@ void examine_disk(const std::string& directory, Findings& found) {
   const double speed = write_speed(directory, kWritten, &why);
   if (speed <= 0)
     return found.push_back({kPrevents, "disk", formatted("{}: cannot be written: {}", directory, why)});
+  const double cost = 1e9 / speed;
   found.push_back({speed < kSlowDisk ? kSlow : kOk, "disk",
-                   formatted("{}: {} a second, so {:.1f} s for 1 GB of a rank's memory; {} are free{}",
-                             directory, amount(static_cast<uint64_t>(speed)), 1e9 / speed, amount(room),
+                   formatted("{}: {} a second, so {:.1f} s for 1 GB of the job's memory, which allows a "
+                             "version every {} (--max-overhead); {} are free{}",
+                             directory, amount(static_cast<uint64_t>(speed)), cost,
+                             in_words(coord::IntervalPolicy({}, 0, cost).interval()), amount(room),
                              room < kLittle ? ", which is little" : "")});
 }
 

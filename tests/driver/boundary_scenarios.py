@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 from cuda_checkpoint_scenarios import WAYS, program_of, saved_on
-from driver import (SOURCE, Log, Place, app, check_continued, check_whole, expect, iteration_of, logs_of, metadata_of, scenario_main, seeded, take_checkpoint,
-                    tool)
+from driver import (PATIENCE, SOURCE, Log, Place, app, check_continued, check_results, check_whole, expect, iteration_of, logs_of, metadata_of, native,
+                    scenario_main, seeded, take_checkpoint, tool)
 
 # After how many steps the iterations of each shape of loop must be known.
 SHAPES = {
@@ -21,6 +22,14 @@ IN_PYTHON = {
     "gradients": 8, "flat_gradients": 12, "objects": 40, "accumulation": 8, "evaluation": 10, "last_batch": 12, "overlapped": 8, "alternating": 8,
     "lengths": 40, "pipeline": 16, "phases": 27}
 ON_DEVICES = {"trainer": 8, "pipeline": 8}
+
+
+def check_listed(place, version, iteration):
+    """`cropdl list` shows this as the iteration of the newest version."""
+    head, row = (line.split() for line in place.ask([tool("cropdl"), "list", place.store])[1].splitlines()[:2])
+    newest = json.loads(place.ask([tool("cropdl"), "list", "--json", place.store])[1])["versions"][0]
+    expect(row[head.index("VERSION")] == str(newest["version"]) == str(version), f"the newest is not version {version}: {row} {newest}")
+    expect(row[head.index("ITERATION")] == str(newest["iteration"]) == str(iteration), f"not iteration {iteration}: {row} {newest}")
 
 
 def cut_at_iterations(program, mpi, steps, shape="", options=(), more=60, ranks=2):
@@ -38,6 +47,7 @@ def cut_at_iterations(program, mpi, steps, shape="", options=(), more=60, ranks=
                 begun = [metadata_of(place.version_path(version, f"rank-{r}.img"))["iterations"]["symbols"] for r in range(ranks)]
                 expect(begun == [0] * ranks, f"cut in the middle of iteration {iteration + 1}: {begun} of its calls were begun")
             job.kill_running()
+            check_listed(place, version, iteration)
             before = logs_of(job.log, ranks)
             again = place.restart(mpi, ranks)
             known = again.wait_for_step(iteration + 5)
@@ -57,6 +67,38 @@ LOOPS = ("/usr/bin/python3", os.path.join(SOURCE, "tests", "apps", "python", "lo
 SCENARIOS.update({f"boundary.openmpi.python_{_shape}": lambda s=_shape: cut_at_iterations(LOOPS, "openmpi", IN_PYTHON[s], s) for _shape in IN_PYTHON})
 SCENARIOS.update({f"boundary.openmpi.cuda_{_name}": lambda n=_name: cut_at_iterations(program_of(n, "openmpi"), "openmpi", ON_DEVICES[n], options=saved_on(2), more=250)
                  for _name in ON_DEVICES if "static" in WAYS.get(f"checkpoint-{_name}", ())})
+
+
+def loop_has_ended(mpi):
+    """The loop ends in the middle of an iteration. The end of that iteration, at which the cut is to be made, never comes: it is waited for
+    in vain, and then the ranks are cut where they are."""
+    arguments = ("--shape", "ends", "--steps", "60", "--pace", "20000")
+    with Place("ends") as place:
+        reference = native(place, f"{mpi}/loops", arguments, mpi, 2)
+        job = place.run(f"{mpi}/loops", arguments, mpi, 2)
+        end = time.monotonic() + PATIENCE
+        while Log(job.log).at != "end" and Log(job.log).last_step() <= 30:
+            job.must_run()
+            expect(time.monotonic() < end, f"the loop does not end: {job.output()}")
+            time.sleep(0.005)
+        began = time.monotonic()
+        version, text, between = take_checkpoint(place, job)
+        expect(time.monotonic() - began > 1, f"the end of the iteration was not waited for: {text}")
+        expect(iteration_of(place, version) == 30, f"not after iteration 30: {text}")
+        begun = [metadata_of(place.version_path(version, f"rank-{r}.img"))["iterations"]["symbols"] for r in range(2)]
+        expect(begun == [1, 1], f"{begun} calls of the last iteration were begun")
+        job.kill_running()
+        before = logs_of(job.log, 2)
+        job = place.restart(mpi, 2)
+        job.finish()
+        for old, new in zip(before, logs_of(job.log, 2)):
+            check_continued(old, new, job.own_since, *between[new.path])
+        check_results(job, reference, 2)
+
+
+for _mpi in ("openmpi", "mpich"):
+    SCENARIOS[f"boundary.{_mpi}.loop_that_ends_before_the_predicted_cut"] = lambda m=_mpi: loop_has_ended(m)
+
 
 def functions_of(program):
     told = subprocess.run(["nm", "--defined-only", program], capture_output=True, text=True, check=True).stdout

@@ -540,6 +540,35 @@ def documented():
     return {section.split("\n")[0]: dict(re.findall(r"^\| `(\w+)` \| ([a-z ]+) \|", section, re.MULTILINE)) for section in sections}
 
 
+def documented_statuses():
+    """The exit statuses of `cropdl` and of cropdl-run and cropdl-restart: the same in docs/cli.md, README.md, the manual pages and the code."""
+    def text_of(*path):
+        with open(os.path.join(SOURCE, *path)) as f:
+            return f.read()
+
+    def of_table(text, head):
+        """{column: statuses that have a text in it}"""
+        columns = [cell.strip() for cell in head.split("|")[2:-1]]
+        rows = re.findall(r"^\| (\d+) \|(.*)\|$", text.partition(head)[2].partition("\n\n")[0], re.MULTILINE)
+        return {column: {int(status) for status, cells in rows if cells.split("|")[at].strip()} for at, column in enumerate(columns)}
+
+    def of_page(name):
+        section = text_of("docs", "man", name + ".1.in").partition(".SH EXIT STATUS")[2].partition(".SH")[0]
+        return set(map(int, re.findall(r"^\.B (\d+)$", section, re.MULTILINE)))
+
+    found = of_table(text_of("docs", "cli.md"), "| status | `cropdl` | `cropdl-run`, `cropdl-restart` |")
+    cropdl, run = found["`cropdl`"], found["`cropdl-run`, `cropdl-restart`"]
+    readme = of_table(text_of("README.md"), "| exit status | of `cropdl-run`, `cropdl-restart` | of `cropdl` |")
+    expect(list(readme.values()) == [run, cropdl], f"README.md has {readme}, docs/cli.md {found}")
+    for name, statuses in (("cropdl", cropdl | run), ("cropdl-run", run - {0}), ("cropdl-restart", run - {0})):  # 0 is the program's own
+        expect(of_page(name) == statuses, f"{name}.1 has {of_page(name)}, docs/cli.md {found}")
+    code = {name: int(value) for path in (("restart", "cli", "output.h"), ("coord", "last_version.h"))
+            for name, value in re.findall(r"^inline constexpr int (k\w+) = (\d+);", text_of(*path), re.MULTILINE)}
+    last = code.pop("kTryAgainLater")
+    expect(set(code.values()) == cropdl and cropdl | {last} == run, f"the code has {code} and {last}, docs/cli.md {found}")
+    return cropdl, run
+
+
 def check_documented(objects, seen, kind, value, where):
     """The value has that type of docs/cli.md, and exactly the documented members. `seen` collects the objects found."""
     if kind.endswith(" or null"):
@@ -587,10 +616,13 @@ def check_inspection(place, told, version):
 @scenario("command.json_and_exit_statuses_match_the_documents")
 def json_as_documented():
     objects, seen = documented(), set()
+    of_cropdl, of_run = documented_statuses()
+    had_cropdl, had_run = set(), set()  # statuses with which the programs have ended
     cropdl = tool("cropdl")
     with Place("json") as place:
         def asked(command, *options, status=0):
             got, text, _ = place.ask([cropdl, command, "--json", place.store, *options])
+            had_cropdl.add(got)
             expect(got == status and len(text.splitlines()) == 1, f"{command} ended with {got}: {text}")
             value = json.loads(text)
             if status == 0 or len(value) > 1:
@@ -666,11 +698,12 @@ def json_as_documented():
         place.store = place.path("loop")
         job = place.run("openmpi/loops", ("--steps", "100000", "--pace", "8000"), "openmpi", 2, log=place.path("loop-log"))
         job.wait_for_step(8)
-        asked("checkpoint")
+        asked("checkpoint", "--last")
+        had_run.add(job.process.wait(timeout=PATIENCE))
         expect(asked("inspect")["images"][1]["iteration"], "no call of an iteration")
-        job.kill_running()
         place.store = place.path("nowhere")
-        commands = re.findall(r"^  (\w+) ", place.ask([cropdl, "--help"])[1].partition("Subcommands:")[2], re.MULTILINE)
+        listed = place.ask([cropdl, "--help"])[1].partition("Subcommands:")[2].partition("\n\n")[0]
+        commands = re.findall(r"^  (\w+) ", listed, re.MULTILINE)
         expect(commands[:2] == ["run", "restart"], f"the commands that become other programs: {commands}")
         commands = commands[2:]
         expect(len(commands) > 5 and all(command in objects and "--json" in place.ask([cropdl, command, "--help"])[1] for command in commands),
@@ -683,6 +716,9 @@ def json_as_documented():
                                 ([cropdl, "restart"], 2), ([cropdl, "restart", place.store], 1)):
             got, text, _ = place.ask(command)
             expect(got == status, f"{command} ended with {got}: {text}")
+            (had_cropdl if command[0] == cropdl and command[1:2] not in (["run"], ["restart"]) else had_run).add(got)
+        expect(had_cropdl == of_cropdl, f"cropdl ended with {had_cropdl}, and the documents have {of_cropdl}")
+        expect(had_run == of_run, f"cropdl-run and cropdl-restart ended with {had_run}, and the documents have {of_run}")
 
 
 def options_of(command):
@@ -698,6 +734,18 @@ def completed(name, words):
     done = subprocess.run(["bash", "-u", "-c", program], capture_output=True, text=True, cwd="/")
     expect(done.returncode == 0 and not done.stderr, f"completing {words}: {done.stderr}")
     return set(done.stdout.split())
+
+
+def check_examples(name, in_manual):
+    """--help has some of the manual page's examples, and all of these have options that there are."""
+    text = subprocess.run([tool(name), "--help"], check=True, capture_output=True, text=True).stdout
+    shown = re.findall(r"^  (.*)$", text.partition("\nExamples")[2], re.MULTILINE)
+    expect(len(shown) > 1 and set(shown) <= set(in_manual), f"{name} --help has the examples {shown}, the manual {in_manual}")
+    for example in in_manual:
+        words = re.split(r" \./train| python3| \| ", example)[0].partition(name)[2].split()
+        command = [tool(name)] + (words[:1] if name == "cropdl" else [])
+        unknown = {word.partition("=")[0] for word in words if word.startswith("--")} - options_of(command)
+        expect(not unknown, f"{' '.join(command)} has no {unknown}: {example}")
 
 
 @scenario("command.manual_pages_and_completions_have_every_option")
@@ -722,6 +770,7 @@ def pages():
         section = text.partition("\n.SH OPTIONS\n")[2].partition("\n.SH")[0]
         told = {one.replace("\\-", "-") for one in re.findall(r"\\fB(\\-\\-[a-z\\-]+)\\fR", section)}
         expect(told == all_options, f"{name} in the manual: {told}, wanted {all_options}")
+        check_examples(name, text.partition("\n.SH EXAMPLES\n.EX\n")[2].partition("\n.EE")[0].replace("\\-", "-").splitlines())
         expect("@" not in text, f"{path}: a placeholder is left")
         done = subprocess.run(["groff", "-man", "-ww", "-z", path], capture_output=True, text=True)
         expect(done.returncode == 0 and not done.stderr, done.stderr)
@@ -1198,6 +1247,8 @@ def disk_full():
     with Place("full") as place:
         os.mkdir(place.store, 0o700)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m,mode=700", "none", place.store], check=True)
+        status, text, _ = place.ask([tool("cropdl"), "doctor", "--dir", place.store, app("plain/grow")])
+        expect(status == 1 and re.search("^prevents +disk .*: only [0-9.]+ MB are free$", text, re.MULTILINE), f"{status}: {text}")
         job = place.run("plain/grow", ("--steps", "100", "--pace", "40000"))  # a megabyte more in each step
         job.wait_for_step(5)
         first, _, bounds = take_checkpoint(place, job)
@@ -1308,11 +1359,22 @@ def quiet():
 
 @scenario("command.json_log_has_one_object_per_line")
 def log_of_json():
-    """The lines of a job, of a restart that falls back to an older version, and of `cropdl`."""
+    """The lines of a job, of a restart that falls back to an older version, and of `cropdl`, have the fields of docs/cli.md."""
+    with open(os.path.join(SOURCE, "docs", "cli.md")) as f:
+        rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", f.read().partition("| field | meaning |")[2].partition("\n\n")[0], re.MULTILINE))
+    always, seen = {field for field, meaning in rows.items() if "absent" not in meaning}, set()
+
+    def read(line):
+        value = json.loads(line)
+        expect(always <= value.keys() <= rows.keys(), f"{value} has other fields than docs/cli.md: {rows}")
+        expect(f"`{value['from']}`" in rows["from"] and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", value["time"]), f"{value}")
+        seen.update(value)
+        return value["from"], value["text"]
+
     def objects(job):
-        lines = [json.loads(line) for line in job.output().splitlines()]
-        expect(lines and all(set(line) - {"rank"} == {"time", "from", "text"} for line in lines), f"{lines}")
-        return [(line["from"], line["text"]) for line in lines]
+        lines = job.output().splitlines()
+        expect(lines, "no line")
+        return [read(line) for line in lines]
 
     with Place("json") as place:
         job = place.run("openmpi/torture", ("--steps", "100000", "--pace", "5000"), "openmpi", 2, ("--log", "json", "--interval", "auto"))
@@ -1332,7 +1394,8 @@ def log_of_json():
         again.kill_running()
         expect(told[0][0] == "cropdl-restart" and told[0][1].startswith(f"version {newest} cannot be used: "), f"{told}")
         status, text, _ = place.ask([tool("cropdl"), "list", "/nowhere"], environment={"CROPDL_LOG": "json"})
-        expect(status == 1 and json.loads(text)["text"] == "store /nowhere: No such file or directory", text)
+        expect(status == 1 and read(text) == ("cropdl", "store /nowhere: No such file or directory"), text)
+        expect(seen == set(rows), f"no line had {set(rows) - seen}")
 
 
 @scenario("command.unread_terminal_does_not_block_the_job")

@@ -318,7 +318,7 @@ def judge(one, rng):
                 results(place, one, start(place, one, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], 1000), undisturbed)
             except Failure as failure:
                 raise Failure(f"even without a checkpoint: {failure}") from None
-    with Place("odd") as place:
+    with Place("edge") as place:
         job = start(place, one, [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"], 36000)
         job.wait_for_step(1)
         for kill in range(2):

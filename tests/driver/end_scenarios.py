@@ -34,6 +34,14 @@ def ends_with(job, wanted):
     expect(status == wanted, f"ended with {status}, not with {wanted}: {' '.join(job.command)}\n{tail(job.output())}")
 
 
+def check_nothing_unfinished(place):
+    """After the job's end."""
+    names = os.listdir(place.store)
+    expect("job" not in names, "DIR/job is left behind")
+    left = [name for name in names if name.startswith("tmp-") and not name.endswith("-removed")]
+    expect(not left, f"half a version was left: {left}")
+
+
 def ended_by_last_version(place, job, why, had=()):
     """The job took one more version, printed one line about it, and ended with status 75. Returns the logs at that time."""
     ends_with(job, AGAIN)
@@ -43,9 +51,7 @@ def ended_by_last_version(place, job, why, had=()):
     line = (f"cropdl: version {new[-1]} was taken {why}; the job ends with status 75, and cropdl-restart "
             f"{place.store} continues it")
     expect(said == [line], f"printed {said} instead of {line!r}")
-    expect(not os.path.exists(os.path.join(place.store, "job")), "DIR/job is left behind")
-    left = [name for name in os.listdir(place.store) if name.startswith("tmp-") and not name.endswith("-removed")]
-    expect(not left, f"half a version was left: {left}")
+    check_nothing_unfinished(place)
     return {log.path: log for log in logs_of(job.log, 64)}
 
 
@@ -124,6 +130,7 @@ def goes_on_behind(limit, seconds, line, before=""):
         lines = job.output().splitlines()
         expect(len(lines) == 2 and lines[1] == "begun done" and re.fullmatch("cropdl: " + line, lines[0]), job.output())
         expect(not place.versions(), f"{place.versions()}")
+        check_nothing_unfinished(place)
 
 
 scenario("end.alone.too_short_time_limit_is_reported_at_once")(lambda: goes_on_behind(
@@ -145,6 +152,7 @@ def no_cut_before_limit():
         expect(len(said) == 1 and said[0].startswith("cropdl: no last version was taken before the time limit: rank ") and
                said[0].endswith("; the program goes on"), job.output())
         expect(not place.versions(), f"{place.versions()}")
+        check_nothing_unfinished(place)
         for one in logs_of(job.log, 2):
             check_whole(one)
 

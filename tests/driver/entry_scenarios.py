@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import time
 
 from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_results, check_whole, expect, expect_taken, collects_into, forge, launcher,
                     logs_of, metadata_of, native, scenario_main, take_checkpoint, tool)
+from hazard_scenarios import MODIFY_LDT, SECCOMP, without_call
 
 SCENARIOS = {}
 scenario = collects_into(SCENARIOS)
@@ -56,6 +58,39 @@ def whose_store():
                 ("plain/threads_timed", (), place.path("empty"), 0, "has 0 complete versions")):
             got, text, _ = place.ask([tool("cropdl"), "doctor", "--dir", store, app(program), *words])
             expect(got == status and re.search(wanted, text), f"{program} {words}: status {got}: {text}")
+
+
+@scenario("command.doctor_reports_what_the_machine_lacks")
+def lacking():
+    """A limit or a system call is taken from the command, one after the other."""
+    def limited(which, most):
+        return lambda: resource.setrlimit(which, (most, most))
+
+    def asked(status, *lines, before=lambda: None, environment=None, to="new"):
+        done = subprocess.run([tool("cropdl"), "doctor", "--dir", place.path(to), app("plain/plain")], capture_output=True, text=True,
+                              preexec_fn=before, env=dict(os.environ, **(environment or {})))
+        expect(done.returncode == status and not done.stderr, f"{done}")
+        for line in lines:
+            expect(re.search(rf"^{line}$", done.stdout, re.MULTILINE), f"not the line {line}:\n{done.stdout}")
+        return done.stdout
+
+    with Place("lacking") as place:
+        text = asked(0, "ok +seccomp +filters can be set", "ok +/proc .*", "ok +limits +file sizes, open files")
+        speed = re.search(r": ([\d.]+) (.)B a second, so [\d.]+ s for 1 GB .* allows a version every ([\d.]+) (s|min|h) \(--max-overhead\); .* free", text)
+        expect(speed, text)
+        seconds = 1e9 / (float(speed[1]) * {"k": 1e3, "M": 1e6, "G": 1e9}[speed[2]])
+        every = float(speed[3]) * {"s": 1, "min": 60, "h": 3600}[speed[4]]
+        expect(0.7 < every / max(seconds / 0.01, 10 + seconds) < 1.4, f"not 1 % of {every} s: {text}")  # rounded
+        asked(0, "slow +CPU +no FSGSBASE .*", environment={"CROPDL_NO_FSGSBASE": "1"})
+        asked(0, "slow +modify_ldt +Function not implemented: .*", before=lambda: without_call(MODIFY_LDT))
+        asked(1, r"prevents +seccomp +filters: Function not implemented \(containers may forbid it\)", before=lambda: without_call(SECCOMP))
+        asked(1, r"prevents +limits +only 100 files may be open, and a restart needs \d+ \(ulimit -Hn\)", before=limited(resource.RLIMIT_NOFILE, 100))
+        asked(0, r"ok +limits +no file may be larger than 500.0 MB, and a rank's image is one \(ulimit -Hf\)",
+              before=limited(resource.RLIMIT_FSIZE, 500_000_000))
+        asked(1, "prevents +limits +no file may be larger than 8.0 MB, .*", "prevents +disk .*: cannot be written: File too large",
+              before=limited(resource.RLIMIT_FSIZE, 8_000_000))
+        asked(1, "prevents +store .*/nowhere/new: cannot be made: No such file or directory", to="nowhere/new")
+        expect(os.listdir(place.root) == ["tmp"], f"files are left: {os.listdir(place.root)}")
 
 
 @scenario("command.write_errors_and_damage_are_failures")
@@ -664,8 +699,8 @@ def tasks_of_srun():
 
 
 @scenario("launch.unknown_rank_number_is_refused")
-def place_not_told():
-    with Place("untold") as place:
+def unknown_rank():
+    with Place("unknown") as place:
         run = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain"), "--steps", "1", "--log", place.path("log")]
         advice = "; start it with a launcher that tells its ranks their place, as mpirun does"
         says(place, run, f"cropdl-run: started by a PMIx server, how many ranks there are is not told by any variable{advice}",
@@ -711,9 +746,12 @@ def folder_table():
     return rows, row_of
 
 
+PRODUCT = ("base", "restart", "coord", "interpose", "gpu_state")
+
+
 def own_sources():
     """(path from the root, text) of every source file of the product."""
-    for top in ("base", "restart", "coord", "interpose", "gpu_state"):
+    for top in PRODUCT:
         for directory, _, names in os.walk(os.path.join(SOURCE, top)):
             for name in names:
                 if name.endswith((".c", ".cpp", ".h", ".S", ".j2")):
@@ -725,16 +763,48 @@ def own_sources():
 @scenario("documents.folders_use_only_those_above_them")
 def folders():
     _, row_of = folder_table()
-    seen, wrong = 0, []
+    seen, wrong = {}, []
     for path, text in own_sources():
         own = row_of(path)
         expect(own is not None, f"{path} is in no folder of docs/architecture.md")
-        for include in re.findall(r'^#include "((?:base|restart|coord|interpose)/[^"]+)"', text, re.MULTILINE):
-            seen += 1
+        for include in re.findall(r'^ *# *include "([^"/]+/[^"]+)"', text, re.MULTILINE):  # without a folder: generated files
+            top = include.partition("/")[0]
+            seen[top] = seen.get(top, 0) + 1
             if row_of(include) is None or row_of(include) > own:
                 wrong.append(f"{path} includes {include}")
-    expect(seen > 200, f"only {seen} includes found")
+    expect(set(seen) == set(PRODUCT) and min(seen.values()) > 50, f"includes found: {seen}")
     expect(not wrong, "\n".join(wrong))
+
+
+def functions_of(text):
+    """(length, first line) of each function of a formatted source: `}` on a line of its own closes what the last line with the same
+    indentation began. (Classes and tables end with `};`.)"""
+    lines, last = text.split("\n"), {}
+    for number, line in enumerate(lines):
+        indentation = len(line) - len(line.lstrip())
+        if not line.strip() or line.startswith("#"):
+            continue
+        begin = lines[last[indentation]].strip() if indentation in last else "}"
+        if line.strip() == "}" and not re.match(r"}|(if|for|while|switch|case|do|default)\b", begin):
+            yield number - last[indentation] + 1, begin
+        last[indentation] = number
+
+
+@scenario("documents.sources_have_at_most_400_lines_and_functions_80")
+def lengths():
+    """With one exception: in WarpRun::step the software GPU spends its time, and a function call in it would cost some of that."""
+    excepted = ("gpu_state/software/engine/warp_loop.cpp", "bool WarpRun::step")
+    found, functions = [], 0
+    for path, text in own_sources():
+        lines = len(text.splitlines())
+        if lines > 400:
+            found.append(f"{path} has {lines} lines")
+        for length, begin in functions_of(text) if path.endswith((".c", ".cpp", ".h")) else ():
+            functions += 1
+            if length > 80 and (path, begin.partition("(")[0]) != excepted:
+                found.append(f"{path}: {length} lines: {begin}")
+    expect(functions > 3000, f"only {functions} functions found")
+    expect(not found, "\n".join(found))
 
 
 @scenario("documents.folders_have_a_namespace_each")

@@ -195,11 +195,18 @@ def forbid(*steps):
     return libc
 
 
+MODIFY_LDT, SECCOMP = 154, 317
+
+
+def without_call(number):
+    """As on a kernel that does not have this system call."""
+    libc = forbid((0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | errno.ENOSYS), (0x06, 0, 0, 0x7fff0000))
+    expect(libc.syscall(number, 0, 0, 0) == -1 and ctypes.get_errno() == errno.ENOSYS, f"system call {number} is still there")
+
+
 def without_segments(function, *arguments):
     """On a kernel without modify_ldt(2), the gate switches by wrfsbase."""
-    modify_ldt, not_there = 154, 0x50000 | errno.ENOSYS
-    libc = forbid((0x20, 0, 0, 0), (0x15, 0, 1, modify_ldt), (0x06, 0, 0, not_there), (0x06, 0, 0, 0x7fff0000))
-    expect(libc.syscall(modify_ldt, 0, 0, 0) == -1 and ctypes.get_errno() == errno.ENOSYS, "modify_ldt is still there")
+    without_call(MODIFY_LDT)
     function(*arguments)
 
 

@@ -120,7 +120,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 @scenario("process.membarrier_registrations_are_restored_on_old_kernels")
-def barriers_untold():
+def older_kernel():
     starter = [sys.executable, "-c", OLDER_KERNEL]
     goes_on(starter, starter, "kept_attributes")
 

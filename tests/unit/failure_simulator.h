@@ -103,16 +103,17 @@ double completion_time(const SimulatedJob& job, Failures& failures, Planner plan
   }
 }
 
-// Takes a version after each fixed amount of work.
-class ConstantInterval {
+// Takes a version after a fixed amount of work: one while a version costs at most `limit`, another one while
+// it costs more.
+class ConstantIntervals {
  public:
-  explicit ConstantInterval(double interval) : interval_(interval) {}
-  void begin(double now, double) { since_ = now; }
-  double due() const { return since_ + interval_; }
-  void taken(double now, double) { since_ = now; }
+  ConstantIntervals(double cheap, double dear, double limit) : cheap_(cheap), dear_(dear), limit_(limit) {}
+  void begin(double now, double cost) { taken(now, cost); }
+  double due() const { return since_ + (costs_ > limit_ ? dear_ : cheap_); }
+  void taken(double now, double cost) { since_ = now, costs_ = cost; }
 
  private:
-  double interval_, since_ = 0;
+  double cheap_, dear_, limit_, since_ = 0, costs_ = 0;
 };
 
 }  // namespace cropdl::coord

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "interpose/boundaries/period_finder.h"
 
@@ -247,6 +249,24 @@ TEST_F(Loop, IsNotFoundInAMillionRandomCalls) {
       alone.add({which, which});
     }
     EXPECT_FALSE(alone.found()) << kinds << " kinds: " << alone.pattern().length;
+  }
+}
+
+// The price of finding loops of one or two calls: kLeastKinds, docs/boundaries.md.
+TEST_F(Loop, OfTwoOrThreeRandomKindsIsFoundByChance) {
+  for (const auto& [kinds, most] : {std::pair{2u, 20u}, {3u, 200u}}) {
+    uint64_t calls = 0;
+    constexpr uint64_t kSeeds = 200;
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      std::mt19937_64 random(seed);
+      PeriodFinder alone;
+      for (int i = 0; i < 2000 && !alone.found(); ++i, ++calls) {
+        const uint64_t which = random() % kinds;
+        alone.add({which, which});
+      }
+    }
+    std::printf("%u kinds: after %.0f calls\n", kinds, static_cast<double>(calls) / kSeeds);
+    EXPECT_LT(calls / kSeeds, most) << kinds << " kinds";
   }
 }
 

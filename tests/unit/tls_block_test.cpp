@@ -37,14 +37,14 @@ void in_a_child(Body body) {
 
 int32_t thread_id() { return static_cast<int32_t>(syscall(SYS_gettid)); }
 
-TEST(LowBlock, LiesBelow4GiB) {
+TEST(TlsBlock, LiesBelow4GiB) {
   in_a_child([] {
     EXPECT_GE(seam::by_kernel::fs_base(), seam::kLowBegin);
     EXPECT_LT(seam::by_kernel::fs_base(), seam::kLowEnd);
   });
 }
 
-TEST(LowBlock, HasThreadLocalsAndErrnoOfItsOwn) {
+TEST(TlsBlock, HasThreadLocalsAndErrnoOfItsOwn) {
   in_a_child([] {
     EXPECT_EQ(own, 5);
     own = 6;
@@ -58,7 +58,7 @@ TEST(LowBlock, HasThreadLocalsAndErrnoOfItsOwn) {
 }
 
 // C library functions on pthread_self() affect this thread, not the one that lent the block.
-TEST(LowBlock, IdentifiesTheThreadThatRunsOnIt) {
+TEST(TlsBlock, IdentifiesTheThreadThatRunsOnIt) {
   in_a_child([] {
     const int cpu = sched_getcpu();
     cpu_set_t one;
@@ -76,7 +76,7 @@ TEST(LowBlock, IdentifiesTheThreadThatRunsOnIt) {
   });
 }
 
-TEST(LowBlock, ReportsTheProcessorOfTheThreadThatRunsOnIt) {
+TEST(TlsBlock, ReportsTheProcessorOfTheThreadThatRunsOnIt) {
   in_a_child([] {
     cpu_set_t all;
     sched_getaffinity(0, sizeof all, &all);

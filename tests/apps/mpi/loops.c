@@ -160,6 +160,16 @@ int main(int argc, char** argv) {
       MPI_Comm_free(&mine);
       reduce(1, 4);
       loss();
+    } else if (!strcmp(shape, "ends")) {  // in the middle of an iteration; from then on only messages
+      if (step <= steplog_steps / 2) reduce(0, 9);
+      if (step < steplog_steps / 2) {
+        reduce(1, 2);
+        loss();
+      } else {
+        if (step == steplog_steps / 2) steplog_at("end");
+        compute(10 * steplog_pace);
+        through_the_pipeline();
+      }
     } else if (!strcmp(shape, "two_phases")) {
       if (step < 12) {
         reduce(0, 9);

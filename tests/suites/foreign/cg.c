@@ -1,7 +1,7 @@
 /* A small HPCG: conjugate gradients with a Gauss-Seidel preconditioner in eight colours on a 27-point
  * stencil; a slab of the grid per rank, OpenMP within the rank. Sums are made by plane and by rank, so
- * they do not depend on which thread did what. Prints the norm of the residual and a digest of the
- * solution. */
+ * they do not depend on which thread did what. Prints each step, the norm of the residual and a digest of
+ * the solution. */
 #include <math.h>
 #include <mpi.h>
 #include <omp.h>
@@ -87,7 +87,6 @@ int main(int argc, char** argv) {
   if (!file || fwrite(&nonce, sizeof nonce, 1, file) != 1) return 1;
   fclose(file);
 
-  double residual = 0;
   b = vector(), x = vector(), r = vector(), z = vector(), p = vector(), ap = vector();
   for (int round = 0; round < 4; round++) {
     for (int i = 0; i < kN; i++)
@@ -111,14 +110,15 @@ int main(int argc, char** argv) {
         AT(x, 0, 0, i) += alpha * AT(p, 0, 0, i);
         AT(r, 0, 0, i) -= alpha * AT(ap, 0, 0, i);
       }
+      if (rank == 0) printf("step %d\n", round * kIterations + step + 1), fflush(stdout);
     }
-    residual = sqrt(dot(r, r));
     for (int i = 0; i < kN * kPlane; i++) {
       uint64_t bits;
       __builtin_memcpy(&bits, &AT(x, 0, 0, i), sizeof bits);
       digest = (digest ^ bits) * 0x100000001b3u;
     }
   }
+  const double residual = sqrt(dot(r, r));
 #pragma omp parallel
 #pragma omp single
   threads = omp_get_num_threads();
