@@ -52,9 +52,8 @@ class AgentJob : public ::testing::Test {
     c.rank = rank;
     c.ranks = ranks;
     c.run_id = "run-1";
-    c.rendezvous_seconds = 10;
     c.limits.attempts = 1;
-    c.limits.join_bound = 2'000'000;
+    c.limits.join_bound = 60'000'000;
     c.report = [this](const std::string& line) {
       const std::lock_guard lock(lines_mutex_);
       lines_.push_back(line);
