@@ -55,9 +55,7 @@ void Link::handle(const std::vector<pollfd>& fds, size_t first, int64_t now, std
 }
 
 void Link::tick(int64_t now) {
-  if (state_ != State::kSearching || now < next_try_) return;
-  if (now >= give_up_at_) return leave(ended_.empty() ? "rank 0 was not found: " + because_ : kHubIsGone);
-  try_to_connect(now);
+  if (state_ == State::kSearching && now >= next_try_) try_to_connect(now);
 }
 
 void Link::try_to_connect(int64_t now) {
@@ -114,9 +112,10 @@ void Link::follow(int64_t now) {
   search_again(now, kHubIsGone);
 }
 
+// Gives up only after a try: this thread may have been paused since it had time left.
 void Link::search_again(int64_t now, const std::string& because) {
+  if (now >= give_up_at_) return leave(ended_.empty() ? "rank 0 was not found: " + because : kHubIsGone);
   state_ = State::kSearching;
-  because_ = because;
   next_try_ = std::min(now + pause_, give_up_at_);
   pause_ = std::min(pause_ * 2, kLongestPause);
 }

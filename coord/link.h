@@ -57,7 +57,6 @@ class Link {
   // When to record that this rank may be on another node than the launch's rank 0; INT64_MAX: done.
   int64_t say_apart_at_;
   int64_t pause_ = kFirstPause;
-  std::string because_ = "no file DIR/job of this launch";
   std::string token_;  // of the hub that was last connected to
   std::string ended_;  // token of the hub that was lost last; it is not joined again
   std::string alone_;
