@@ -46,6 +46,7 @@ class StoreLockWait : public restart::StoreFixture {
     return zombie_;
   }
 
+  static constexpr double kLong = 600;  // seconds; until the test kills the holder
   restart::StoreIdentity identity_{"job", "/bin/true", {}, 1};
   LockWait wait_;
   std::vector<std::string> lines_;
@@ -53,7 +54,11 @@ class StoreLockWait : public restart::StoreFixture {
 };
 
 TEST_F(StoreLockWait, AKilledJobThatIsStillEndingIsWaitedForWithALine) {
-  lock_for(2, zombie());
+  lock_for(kLong, zombie());
+  wait_.say = [this](const std::string& line) {
+    lines_.push_back(line);
+    kill(holder_, SIGKILL);
+  };
   wait_.grace_seconds = 0.05;
   wait_.say_after_seconds = 0.2;
   const auto store = open_store(path("s"), identity_, wait_);
@@ -76,7 +81,7 @@ TEST_F(StoreLockWait, AKilledJobThatEndsDuringTheCheckIsNoRefusal) {
 }
 
 TEST_F(StoreLockWait, TheWaitHasABound) {
-  lock_for(10, zombie());
+  lock_for(kLong, zombie());
   wait_.ending_seconds = 0.3;
   const auto store = open_store(path("s"), identity_, wait_);
   ASSERT_FALSE(store);
@@ -86,7 +91,7 @@ TEST_F(StoreLockWait, TheWaitHasABound) {
 }
 
 TEST_F(StoreLockWait, ALiveJobIsRefusedAfterAShortGrace) {
-  lock_for(10, 0);
+  lock_for(kLong, 0);
   wait_.grace_seconds = 0.2;
   const auto store = open_store(path("s"), identity_, wait_);
   ASSERT_FALSE(store);
@@ -97,6 +102,7 @@ TEST_F(StoreLockWait, ALiveJobIsRefusedAfterAShortGrace) {
 
 TEST_F(StoreLockWait, AJobThatEndsWithinTheGraceIsNoRefusal) {
   lock_for(0.3, 0);
+  wait_.grace_seconds = 60;
   const auto store = open_store(path("s"), identity_, wait_);
   EXPECT_TRUE(store) << store.error().message;
   EXPECT_TRUE(lines_.empty());
