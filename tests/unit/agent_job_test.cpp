@@ -26,23 +26,13 @@
 #include "coord/hub.h"
 #include "coord/job_file.h"
 #include "tests/unit/agent_test_program.h"
+#include "tests/unit/soon.h"
 
 namespace cropdl::coord {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
-
-// Waits for up to a minute: normally it takes milliseconds, but the machine may be busy.
-template <class F>
-bool soon(F condition) {
-  const auto begin = Clock::now();
-  while (!condition()) {
-    if (since(begin) > 60) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 class AgentJob : public ::testing::Test {
  protected:
