@@ -204,7 +204,7 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
 
 void Hub::on_request(Connection& c, bool last, int64_t now, Actions* out) {
   look_for_remote_ranks(now);
-  if (!last && !coordinator_.request(now, out)) {
+  if (!last && !coordinator_.request(now, out, true)) {
     return send(c, Rejected{"a checkpoint of this job is already being taken"});
   }
   send(c, Accepted{});

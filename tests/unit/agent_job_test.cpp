@@ -612,7 +612,7 @@ TEST_F(AgentJob, ARankThatEndedIsNamed) {
 TEST_F(AgentJob, ARankThatNeverJoinsIsNamedAndTheRestRuns) {
   fakes_ = std::vector<FakeRank>(2);
   AgentConfig c = config(0, 3);
-  c.limits.join_bound = 100'000;
+  c.limits.user_join_bound = 100'000;
   add(c, fakes_[0]);
   add(config(1, 3), fakes_[1]);
   ASSERT_TRUE(soon([&] { return joined() == 2; }));
