@@ -545,6 +545,29 @@ TEST_F(AgentJob, AStoppedJobIsNotWaitedForLongerThanAsked) {
   kill_rank(pid);
 }
 
+TEST_F(AgentJob, AJobThatAnswersLateButIsNotStoppedIsWaitedForWithALine) {
+  struct BusyRank : FakeRank {
+    bool take_sigterm() override {
+      while (busy) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return false;
+    }
+    std::atomic<bool> busy{true};
+  } rank;
+  add(config(0, 1), rank);
+  std::vector<std::string> said;
+  const auto reply = request_checkpoint(dir_.path, 0.1, false, [&](const std::string& line) {
+    said.push_back(line);
+    rank.busy = false;
+  });
+  rank.busy = false;
+  agents_.clear();
+  ASSERT_TRUE(reply) << reply.error().message;
+  ASSERT_FALSE(said.empty());
+  const std::regex expected("waiting for \\d+ s: the job on " + dir_.path +
+                            " \\(pid \\d+\\) does not answer");
+  EXPECT_TRUE(std::regex_match(said[0], expected)) << said[0];
+}
+
 TEST_F(AgentJob, ARankThatDiesMidAttemptEndsItAndTheOthersGoOn) {
   const pid_t pid = fork_rank(1, 2, true);
   fakes_ = std::vector<FakeRank>(1);
