@@ -43,6 +43,7 @@ class Link {
   std::string of_another_launch(const JobFile& job, int64_t now);
   void search_again(int64_t now, const std::string& because);
   void follow(int64_t now);
+  void lose_hub(int64_t now);
   void hang_up();
   void leave(const std::string& why);
 

@@ -25,6 +25,7 @@
 #include "coord/client.h"
 #include "coord/hub.h"
 #include "coord/job_file.h"
+#include "coord/transport.h"
 #include "tests/unit/agent_test_program.h"
 #include "tests/unit/soon.h"
 
@@ -665,6 +666,41 @@ TEST_F(AgentJob, ARankWithoutTimeLeftStillTriesToJoin) {
   late.rendezvous_seconds = 0;
   add(late, fakes_[1]);
   EXPECT_TRUE(soon([&] { return joined() == 2; })) << (lines().empty() ? "" : lines()[0]);
+}
+
+TEST_F(AgentJob, AHelloThatCameWhileTheHubWasPausedIsAnswered) {
+  const int64_t now = monotonic_us();
+  const auto hub = Hub::open(
+      config(0, 2), &sink_, [] { return uint64_t{0}; }, now);
+  ASSERT_TRUE(hub) << hub.error().message;
+  bool missing, refused;
+  const Result<JobFile> job = read_job_file(dir_.path, &missing);
+  ASSERT_TRUE(job) << job.error().message;
+  auto stream = connect_to(job->address, &refused);
+  ASSERT_TRUE(stream) << stream.error().message;
+  Channel channel(std::move(*stream));
+  ASSERT_TRUE(channel.send(message_bytes(Hello{kWireVersion, job->token, "run-1", 1})));
+  std::vector<pollfd> fds;
+  (*hub)->add_to_poll(&fds);
+  fds[0].revents = POLLIN;  // the listener
+  (*hub)->handle(fds, 0, now);
+  (*hub)->tick(now + 1'000'000'000);
+  std::vector<std::string> got;
+  EXPECT_TRUE(channel.receive(&got)) << "it was hung up on";
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<Welcome>(message_from_bytes(got[0]).value()));
+}
+
+TEST_F(AgentJob, ARankThatIsDroppedBeforeItsWelcomeComesAgain) {
+  const Result<Listener> hub = Listener::open();
+  ASSERT_TRUE(hub) << hub.error().message;
+  ASSERT_TRUE(write_job_file(dir_.path, {hub->address(), "t", "run-1", getpid(), host_name(), 2, utc_now()}));
+  fakes_ = std::vector<FakeRank>(1);
+  add(config(1, 2), fakes_[0]);
+  for (int i = 0; i < 2; ++i) {
+    bool no_room = false;
+    EXPECT_TRUE(soon([&] { return hub->accept(&no_room) != nullptr; })) << i;
+  }
 }
 
 TEST_F(AgentJob, RanksOfAnotherLaunchDoNotMix) {
