@@ -48,7 +48,7 @@ constexpr int kRegistered = 1 << 16;
 std::atomic<uint64_t> own_descriptors[kRegistered / 64];
 std::atomic<int> first_high{900};
 std::atomic<int> in_hand{0};
-std::atomic<bool> has_left_table{false};
+std::atomic<bool> are_apart{false};
 
 void note_own(int fd, bool own) {
   if (fd < 0 || fd >= kRegistered) return;
@@ -86,7 +86,6 @@ std::vector<int> open_descriptors() {
 
 bool leave_descriptor_table(const std::function<bool(int fd)>& stays) {
   if (::unshare(CLONE_FILES) != 0) return false;
-  has_left_table = true;
   // Closes descriptors one by one: the kernel would walk the whole range, and the table is long. Uses the
   // bare system call, since for the rest of the process, and the thread sanitizer, the descriptors stay open.
   for (const int fd : open_descriptors())
@@ -99,7 +98,8 @@ void set_first_high_descriptor(int fd) { first_high = fd; }
 
 DescriptorInHand::DescriptorInHand() { ++in_hand; }
 DescriptorInHand::~DescriptorInHand() { --in_hand; }
-bool DescriptorInHand::any() { return in_hand != 0 && !has_left_table; }
+bool DescriptorInHand::any() { return in_hand != 0 && !are_apart; }
+void DescriptorInHand::set_apart() { are_apart = true; }
 
 Descriptor::Descriptor(int fd) : fd_(fd) { note_own(fd, true); }
 

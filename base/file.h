@@ -65,8 +65,9 @@ class DescriptorInHand {
   ~DescriptorInHand();
   DescriptorInHand(const DescriptorInHand&) = delete;
   DescriptorInHand& operator=(const DescriptorInHand&) = delete;
-  // Whether one lives. False once a thread has left the table: CropDL's threads are then apart.
+  // Whether one lives. False after set_apart(): the agent and its threads have a table of their own.
   static bool any();
+  static void set_apart();
 };
 
 // Returns the same open file under a high number, close-on-exec. Returns `low` itself if the process may not
