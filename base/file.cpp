@@ -47,6 +47,8 @@ int transfer_all(VectorCall call, int fd, std::span<iovec> pieces, uint64_t offs
 constexpr int kRegistered = 1 << 16;
 std::atomic<uint64_t> own_descriptors[kRegistered / 64];
 std::atomic<int> first_high{900};
+std::atomic<int> in_hand{0};
+std::atomic<bool> are_apart{false};
 
 void note_own(int fd, bool own) {
   if (fd < 0 || fd >= kRegistered) return;
@@ -69,6 +71,7 @@ bool is_own_descriptor(int fd) {
 
 std::vector<int> open_descriptors() {
   std::vector<int> found;
+  const DescriptorInHand its_descriptor;
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir("/proc/thread-self/fd"), closedir);
   if (!stream && errno == ENOMEM) throw std::bad_alloc();  // not the same as no descriptor
   if (!stream) return found;
@@ -93,9 +96,15 @@ bool leave_descriptor_table(const std::function<bool(int fd)>& stays) {
 int first_high_descriptor() { return first_high; }
 void set_first_high_descriptor(int fd) { first_high = fd; }
 
+DescriptorInHand::DescriptorInHand() { ++in_hand; }
+DescriptorInHand::~DescriptorInHand() { --in_hand; }
+bool DescriptorInHand::any() { return in_hand != 0 && !are_apart; }
+void DescriptorInHand::set_apart() { are_apart = true; }
+
 Descriptor::Descriptor(int fd) : fd_(fd) { note_own(fd, true); }
 
 int Descriptor::close() {
+  const DescriptorInHand closing;
   int fd = std::exchange(fd_, -1);
   note_own(fd, false);
   // close(2): Linux releases the descriptor even on EINTR; it must not be closed again.
@@ -103,6 +112,7 @@ int Descriptor::close() {
 }
 
 Descriptor move_high(Descriptor low) {
+  const DescriptorInHand copy;
   const int high = ::fcntl(low.fd(), F_DUPFD_CLOEXEC, first_high_descriptor());
   return high < 0 ? std::move(low) : Descriptor(high);
 }
@@ -112,6 +122,7 @@ Descriptor open_high(const std::string& path, int flags, unsigned mode) {
 }
 
 Descriptor open_high_at(int directory, const std::string& path, int flags, unsigned mode) {
+  const DescriptorInHand opening;
   int low;
   do {
     low = ::openat(directory, path.c_str(), flags | O_CLOEXEC, mode);

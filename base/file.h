@@ -57,6 +57,19 @@ inline constexpr int kUsualTable = 16384;
 // Returns whether a Descriptor of this process holds that number. Any thread.
 bool is_own_descriptor(int fd);
 
+// While one lives, this process may have a descriptor of CropDL that is_own_descriptor() does not know: one
+// that is just being opened or closed, or that the C++ library holds.
+class DescriptorInHand {
+ public:
+  DescriptorInHand();
+  ~DescriptorInHand();
+  DescriptorInHand(const DescriptorInHand&) = delete;
+  DescriptorInHand& operator=(const DescriptorInHand&) = delete;
+  // Whether one lives. False after set_apart(): the agent and its threads have a table of their own.
+  static bool any();
+  static void set_apart();
+};
+
 // Returns the same open file under a high number, close-on-exec. Returns `low` itself if the process may not
 // have such numbers.
 Descriptor move_high(Descriptor low);

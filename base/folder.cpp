@@ -77,6 +77,7 @@ Result<std::string> Folder::text(const std::string& name, uint64_t limit) const 
 }
 
 Result<std::vector<std::string>> Folder::names() const {
+  const DescriptorInHand its_descriptor;
   // Opens the directory again, since reading moves a descriptor's position.
   const int fd = ::openat(file_.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* const stream = fd >= 0 ? ::fdopendir(fd) : nullptr;

@@ -125,7 +125,9 @@ class Loop final : public Agent {
   void leave_the_programs_descriptors() {
     if (!config_.own_descriptors || wake_.fd() < first_high_descriptor()) return;
     // 2 stays open, for reports.
-    if (!leave_descriptor_table([](int fd) { return fd == 2 || fd >= first_high_descriptor(); }) && hub_)
+    if (leave_descriptor_table([](int fd) { return fd == 2 || fd >= first_high_descriptor(); }))
+      DescriptorInHand::set_apart();
+    else if (hub_)
       hub_->share_descriptors();
   }
 

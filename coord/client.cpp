@@ -3,9 +3,11 @@
 
 #include <poll.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 
+#include "base/format.h"
 #include "base/host.h"
 #include "base/time.h"
 #include "coord/channel.h"
@@ -17,23 +19,27 @@ namespace {
 
 constexpr int kLookAtPeer = 500;     // ms
 constexpr double kStoppedBound = 5;  // s
+constexpr double kLateAnswer = 60;   // s; of a job that is not stopped: the machine may be busy
+constexpr double kSayLate = 2;       // s
 
 double now_seconds() { return in_seconds(monotonic_us()); }
 
 // A connection to a job's hub.
 class Call {
  public:
-  static Result<Call> open(const std::string& directory, double answer_within_seconds,
-                           const Message& request) {
+  static Result<Call> open(const std::string& directory, double answer_within_seconds, const Message& request,
+                           const Waits& waiting) {
     bool missing = false, refused = false;
     Result<JobFile> job = read_job_file(directory, &missing);
     if (!job && missing) return nobody(directory);
     if (!job) return job.error();
-    const double deadline = now_seconds() + answer_within_seconds;
+    const double began = now_seconds();
     for (;;) {
       Result<std::unique_ptr<Stream>> stream = connect_to(job->address, &refused);
       if (stream) {
-        Call call(directory, std::move(*job), std::move(*stream), deadline);
+        Call call(directory, std::move(*job), std::move(*stream), began + answer_within_seconds);
+        call.began_ = began;
+        call.waiting_ = waiting;
         if (const Status s = call.greet(); !s) return s.error();
         if (const Status s = call.send(request); !s) return s.error();
         return call;
@@ -42,7 +48,7 @@ class Call {
         return Error{"no job is running on {} on this node ({}); the last one ran on {}: ask there",
                      directory, host_name(), job->host};
       if (refused) return nobody(directory);
-      if (now_seconds() >= deadline) return stream.error();
+      if (now_seconds() >= began + answer_within_seconds) return stream.error();
       usleep(10'000);  // the hub's backlog is full
     }
   }
@@ -74,10 +80,16 @@ class Call {
         stopped_since_ = 0;
       }
       if (deadline_ >= 0) {
-        const double left = deadline_ - now_seconds();
-        if (left <= 0)
+        const double now = now_seconds(), left = deadline_ - now;
+        if (now >= std::max(deadline_, began_ + kLateAnswer) ||
+            (left <= 0 && channel_.stream().peer_is_stopped()))
           return Error{"the job on {} (pid {}) does not answer; is it stopped?", directory_, job_.pid};
-        timeout = static_cast<int>(left * 1000) + 1;
+        if (left > 0) timeout = std::min(timeout, static_cast<int>(left * 1000) + 1);
+        if (waiting_ && now >= began_ + kSayLate) {
+          waiting_(formatted("waiting for {:.0f} s: the job on {} (pid {}) does not answer", now - began_,
+                             directory_, job_.pid));
+          waiting_ = {};
+        }
       }
       if (poll(fds, 2, timeout) < 0 && errno != EINTR) return Error{"cannot wait: " + errno_text(errno)};
       // A child of a dead rank may hold its socket open; the end of the process decides.
@@ -130,7 +142,9 @@ class Call {
 
   std::string directory_;
   JobFile job_;
-  double deadline_;           // < 0: no limit
+  double deadline_;  // of a stopped job; < 0: it has accepted
+  double began_ = 0;
+  Waits waiting_;             // empty: it has been called
   double stopped_since_ = 0;  // process seen stopped since then; 0: not stopped
   Channel channel_;
   Descriptor process_;
@@ -142,8 +156,8 @@ class Call {
 }  // namespace
 
 Result<Outcome> request_checkpoint(const std::string& directory, double answer_within_seconds, bool last,
-                                   const std::function<void(const std::string&)>& waiting) {
-  Result<Call> call = Call::open(directory, answer_within_seconds, AskCheckpoint{last});
+                                   const Waits& waiting) {
+  Result<Call> call = Call::open(directory, answer_within_seconds, AskCheckpoint{last}, waiting);
   if (!call) return call.error();
   for (;;) {
     Result<Message> m = call->receive();
@@ -158,8 +172,9 @@ Result<Outcome> request_checkpoint(const std::string& directory, double answer_w
   }
 }
 
-Result<JobStatus> job_status(const std::string& directory, double answer_within_seconds) {
-  Result<Call> call = Call::open(directory, answer_within_seconds, AskStatus{});
+Result<JobStatus> job_status(const std::string& directory, double answer_within_seconds,
+                             const Waits& waiting) {
+  Result<Call> call = Call::open(directory, answer_within_seconds, AskStatus{}, waiting);
   if (!call) return call.error();
   for (;;) {
     Result<Message> m = call->receive();

@@ -104,7 +104,8 @@ struct CutLimits {
   int64_t examination_bound = 1'800'000'000;
   int64_t retry_pause = 1'000'000;       // between attempts, so that the program makes progress
   int64_t stopped_bound = 5'000'000;     // how long a rank's process may be stopped
-  int64_t join_bound = 3'000'000;        // how long a request waits for ranks that are starting
+  int64_t join_bound = 3'000'000;        // how long a request waits for ranks that are starting,
+  int64_t user_join_bound = 60'000'000;  // and one that nobody repeats, whose user is told for whom it waits
   int64_t say_after = 2'000'000;         // a longer request reports what it waits for,
   int64_t say_again_after = 10'000'000;  // and repeats that at this interval
   uint32_t attempts = 20;                // then the request fails
@@ -154,11 +155,13 @@ class Coordinator {
  public:
   explicit Coordinator(uint32_t ranks, CutLimits limits = {});
 
-  // Starts a request. False: one is being served already; nothing changes.
-  bool request(int64_t now, Actions* out);
+  // Starts a request. False: one is being served already; nothing changes. `by_user`: by `cropdl checkpoint`.
+  bool request(int64_t now, Actions* out, bool by_user = false);
   // Makes the version in progress the job's last: after it all ranks exit with this nonzero status. 0: they
   // resume. Each request starts with 0.
   void end_with(int32_t status) { end_status_ = status; }
+  // The request in progress waits for starting ranks as if it were not `by_user`.
+  void hurry() { by_user_ = false; }
   // Ends a request, unless its version has been begun.
   void withdraw(const std::string& why, int64_t now, Actions* out);
   // A lost rank may join again (another process) while no request is being served.
@@ -228,6 +231,7 @@ class Coordinator {
   void send_drains(int64_t now, Actions* out);
   int64_t attempt_ends() const;
   int64_t patience() const;  // 0 for a last version
+  int64_t join_bound() const { return by_user_ ? limits_.user_join_bound : limits_.join_bound; }
   bool all_stopped() const;
   bool someone_examines() const;
   void consider_write(Actions* out);
@@ -255,10 +259,11 @@ class Coordinator {
   std::string missed_;       // why the previous attempt failed
   std::string failure_;      // of the write stage, reported when all ranks' writes are over
   int32_t end_status_ = 0;   // 0: ranks resume after this version
-  int64_t held_ = 0;         // time held by this request's finished attempts
-  int64_t started_ = 0;      // start of this attempt; or of joining or pausing
-  int64_t bound_from_ = 0;   // start of this attempt, or the end of the last examination in it
-  int64_t raised_ = 0;       // time of the first targets or of the last raise of all held ranks
+  bool by_user_ = false;
+  int64_t held_ = 0;        // time held by this request's finished attempts
+  int64_t started_ = 0;     // start of this attempt; or of joining or pausing
+  int64_t bound_from_ = 0;  // start of this attempt, or the end of the last examination in it
+  int64_t raised_ = 0;      // time of the first targets or of the last raise of all held ranks
   // Targets at the predicted end of an iteration; empty: nothing was predicted.
   std::map<uint64_t, uint64_t> ends_;
   // Extra time before the first raise: two iterations if the targets end one, else 0.

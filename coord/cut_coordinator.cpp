@@ -12,8 +12,9 @@ namespace cropdl::coord {
 
 Coordinator::Coordinator(uint32_t ranks, CutLimits limits) : limits_(limits), slots_(ranks) {}
 
-bool Coordinator::request(int64_t now, Actions* out) {
+bool Coordinator::request(int64_t now, Actions* out, bool by_user) {
   if (busy()) return false;
+  by_user_ = by_user;
   tries_ = 0;
   held_ = 0;
   end_status_ = 0;
@@ -282,7 +283,7 @@ void Coordinator::tick(int64_t now, Actions* out) {
     case Stage::kPublishing:
       return;
     case Stage::kJoining:
-      if (now < started_ + limits_.join_bound) return;
+      if (now < started_ + join_bound()) return;
       for (uint32_t r = 0; r < slots_.size(); ++r)
         if (!slots_[r].joined)
           return fail(formatted("checkpoint refused: {} has not joined", rank_name(r)), now, out, true);
@@ -310,7 +311,7 @@ std::optional<int64_t> Coordinator::deadline() const {
       return std::nullopt;
     case Stage::kJoining:
       if (std::ranges::all_of(slots_, &RankSlot::joined)) return std::nullopt;  // waits for discarded()
-      return started_ + limits_.join_bound;
+      return started_ + join_bound();
     case Stage::kPausing:
       return started_ + limits_.retry_pause;
     case Stage::kHolding: {

@@ -62,7 +62,7 @@ void describe(const Report& report, std::string* out) {
 // Without what follows from the rest: RankSlot::behind, short_of_end, held_back and unexpected.
 void Coordinator::describe(int64_t now, std::string* out) const {
   line(out, "C", static_cast<uint64_t>(stage_), attempt_, tries_, revision_, drain_revision_, raises_,
-       uint64_t{version_begun_}, uint64_t{discarding_}, end_status_);
+       uint64_t{version_begun_}, uint64_t{discarding_}, uint64_t{by_user_}, end_status_);
   if (busy())
     line(out, "t", static_cast<uint64_t>(now - started_), static_cast<uint64_t>(now - raised_),
          static_cast<uint64_t>(now - last_motion_), static_cast<uint64_t>(now - last_drains_), patience_,

@@ -15,9 +15,9 @@
 
 namespace cropdl::coord {
 
-constexpr int64_t kAcceptAgain = 200'000;    // us; after a lack of descriptors
-constexpr int64_t kHelloWithin = 5'000'000;  // us; then a silent connection is dropped
-constexpr int kMostAccepted = 64;            // at once: strangers may connect as fast as they are dropped
+constexpr int64_t kAcceptAgain = 200'000;     // us; after a lack of descriptors
+constexpr int64_t kHelloWithin = 60'000'000;  // us; then a silent connection is dropped
+constexpr int kMostAccepted = 64;             // at once: strangers may connect as fast as they are dropped
 
 Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink,
                                        std::function<uint64_t()> memory, int64_t now) {
@@ -204,7 +204,7 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
 
 void Hub::on_request(Connection& c, bool last, int64_t now, Actions* out) {
   look_for_remote_ranks(now);
-  if (!last && !coordinator_.request(now, out)) {
+  if (!last && !coordinator_.request(now, out, true)) {
     return send(c, Rejected{"a checkpoint of this job is already being taken"});
   }
   send(c, Accepted{});
@@ -220,8 +220,11 @@ void Hub::tick(int64_t now) {
   if (next_end_ != 0 && now >= next_end_) look_after_last_version(now);
   if (next_interval_ != 0 && now >= next_interval_) at_interval(now);
   if (again_at_ != 0 && now >= again_at_) again_at_ = 0, request(now);
-  for (Connection& c : connections_)
-    if (!c.known && now >= c.since + kHelloWithin) c.broken = true;
+  for (Connection& c : connections_) {
+    if (c.known || c.broken || now < c.since + kHelloWithin) continue;
+    serve(c, 0, now);  // its Hello may have come since poll(2)
+    if (!c.known) c.broken = true;
+  }
   if (now >= accept_again_) accept_again_ = 0;
   take_step(now, &Coordinator::tick);
   look_for_stopped(now);

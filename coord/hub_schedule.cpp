@@ -110,8 +110,9 @@ void Hub::ask_for_last_version(LastFor why, int64_t now) {
   last_for_ = why;
   look_for_remote_ranks(now);
   Actions out;
-  began_for_it_ = coordinator_.request(now, &out);
+  began_for_it_ = coordinator_.request(now, &out, why == LastFor::kCommand);
   if (began_for_it_) asked_by_client_ = false;
+  if (why != LastFor::kCommand) coordinator_.hurry();
   coordinator_.end_with(kTryAgainLater);
   carry_out(std::move(out), now);
 }

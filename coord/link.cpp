@@ -48,6 +48,12 @@ void Link::handle(const std::vector<pollfd>& fds, size_t first, int64_t now, std
       in->push_back(*m);
   }
   if (!lost_) return;
+  if (state_ != State::kGreeting || fds[first + 1].revents != 0) return lose_hub(now);
+  hang_up();  // rank 0 has dropped the connection, because one of the two was late
+  search_again(now, "rank 0 does not keep its connection");
+}
+
+void Link::lose_hub(int64_t now) {
   if (may_follow_())
     follow(now);
   else
@@ -55,19 +61,21 @@ void Link::handle(const std::vector<pollfd>& fds, size_t first, int64_t now, std
 }
 
 void Link::tick(int64_t now) {
-  if (state_ != State::kSearching || now < next_try_) return;
-  if (now >= give_up_at_) return leave(ended_.empty() ? "rank 0 was not found: " + because_ : kHubIsGone);
-  try_to_connect(now);
+  if (state_ == State::kSearching && now >= next_try_) try_to_connect(now);
 }
 
 void Link::try_to_connect(int64_t now) {
   bool missing = false, refused = false;
   const Result<JobFile> job = read_job_file(config_.directory, &missing);
+  const bool known =
+      !token_.empty() && token_ != ended_;  // this rank knows its hub, which has no room for it
+  if (known && (missing || (job && job->token != token_))) return lose_hub(now);
   if (!job) return search_again(now, job.error().message);
   if (job->token == ended_) return search_again(now, kHubIsGone);  // it is ending, or was killed
   if (job->run_id != config_.run_id) return search_again(now, of_another_launch(*job, now));
   Result<std::unique_ptr<Stream>> stream = connect_to(job->address, &refused);
   if (!stream) {
+    if (refused && known) return lose_hub(now);
     if (refused && job->host != config_.host) {
       [[maybe_unused]] const Status s =
           leave_remote_rank(config_.directory, config_.run_id, config_.rank, config_.host);
@@ -114,9 +122,10 @@ void Link::follow(int64_t now) {
   search_again(now, kHubIsGone);
 }
 
+// Gives up only after a try: this thread may have been paused since it had time left.
 void Link::search_again(int64_t now, const std::string& because) {
+  if (now >= give_up_at_) return leave(ended_.empty() ? "rank 0 was not found: " + because : kHubIsGone);
   state_ = State::kSearching;
-  because_ = because;
   next_try_ = std::min(now + pause_, give_up_at_);
   pause_ = std::min(pause_ * 2, kLongestPause);
 }

@@ -43,6 +43,7 @@ class Link {
   std::string of_another_launch(const JobFile& job, int64_t now);
   void search_again(int64_t now, const std::string& because);
   void follow(int64_t now);
+  void lose_hub(int64_t now);
   void hang_up();
   void leave(const std::string& why);
 
@@ -57,7 +58,6 @@ class Link {
   // When to record that this rank may be on another node than the launch's rank 0; INT64_MAX: done.
   int64_t say_apart_at_;
   int64_t pause_ = kFirstPause;
-  std::string because_ = "no file DIR/job of this launch";
   std::string token_;  // of the hub that was last connected to
   std::string ended_;  // token of the hub that was lost last; it is not joined again
   std::string alone_;

@@ -49,6 +49,7 @@ class LocalStream final : public Stream {
   Descriptor watch() const override {
     const int pid = peer().pid;
     if (pid <= 0) return {};  // in another pid namespace
+    const DescriptorInHand opening;
     return move_high(Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
   }
   bool peer_is_stopped() const override {
@@ -62,6 +63,7 @@ class LocalStream final : public Stream {
 };
 
 Result<Descriptor> new_socket() {
+  const DescriptorInHand opening;
   Descriptor s(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!s) return Error{"control plane: cannot make a socket: " + errno_text(errno)};
   return s;
@@ -81,6 +83,7 @@ Result<Listener> Listener::open() {
 }
 
 std::unique_ptr<Stream> Listener::accept(bool* no_room) const {
+  const DescriptorInHand opening;
   Descriptor s(::accept4(fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   *no_room = !s && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
   if (!s) return nullptr;

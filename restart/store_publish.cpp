@@ -75,6 +75,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
 
 void Store::discard() {
   if (draft_.directory.empty()) return;
+  const DescriptorInHand directory;
   std::error_code ignored;  // the next start removes the rest
   std::filesystem::remove_all(draft_.directory, ignored);
   draft_ = {};

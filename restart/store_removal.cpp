@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "restart/store.h"
 #include "restart/store_layout.h"
@@ -87,6 +88,7 @@ std::vector<std::string> Store::set_leftovers_aside() {
 
 Status remove_all_of(const std::vector<std::string>& directories) {
   Status good;
+  const DescriptorInHand directory;
   for (const std::string& name : directories) {
     std::error_code failure;
     std::filesystem::remove_all(name, failure);

@@ -28,7 +28,7 @@ int fail(const std::string& line) {
 // Reports an error that every rank finds: rank 0 prints the line. The other ranks exit later, because a
 // launcher kills all ranks as soon as one exits, and rank 0's line would be lost.
 int fail_together(uint32_t rank, const std::string& line) {
-  constexpr unsigned kLongEnough = 3;  // seconds
+  constexpr unsigned kLongEnough = 10;  // seconds; rank 0 may be late on a busy machine
   if (rank == 0) return fail(line);
   sleep(kLongEnough);
   return 1;

@@ -11,9 +11,8 @@
 namespace cropdl::host {
 namespace {
 
-constexpr unsigned kLauncherEndsAll =
-    3;  // seconds within which a launcher ends all ranks after one has ended
-constexpr unsigned kSurelyEndedAll = 10;  // likewise, on a busy machine
+// Seconds within which a launcher ends all ranks after rank 0 has said its line and ended, on a busy machine.
+constexpr unsigned kLauncherEndsAll = 10;
 
 // A rank has died, or did not come. Rank 0 says so. If rank 0 itself is lost, it or its launcher has said
 // why; rank 1 speaks only if nobody has ended it.
@@ -45,11 +44,10 @@ std::vector<std::string> all_gather(Process& p, const std::string& mine, const s
 void die_together(const Process& p, const std::string& line) {
   if (p.launch.rank == 0) {
     say("cropdl-restart: " + line);
-  } else if (p.agent) {  // the ranks have agreed on it
-    sleep(kLauncherEndsAll);
   } else {
-    sleep(kSurelyEndedAll);
-    say(formatted("cropdl-restart: rank {}: {}", p.launch.rank, line));
+    sleep(kLauncherEndsAll);
+    // With agents, the ranks have agreed on it.
+    if (!p.agent) say(formatted("cropdl-restart: rank {}: {}", p.launch.rank, line));
   }
   _exit(1);
 }

@@ -6,8 +6,7 @@
 
 namespace cropdl::cli {
 
-// If no checkpoint can begin (job dead, or busy), the request is refused within this time.
-constexpr double kAnswerSeconds = 5;
+constexpr double kAnswerSeconds = 5;  // of a job that is stopped
 
 int checkpoint(const Common& common, bool last) {
   const Result<restart::StoreReader> store = restart::StoreReader::open(common.directory);

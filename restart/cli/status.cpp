@@ -24,6 +24,8 @@ using restart::Manifest;
 using restart::StoreReader;
 using restart::Version;
 
+constexpr double kAnswerSeconds = 4;  // of a job that is stopped
+
 struct StoreState {
   StoreReader::LiveJob job;                 // pid 0: no job runs
   std::optional<Result<JobStatus>> answer;  // answer of the running job
@@ -38,7 +40,8 @@ Result<StoreState> look(const std::string& directory) {
   if (!job) return job.error();
   StoreState seen;
   seen.job = *job;
-  if (job->pid != 0) seen.answer = coord::job_status(directory);
+  const auto waiting = [](const std::string& line) { say("cropdl: " + line); };
+  if (job->pid != 0) seen.answer = coord::job_status(directory, kAnswerSeconds, waiting);
   Result<std::vector<Version>> versions = store->all_versions();
   if (!versions) return versions.error();
   for (Version& version : *versions) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -181,9 +182,15 @@ std::string unknown_descriptor(bool libraries) {
     }
     return "";
   };
-  // If the agent's thread shares this table, it briefly holds low numbers: try again.
+  // If the agent's threads share this table, they hold descriptors for a moment, which a busy machine makes
+  // long, or while they remove a version: try again.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   std::string line = find();
-  for (int again = 0; again < 5 && !line.empty(); ++again) usleep(2000), line = find();
+  for (int again = 0; !line.empty(); ++again) {
+    if (again >= 5 && (!DescriptorInHand::any() || std::chrono::steady_clock::now() > end)) break;
+    usleep(2000);
+    line = find();
+  }
   return line;
 }
 

@@ -14,7 +14,7 @@
 namespace cropdl::session {
 namespace {
 
-constexpr std::chrono::seconds kLongestEnd{10};  // time limit for announce_end()
+constexpr std::chrono::seconds kLongestEnd{60};  // time limit for announce_end(), which may take 30 s
 
 // Sets the kernel's disposition, whatever the core or the program has installed.
 void set_default(int signal) {

@@ -170,7 +170,7 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked) {
   // A signal's siginfo can only be read by taking the signal, so all are queued again at once. A signal that
   // arrives in between is then ahead of them, out of order; so the loop takes and queues all again.
   constexpr int kRounds = 100;  // with an endless sender the order is not kept
-  int rounds = 0, tries = 2000;
+  int rounds = 0, tries = 10'000;
   Signals known(&tries), now(&tries);
   known.take(set);
   for (bool again = !known.all.empty(); again;) {

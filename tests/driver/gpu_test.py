@@ -164,7 +164,7 @@ def addresses():
     found = {}
     for how in ("natively", "natively again", "under CropDL"):
         with Place("addresses") as place:
-            arguments = ("--steps", "200", "--pace", "20000")
+            arguments = ("--steps", "6000", "--pace", "20000")  # it is killed long before its end
             if how == "under CropDL":
                 job = place.run("cuda/static/checkpoint-forms", arguments, options=["--software-gpu=1"] if options.software else [])
             else:

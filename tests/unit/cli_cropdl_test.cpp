@@ -181,11 +181,9 @@ TEST_F(CliCropdl, BadInputIsOneLineAndANonZeroExit) {
   expect_refused("frobnicate", "");
 }
 
-TEST_F(CliCropdl, ACheckpointOfADeadJobIsRefusedWithin5Seconds) {
+TEST_F(CliCropdl, ACheckpointOfADeadJobIsRefused) {
   make_versions(1);
-  auto begin = std::chrono::steady_clock::now();
-  expect_refused("checkpoint " + path("s"), path("s"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  expect_refused("checkpoint " + path("s"), "no job is running on " + path("s"));
 }
 
 // Its metadata are not a process's. An implausible store gives one line.

@@ -13,6 +13,7 @@
 #include "interpose/counting/agreement.h"
 #include "interpose/counting/counting.h"
 #include "interpose/seam/state.h"
+#include "tests/unit/soon.h"
 
 namespace {
 
@@ -65,10 +66,10 @@ class Counting : public ::testing::Test {
   }
   coord::RankStatus once_held() {
     coord::RankStatus s = status();
-    for (int i = 0; i < 2000 && s.held.empty(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    soon([&] {
       s = status();
-    }
+      return !s.held.empty();
+    });
     return s;
   }
   static void set_targets(const std::vector<coord::CollectiveCount>& t) { counting::set_targets(t); }
@@ -195,19 +196,25 @@ TEST_F(Counting, AWithdrawnGroupIsNeverSeenAsBegun) {
   std::atomic<bool> ended{false};
   int cuts = 0, torn = 0;
   std::thread agent([&] {
-    for (int i = 0; i < 300; ++i) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    for (int i = 0; i < 300 || (cuts <= 100 && std::chrono::steady_clock::now() < end); ++i) {
       counting::hold(source);
       const auto targets = status().counts;
       set_targets(targets);
       coord::RankStatus s;
-      for (int look = 0; look < 1000 && (look == 0 || !s.inside.empty() || s.counts != targets); ++look)
+      for (int look = 0; look < 1000 && (look == 0 || !s.inside.empty() || s.counts != targets); ++look) {
+        std::this_thread::yield();
         s = status();
+      }
       if (s.inside.empty() && s.counts == targets) {
         ++cuts;
         std::this_thread::sleep_for(std::chrono::microseconds(200));
         // The thread may be about to withdraw an announcement, but only briefly.
-        auto later = status();
-        for (int look = 0; look < 1000 && !later.inside.empty(); ++look) later = status();
+        coord::RankStatus later;
+        soon([&] {
+          later = status();
+          return later.inside.empty();
+        });
         if (later.counts != s.counts || !later.inside.empty()) ++torn;
       }
       counting::release();

@@ -370,6 +370,12 @@ TEST_F(CutProtocol, RanksThatAreStillStartingAreWaitedForUpToABound) {
   request();
   wait();
   EXPECT_EQ(line(), "checkpoint refused: rank 2 has not joined");
+
+  const int64_t begin = now_;
+  act([&](Actions* o) { EXPECT_TRUE(coordinator_.request(now_, o, true)); });
+  EXPECT_EQ(coordinator_.deadline(), begin + limits_.user_join_bound);
+  coordinator_.hurry();
+  EXPECT_EQ(coordinator_.deadline(), begin + limits_.join_bound);
 }
 
 TEST_F(CutProtocol, AnAttemptThatReachesNoCutIsRetriedAndThenGivenUpByName) {

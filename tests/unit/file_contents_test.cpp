@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -16,11 +17,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "interpose/seam/state.h"
 #include "restart/content.h"
 #include "restart/files/closed_mode.h"
+#include "restart/files/descriptors.h"
 #include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
 
@@ -212,6 +216,24 @@ TEST_F(FileContents, AnOwnDescriptorThatIsLowForAMomentTakesNoRoom) {
   });
   Reopening reopening;
   EXPECT_TRUE(make_room_for(number, {}, ours, reopening));
+}
+
+// A thread that shares the table removes a version, whose directory the C++ library holds open.
+TEST_F(FileContents, ADescriptorInHandIsWaitedForBeforeItCountsAsUnknown) {
+  ASSERT_NE(mmap(reinterpret_cast<void*>(seam::kState), seam::kStateSize, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0),
+            MAP_FAILED);
+  remember_our_descriptors();
+  EXPECT_EQ(unknown_descriptor(false), "");
+  const int directory = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  EXPECT_NE(unknown_descriptor(false), "");
+  std::optional<DescriptorInHand> in_hand(std::in_place);
+  std::jthread removal([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    close(directory);
+    in_hand.reset();
+  });
+  EXPECT_EQ(unknown_descriptor(false), "");
 }
 
 // In a child: nothing gives a limit back.

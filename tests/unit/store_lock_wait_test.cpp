@@ -34,6 +34,12 @@ class StoreLockWait : public restart::StoreFixture {
     close(ready[0]), close(ready[1]);
     wait_.say = [this](const std::string& line) { lines_.push_back(line); };
   }
+  void end_holder_at_the_line() {
+    wait_.say = [this](const std::string& line) {
+      lines_.push_back(line);
+      kill(holder_, SIGKILL);
+    };
+  }
   ~StoreLockWait() override {
     if (holder_ > 0) kill(holder_, SIGKILL), waitpid(holder_, nullptr, 0);
     if (zombie_ > 0) waitpid(zombie_, nullptr, 0);
@@ -46,6 +52,7 @@ class StoreLockWait : public restart::StoreFixture {
     return zombie_;
   }
 
+  static constexpr double kLong = 600;  // seconds; until the test kills the holder
   restart::StoreIdentity identity_{"job", "/bin/true", {}, 1};
   LockWait wait_;
   std::vector<std::string> lines_;
@@ -53,7 +60,8 @@ class StoreLockWait : public restart::StoreFixture {
 };
 
 TEST_F(StoreLockWait, AKilledJobThatIsStillEndingIsWaitedForWithALine) {
-  lock_for(2, zombie());
+  lock_for(kLong, zombie());
+  end_holder_at_the_line();
   wait_.grace_seconds = 0.05;
   wait_.say_after_seconds = 0.2;
   const auto store = open_store(path("s"), identity_, wait_);
@@ -76,7 +84,7 @@ TEST_F(StoreLockWait, AKilledJobThatEndsDuringTheCheckIsNoRefusal) {
 }
 
 TEST_F(StoreLockWait, TheWaitHasABound) {
-  lock_for(10, zombie());
+  lock_for(kLong, zombie());
   wait_.ending_seconds = 0.3;
   const auto store = open_store(path("s"), identity_, wait_);
   ASSERT_FALSE(store);
@@ -86,8 +94,9 @@ TEST_F(StoreLockWait, TheWaitHasABound) {
 }
 
 TEST_F(StoreLockWait, ALiveJobIsRefusedAfterAShortGrace) {
-  lock_for(10, 0);
+  lock_for(kLong, 0);
   wait_.grace_seconds = 0.2;
+  wait_.say_after_seconds = 60;
   const auto store = open_store(path("s"), identity_, wait_);
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().message, "store " + path("s") + ": is used by a running job (pid " +
@@ -97,9 +106,22 @@ TEST_F(StoreLockWait, ALiveJobIsRefusedAfterAShortGrace) {
 
 TEST_F(StoreLockWait, AJobThatEndsWithinTheGraceIsNoRefusal) {
   lock_for(0.3, 0);
+  wait_.grace_seconds = wait_.say_after_seconds = 60;
   const auto store = open_store(path("s"), identity_, wait_);
   EXPECT_TRUE(store) << store.error().message;
   EXPECT_TRUE(lines_.empty());
+}
+
+TEST_F(StoreLockWait, ALongGraceIsReported) {
+  lock_for(kLong, 0);
+  end_holder_at_the_line();
+  wait_.grace_seconds = 60;
+  wait_.say_after_seconds = 0.2;
+  const auto store = open_store(path("s"), identity_, wait_);
+  EXPECT_TRUE(store) << store.error().message;
+  EXPECT_EQ(lines_, std::vector<std::string>{"store " + path("s") +
+                                             ": is in use; waiting 60 s for the end of that job (pid " +
+                                             std::to_string(holder_) + " on " + host_name() + ")"});
 }
 
 }  // namespace

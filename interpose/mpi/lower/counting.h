@@ -9,6 +9,10 @@
 
 namespace cropdl::mpi {
 
+// How long (us) an agreement waits for one pending synchronous send: longer than most programs compute
+// between a send and its wait, short beside the bound of an attempt. Tests change it.
+inline int64_t patience_with_synchronous_sends = 500'000;
+
 // Marks this thread as inside a blocking send, if several threads may call MPI: when all others have parked,
 // messages are drained for it (early_drain.h). Not below a callback of an MPI call (pinned more than once),
 // where the thread would not park.

@@ -67,8 +67,9 @@ constexpr uint64_t kQuietTurns = 16;
 // that the search costs each record a few steps.
 constexpr size_t kSearchedAtOnce = 256;
 // Seconds that MPI_Finalize waits for the last barriers after all ranks have reached it. A program that frees
-// a communicator on some ranks only continues then.
-constexpr double kPatienceAtTheEnd = 1.0;
+// a communicator on some ranks only continues then. A turn counts as kLongestTurn at most: a longer one is a
+// pause of this thread, and others may have one as well.
+constexpr double kPatienceAtTheEnd = 1.0, kLongestTurn = 0.001;
 // MPI_Finalize polls this long for the other ranks, then sleeps between polls.
 constexpr double kSpinAtTheEnd = 0.01;
 constexpr timespec kNapAtTheEnd = {0, 1'000'000};
@@ -341,9 +342,12 @@ void finish_freed_comms() {
   for (Spin spin; !over && MPI_Test(&all_came, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS; spin.turn()) {
     if (!over && MPI_Wtime() - began > kSpinAtTheEnd) nanosleep(&kNapAtTheEnd, nullptr);
   }
-  const double until = MPI_Wtime() + kPatienceAtTheEnd;
-  for (Spin spin; !leaving.empty() && MPI_Wtime() < until; spin.turn()) {
+  double left = kPatienceAtTheEnd, before = MPI_Wtime();
+  for (Spin spin; !leaving.empty() && left > 0; spin.turn()) {
     if (const Turn turn; turn) test_leaving(leaving.size(), When::kEnd);
+    const double now = MPI_Wtime();
+    left -= std::min(now - before, kLongestTurn);
+    before = now;
   }
   MPI_Comm_free(&all_ranks);
 }

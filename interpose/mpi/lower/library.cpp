@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/time.h"
 #include "interpose/counting/agreement.h"
+#include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/early_drain.h"
 #include "interpose/mpi/lower/environment.h"
 #include "interpose/mpi/lower/lifecycle.h"
@@ -125,7 +126,7 @@ class Runtime final : public libraries::Library {
     std::string pending = pending_synchronous_send(&oldest);
     if (std::exchange(oldest_pending_, oldest) != oldest) pending_since_ = now;
     if (pending.empty()) return;
-    if (held_since != 0 && now - std::max(held_since, pending_since_) < kPatience) {
+    if (held_since != 0 && now - std::max(held_since, pending_since_) < patience_with_synchronous_sends) {
       status.inside.push_back(counting::several_of(number()));  // no cut is made yet
     } else {
       status.refusal = std::move(pending);
@@ -202,9 +203,6 @@ class Runtime final : public libraries::Library {
   void announce_end() override { leave_hydra(); }
 
  private:
-  // How long (us) an agreement waits for one pending synchronous send: longer than most programs compute
-  // between a send and its wait, short beside the bound of an attempt.
-  static constexpr int64_t kPatience = 500'000;
   uint64_t oldest_pending_ = 0;  // request; 0: none, when the agent looked last
   int64_t pending_since_ = 0;
 

@@ -76,7 +76,7 @@ int initialize_mpi(int required) {
 void leave_hydra() {
   const char* const connection = getenv("PMI_FD");
   if (connection == nullptr || getenv("HYDI_CONTROL_FD") == nullptr) return;
-  constexpr int kLongest = 5000;  // ms; more than a live proxy needs
+  constexpr int kLongest = 30'000;  // ms; more than a live proxy needs, on a busy machine too
   constexpr std::string_view kFinalize = "cmd=finalize\n";
   pollfd answer{atoi(connection), POLLIN, 0};
   char taken[64];

@@ -1,4 +1,7 @@
 // Error handlers, kept in the upper half because they are the program's functions. UH, any thread.
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cstdio>
 #include <cstring>
@@ -26,6 +29,19 @@ Vid errhandler_of(Vid object_vid) {
   return default_errhandler(seam::vid_kind(object_vid));
 }
 
+// At the abort Hydra ends the job and drops unread output of the ranks. Its proxy, which may be late, reads
+// the line from a pipe, and then passes it on.
+void wait_until_read() {
+  constexpr int kLooks = 10'000;  // ms; a reader may be stopped
+  constexpr useconds_t kPassedOnWithin = 50'000;
+  struct stat is;
+  const bool is_pipe = fstat(2, &is) == 0 && S_ISFIFO(is.st_mode);
+  pollfd closed{2, 0, 0};
+  for (int i = 0, unread = 0; is_pipe && i < kLooks && ioctl(2, FIONREAD, &unread) == 0 && unread > 0; ++i)
+    if (poll(&closed, 1, 1) > 0) break;
+  usleep(kPassedOnWithin);
+}
+
 [[noreturn]] void abort_job(Vid comm, int code, const char* function, const char* on, const char* what) {
   int rank = -1;
   call_library<int>(seam::kFn_MPI_Comm_rank, seam::kVid_MPI_COMM_WORLD, &rank);
@@ -39,9 +55,7 @@ Vid errhandler_of(Vid object_vid) {
       0) {
     // standard error is closed: MPI_Abort still ends the job
   }
-  // At the abort Hydra ends the job and drops unread output of the ranks. The sleep lets it read the line.
-  constexpr useconds_t kReadWithin = 50'000;
-  usleep(kReadWithin);
+  wait_until_read();
   call_library<int>(seam::kFn_MPI_Abort, comm, code);
   _exit(1);
 }

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
-#include <thread>
+
+#include "tests/unit/soon.h"
 
 namespace {
 
@@ -182,7 +182,7 @@ TEST_F(CudartGraphs, AUserObjectGoesWithItsGraph) {
   EXPECT_EQ(destroyed, 0);
   OK(cudaGraphDestroy(graph));
   // On a thread of the device's, some time.
-  for (int i = 0; i < 500 && !destroyed; i++) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(cropdl::soon([&] { return destroyed != 0; }));
   EXPECT_EQ(destroyed, 1);
 }
 

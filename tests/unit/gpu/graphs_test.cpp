@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "stream_fixture.h"
+#include "tests/unit/soon.h"
 
 namespace {
 
@@ -292,7 +293,7 @@ TEST_F(Graphs, UserObjectsLiveAsLongAsGraphsNeedThem) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(gone, 0);
   EXPECT_CU(cuGraphExecDestroy(exec));
-  for (int i = 0; i < 2000 && !gone; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(cropdl::soon([] { return gone != 0; }));
   EXPECT_EQ(gone, 1);
   EXPECT_EQ(cuUserObjectRelease(object, 1), CUDA_ERROR_INVALID_VALUE);
 }

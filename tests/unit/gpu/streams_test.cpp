@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "stream_fixture.h"
+#include "tests/unit/soon.h"
 
 extern "C" {
 CUresult cuStreamGetId_ptsz(CUstream stream, unsigned long long* id);
@@ -74,7 +75,7 @@ TEST(StreamsEnd, ABrokenContextDropsWorkAndAnswersItsError) {
         if (cuStreamQuery(t) != CUDA_ERROR_ILLEGAL_ADDRESS) return 8;
         if (cropdl_software_gpu_enqueue(t, "count", count, nullptr, nullptr) != CUDA_ERROR_ILLEGAL_ADDRESS)
           return 9;
-        for (int i = 0; i < 1000 && !told; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        cropdl::soon([] { return told != 0; });
         if (told != CUDA_ERROR_ILLEGAL_ADDRESS) return 10;
         return ran == 0 ? 0 : 11;
       }),

@@ -1,6 +1,7 @@
 // Point-to-point communication, requests, message drain and hold of the lower half's MPI runtime, one process
 // per rank. Run as `mpirun -n 2 lower_communication_<mpi>`.
 #include "tests/unit/mpi/rig.h"
+#include "tests/unit/soon.h"
 
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/state.h"
@@ -57,24 +58,23 @@ int receive(int from, int tag, Status* status = nullptr, Vid comm = kWorld) {
 
 cropdl::coord::RankStatus standing_once_held() {
   cropdl::coord::RankStatus s;
-  for (int i = 0; i < 2000 && s.held.empty(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  cropdl::soon([&] {
     s = {};
     libraries.fill_status(s);
-  }
+    return !s.held.empty();
+  });
   return s;
 }
 
 // After the barriers of the freed communicators have completed.
 void expect_counts_of(size_t communicators) {
   cropdl::coord::RankStatus s;
-  for (int i = 0; i < 2000; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  cropdl::soon([&] {
     runtime->drain_step();
     s = {};
     libraries.fill_status(s);
-    if (s.counts.size() == communicators) break;
-  }
+    return s.counts.size() == communicators;
+  });
   EXPECT_EQ(s.counts.size(), communicators);
 }
 
@@ -778,6 +778,7 @@ TEST_F(Communication, AnAgreementWaitsForASynchronousSendAndSeesItsReceive) {
   cropdl::coord::RankStatus s;
   libraries.fill_status(s);
   EXPECT_NE(s.refusal.find(": a request is not complete"), std::string::npos) << s.refusal;
+  const int64_t patience = std::exchange(cropdl::mpi::patience_with_synchronous_sends, 60'000'000);
   libraries.hold();
   runtime->drive(true);
   s = {};
@@ -787,14 +788,14 @@ TEST_F(Communication, AnAgreementWaitsForASynchronousSendAndSeesItsReceive) {
   everyone();
   EXPECT_EQ(receive(peer, 6), 80 + peer);
   EXPECT_EQ(receive(peer, 5), 80 + peer);
-  for (int i = 0; i < 400 && !s.inside.empty(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(cropdl::soon([&] {
     runtime->drive(true);
     s = {};
     libraries.fill_status(s);
-  }
-  EXPECT_TRUE(s.inside.empty());
+    return s.inside.empty();
+  }));
   EXPECT_EQ(s.refusal, "");
+  cropdl::mpi::patience_with_synchronous_sends = patience;
   everyone();
   cropdl::counting::release();
   cut();
@@ -922,12 +923,8 @@ TEST_F(Communication, AMessageOnItsWayToAFreedCommunicatorIsNotLostByADrainAgain
   everyone();
   hidden = MPI_COMM_NULL;
   runtime->begin_drain(exchange_counts());
-  bool done = false;
-  for (int i = 0; i < 2000 && !done; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    done = runtime->drain_step();
-  }
-  EXPECT_TRUE(done) << "the message is lost, and no later cut is possible";
+  EXPECT_TRUE(cropdl::soon([] { return runtime->drain_step(); }))
+      << "the message is lost, and no later cut is possible";
   everyone();
   cut();
 }
