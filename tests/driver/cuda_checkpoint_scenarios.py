@@ -3,8 +3,8 @@
 its digest must be the undisturbed native run's. What cannot be saved is refused with a line that names it. Losses never pass unnoticed:
 forge_memory removes parts of an image to test that.
 
-The short form kills few times. With CROPDL_TEST_LONG=1 it kills often, and removes every part in turn. With CROPDL_TEST_DEVICE=real
-(scripts/gpu-test) the programs run on the machine's own GPUs."""
+The short form kills few times. The long form (NAME.long, or CROPDL_TEST_LONG=1) kills ten times, and removes every part in turn. With
+CROPDL_TEST_DEVICE=real (scripts/gpu-test) the programs run on the machine's own GPUs."""
 
 import os
 import random
@@ -14,13 +14,15 @@ import sys
 
 from command_scenarios import refused_here
 from cuda_scenarios import LEFT_OUT, ON_SOFTWARE, built_ways
-from driver import (BUILD, Failure, Log, Place, SOURCE, Skipped, TooLate, check_refused, check_whole, expect, forge, launcher, logs_of, native,
-                    scenario_main, recipes_of, take_checkpoint, too_late, tool)
+from driver import (BUILD, Failure, Log, PATIENCE, Place, SOURCE, Skipped, TooLate, check_continued, check_refused, check_whole, data_of, expect, forge,
+                    in_long_form, launcher, logs_of, native, recipes_of, scenario_main, take_checkpoint, too_late, tool)
+from footprint import check_stall, measure
 from restart_scenarios import survives
 
-LONG = os.environ.get("CROPDL_TEST_LONG") == "1"
+LONG = in_long_form()
 SOFTWARE_GPU = os.path.join(SOURCE, "scripts", "software-gpu")
 STEPS = ("--steps", "200", "--pace", "20000") if LONG else ("--steps", "50", "--pace", "20000")
+LONG_CHAIN = 400  # steps of a program that is killed ten times
 DEVICE_MEMORY, DEVICE_VARIABLES = "1", "2"  # docs/image-format.md
 CUDA = "1"  # seam::kLibraryCudart
 QUIET = {"CROPDL_SOFTWARE_GPU_QUIET": "1"}
@@ -29,6 +31,7 @@ RECIPES = {"trainer": 37, "forms": 14, "found": 6, "driver_only": 8, "products":
            # a stream and an event exist only at some steps
            "host_functions": 8, "two_threads": 10, "graphs": 14, "allocations": range(7, 10)}
 SCENARIOS = {}
+WITH_LONG_FORM = []  # names of tests
 WAYS = built_ways()
 DEVICES = int(os.environ.get("CROPDL_TEST_DEVICES", "16"))  # how many there are: as many as a test wants, or this machine's (gpu_test.py)
 
@@ -52,8 +55,9 @@ def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chai
     recipes = recipes or RECIPES.get(name)
     if DEVICES < (devices or ranks):
         raise Skipped(f"it needs {devices or ranks} devices")
-    if LONG:
-        chain = chain * 3
+    if LONG:  # a kill and restart takes up to twenty steps, and a program may end after 55 % of them
+        chain = (chain * 10)[:10]
+        arguments = (arguments[0], str(max(int(arguments[1]), LONG_CHAIN)), *arguments[2:])
 
     def counted(place, version):
         found = recipes_of(place, version, ranks)
@@ -73,12 +77,15 @@ def scenario(test, name, mpi="none", ranks=1, way="static", **kwargs):
     """A test of the program, if it was built in this way."""
     if way in WAYS.get(f"checkpoint-{name}", ()):
         SCENARIOS[test] = lambda: on_the_device(name, mpi, ranks, way, **kwargs)
+        WITH_LONG_FORM.append(test)
 
 
-def named(name, software_only=False):
+def named(name, software_only=False, long_form=False):
     def take(function):
         if ON_SOFTWARE or not software_only:
             SCENARIOS[name] = function
+            if long_form:
+                WITH_LONG_FORM.append(name)
         return function
     return take
 
@@ -113,6 +120,8 @@ for _name, _what, _ways in (
 scenario("cuda.defaults_of_devices_and_threads", "devices", devices=2)
 scenario("cuda.threads_with_and_without_a_context", "contexts", devices=2)
 scenario("cuda.context_of_a_program_without_driver_calls", "contexts", arguments=(*STEPS, "--runtime"), chain=("same", "same"))
+# Each checkpoint may meet a child, which refuses it.
+scenario("cuda.children_get_cuda_s_own_error", "contexts", arguments=(*STEPS, "--children"), chain=("same", "same"), attempts=100)
 scenario("cuda.objects_made_after_a_reset", "contexts", devices=2, arguments=(*STEPS, "--reset"), chain=("same", "same"))
 scenario("cuda.unused_first_device_stays_unused", "devices", devices=2, arguments=(*STEPS, "--second"), chain=("same",))
 scenario("cuda.memory_mapped_by_the_program", "driver_only", way="none", arguments=(*STEPS, "--mapped"), recipes=10)
@@ -170,32 +179,44 @@ for _name, _what, _ways, _named in (
 scenario("cuda.long_kernels_far_ahead_of_the_host", "blind_ahead", arguments=(*STEPS, "--spin"))
 
 
-def nothing_grows(name, each, alive, recipes, mpi="none", ranks=1):
-    """A version does not grow by objects that the program made and destroyed before, `each` of every kind in a step. The second version may
-    still be larger than the first (space was allocated), the third not. `alive`: bytes that may just be in use."""
+def nothing_grows(name, each, recipes, most, mpi="none", ranks=1):
+    """Nothing grows by objects that the program made and destroyed before, `each` of every kind in a step. The second measurement may still be
+    larger than the first (space was allocated), the third not. `most`: bytes by which images and memory may still be larger."""
     program = program_of(name, mpi)
     arguments = ("--steps", "80", "--pace", "20000", "--each", str(each))
+    limit = 3600 if LONG else 3 * PATIENCE
     with Place(name) as place:
-        reference = native(place, program, arguments, mpi, ranks, through=natively(ranks))
+        reference = native(place, program, arguments, mpi, ranks, through=natively(ranks), limit=limit)
         job = place.run(program, arguments, mpi, ranks, options=saved_on(ranks))
-        sizes = []
+        found = []
         for step in (3, 30, 54):
-            job.wait_for_step(step, timeout=600)
-            version, text, _ = take_checkpoint(place, job)
-            sizes.append(os.path.getsize(place.version_path(version, "rank-0.img")))
-            counts = recipes_of(place, version, ranks)
-            print(f"step {step}: {sizes[-1] >> 10} KiB, {counts} recipes; {text}")
+            job.wait_for_step(step, limit)
+            found.append(measure(place, job, ranks))
+            counts = recipes_of(place, found[-1].version, ranks)
+            print(f"step {step}: {found[-1]}, {counts} recipes")
             expect(set(counts) <= set(recipes), f"recipes have accumulated: {counts}")
-        expect(sizes[2] - sizes[1] < alive + 24 * each, f"the image has grown: {sizes}")  # less than about one byte per object
+        first, second, third = found
+        check_stall(first, third)
+        expect(third.images - second.images < most * ranks, f"the images have grown: {found}")
+        expect(third.memory - second.memory < most, f"the memory has grown: {found}")
+        for what in ("descriptors", "threads", "shared"):  # a few may just be in use; one that every step left behind makes 24
+            expect(getattr(third, what) < getattr(second, what) + 16, f"there are more {what}: {found}")
         job.kill_running()
-        expect(goes_on(place, job.log, ranks, mpi) == reference[0].digest, "DIFFERENT")
+        expect(goes_on(place, job.log, ranks, mpi, limit=limit) == reference[0].digest, "DIFFERENT")
 
 
-# 24 000 launches and 2 400 each of allocations, streams and events; 40 times as many in the long form. A stream and an event exist only at
-# times.
-SCENARIOS["cuda.destroyed_objects_leave_nothing_behind"] = lambda: nothing_grows("churn", 4000 if LONG else 100, 256 << 10, range(8, 11))
-if "static" in WAYS.get("checkpoint-nccl_churn", ()):  # 3 communicators per iteration: 1 900 in all, 144 000 in the long form
-    SCENARIOS["cuda.openmpi.communicators_leave_nothing_behind"] = lambda: nothing_grows("nccl_churn", 600 if LONG else 8, 32 << 10, range(3, 12), "openmpi", 2)
+@named("cuda.destroyed_objects_leave_nothing_behind", long_form=True)
+def objects_destroyed():
+    """24 000 launches and 2 400 each of allocations, streams and events between the measurements; 40 times as many in the long form. A stream
+    and an event exist only at times."""
+    nothing_grows("churn", 4000 if LONG else 100, range(8, 11), 256 << 10)
+
+
+if "static" in WAYS.get("checkpoint-nccl_churn", ()):
+    @named("cuda.openmpi.communicators_leave_nothing_behind", long_form=True)
+    def communicators_destroyed():
+        """1 900 communicators in all, three per round; 144 000 in the long form."""
+        nothing_grows("nccl_churn", 600 if LONG else 8, range(3, 12), 32 << 10, "openmpi", 2)
 
 
 # --- What stands in the way --------------------------------------------------------------------------------------
@@ -267,10 +288,10 @@ def stopped(place, name, arguments=STEPS, mpi="none", ranks=1, way="static", ste
     return job, version
 
 
-def goes_on(place, log, ranks=1, mpi="none", environment=None, says=""):
+def goes_on(place, log, ranks=1, mpi="none", environment=None, says="", limit=None):
     """Restarts it: refused restarts before this one lost nothing. Returns the digest."""
     job = place.restart(mpi, ranks, environment=environment, log=log)
-    job.finish()
+    job.finish(limit)
     expect(re.search(says, job.output()), job.output())
     for one in logs_of(log, ranks):
         check_whole(one)
@@ -392,7 +413,7 @@ def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, e
                 kept.append(number)
                 continue
             restarted = place.restart(log=job.log, environment=environment)
-            status = restarted.process.wait(timeout=60)
+            status = restarted.process.wait(timeout=3 * PATIENCE)
             after = Log(job.log)
             restarted.kill_all()
             if status == 0 and after.digest == reference[0].digest:
@@ -404,7 +425,7 @@ def missed(name, count_words, drop_words, most, way="static", arguments=STEPS, e
         return [how for _, how in noticed]
 
 
-@named("cuda.loss_of_any_recipe_is_noticed")
+@named("cuda.loss_of_any_recipe_is_noticed", long_form=True)
 def recipes_missed():
     """Lost recipes are noticed by their number. If the number was corrected, the program notices the lost object."""
     noticed = missed("products", ("recipes", CUDA), ("recipe", CUDA), 2)
@@ -413,12 +434,12 @@ def recipes_missed():
     expect("a line" not in noticed, f"{noticed}: a restart that counts needs no replay")
 
 
-@named("cuda.loss_of_any_device_page_is_noticed")
+@named("cuda.loss_of_any_device_page_is_noticed", long_form=True)
 def pages_missed():
     missed("forms", ("pages", DEVICE_MEMORY), ("page", DEVICE_MEMORY), 6)
 
 
-@named("cuda.loss_of_any_variable_page_is_noticed")
+@named("cuda.loss_of_any_variable_page_is_noticed", long_form=True)
 def variables_missed():
     missed("variables", ("pages", DEVICE_VARIABLES), ("page", DEVICE_VARIABLES), 6)
 
@@ -430,7 +451,7 @@ def variable_missed():
         job, version = stopped(place, "variables")
         forge("forge_memory", place.version_path(version), "0", "bytes", DEVICE_VARIABLES, (123456789).to_bytes(4, "little").hex(), "00000000")
         restarted = place.restart(log=job.log)
-        status = restarted.process.wait(timeout=60)
+        status = restarted.process.wait(timeout=3 * PATIENCE)
         expect(status != 0 and Log(job.log).failed, f"ended with {status}: {restarted.output()}")
 
 
@@ -443,7 +464,7 @@ def addresses_of_variables():
             reference = native(place, program_of(name, way=way), arguments, through=natively())
             job, _ = stopped(place, name, arguments, way=way)
             restarted = place.restart(log=job.log)
-            status = restarted.process.wait(timeout=60)
+            status = restarted.process.wait(timeout=3 * PATIENCE)
             if status == 0:
                 expect(Log(job.log).digest == reference[0].digest, f"{name}: DIFFERENT")
             else:
@@ -468,6 +489,36 @@ def variables_of_taken_addresses():
             job.finish()
 
 
+@named("cuda.restart_falls_back_past_damaged_device_memory")
+def device_memory_damaged():
+    """One bit of the newest version's device memory, and of its variables, is flipped: a line names the region, and the restart goes on from
+    the version before."""
+    for kind, region in ((DEVICE_MEMORY, r"\[device 0\]"), (DEVICE_VARIABLES, ".*")):
+        with Place("damaged") as place:
+            reference = native(place, program_of("variables"), STEPS, through=natively())
+            job = place.run(program_of("variables"), STEPS, options=saved_on())
+            job.wait_for_step(5)
+            _, _, bounds = take_checkpoint(place, job)
+            job.wait_for_step(20)
+            second, _, _ = take_checkpoint(place, job)
+            job.kill_running()
+            before, image = Log(job.log), place.version_path(second, "rank-0.img")
+            name, offset, size = data_of(image, int(kind))[0]
+            with open(image, "r+b") as file:
+                file.seek(offset + size // 2)
+                byte = file.read(1)[0]
+                file.seek(offset + size // 2)
+                file.write(bytes([byte ^ 1]))
+            job = place.restart()
+            job.finish()
+            line = [line for line in job.output().splitlines() if f"version {second} cannot be used" in line]
+            expect(len(line) == 1 and re.search(rf"damaged in region {region}, memory from 0x[0-9a-f]+ \(.*: its checksum differs", line[0]), f"{name}: {job.output()}")
+            print(line[0])
+            check_continued(before, Log(job.log), job.started, *bounds[job.log])
+            check_whole(Log(job.log))
+            expect(Log(job.log).digest == reference[0].digest, "DIFFERENT")
+
+
 @named("cuda.images_of_another_checkpoint_are_refused")
 def mixed_images():
     """One rank's image (with its device memory) is replaced by that of another version: refused with a line that names it."""
@@ -489,4 +540,4 @@ def mixed_images():
 
 
 if __name__ == "__main__":
-    sys.exit(scenario_main(SCENARIOS, at_random=True, quick=("cuda.runtime_in_each_form.static",)))
+    sys.exit(scenario_main(SCENARIOS, at_random=True, quick=("cuda.runtime_in_each_form.static",), twins=WITH_LONG_FORM))
