@@ -28,7 +28,8 @@ REFUSED = {
     "graph_capture": ("cudaStreamEndCapture: what it made cannot be saved", "cudaStreamBeginCapture: what it made cannot be saved",
                       "cudaGraphInstantiate: what it made cannot be saved"),
     "graph_explicit": ("cudaGraphCreate: what it made cannot be saved", "cudaGraphInstantiate: what it made cannot be saved"),
-    "nccl_graph": ("cudaStreamEndCapture: what it made cannot be saved", "cudaGraphInstantiate: what it made cannot be saved"),
+    "nccl_graph": ("cudaStreamEndCapture_ptsz: what it made cannot be saved", "cudaStreamBeginCapture_ptsz: what it made cannot be saved",
+                   "cudaGraphInstantiate: what it made cannot be saved"),
 }
 # Programs that have such an object for a moment: the checkpoint is requested again and must succeed then.
 AT_TIMES = {"cublas_gemm": REFUSED["graph_capture"]}

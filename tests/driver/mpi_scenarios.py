@@ -30,7 +30,7 @@ def churn(mpi, what, count, ranks=2, patience=3 * PATIENCE):
         job.wait_for_step(2 * STEPS // 3 + 1, patience)
         after = measure(place, job, ranks)
         print(f"{mpi} {what} {count}: stall {before.stall:.3f} s before, {during:.3f} s (with the command) during, {after.stall:.3f} s after; "
-              f"image {before.images >> 10} KiB, {after.images >> 10} KiB; memory {before.memory >> 10} KiB, {after.memory >> 10} KiB")
+              f"image {before.images >> 10} KiB, {after.images >> 10} KiB; memory {before.before.memory >> 10} KiB, {after.before.memory >> 10} KiB")
         job.kill_running()
         again = place.restart(mpi, ranks)
         again.finish(timeout=patience)
@@ -45,7 +45,7 @@ def leaves_nothing(mpi, what, count, ranks=2, growth=4 << 20):
     if during >= 15:
         too_late(f"a checkpoint meanwhile took {during:.1f} s")
     expect(after.images < before.images + (growth >> 1), f"images grew from {before.images} to {after.images} bytes")
-    expect(after.memory < before.memory + growth, f"memory grew from {before.memory} to {after.memory} bytes")
+    expect(after.before.memory < before.before.memory + growth, f"memory grew from {before.before.memory} to {after.before.memory} bytes")
 
 
 def says_done(mpi, program, ranks, interval=None, attempts=0, versions=0, silent_mpi=True):
