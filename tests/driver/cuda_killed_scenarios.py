@@ -11,7 +11,7 @@ import sys
 import time
 
 from cuda_scenarios import PATIENCE, ended, programs, start
-from driver import Failure, Place, app, expect, launcher, scenario_main, seeded, tail, tool
+from driver import Failure, Place, Skipped, app, expect, launcher, scenario_main, seeded, tail, tool
 
 QUIET = {"CROPDL_SOFTWARE_GPU_QUIET": "1"}
 KINDS = ("launch", "copy", "memset", "malloc", "free", "host", "library", "nccl", "graph")
@@ -154,13 +154,13 @@ def told_of_children(one):
 def table(names):
     """Returns the exit status."""
     rng = seeded()
-    counts = {"equal": 0, "refused by name": 0, "told of children": 0, "failed": 0}
+    counts = {"equal": 0, "refused by name": 0, "told of children": 0, "skipped": 0, "failed": 0}
     for one in (PROGRAMS[name] for name in names or PROGRAMS):
         try:
             seen = check_program(one, rng)
-        except (Failure, OSError) as failure:
-            seen = "failed"
-            print(failure)
+        except (Failure, OSError, Skipped) as why:
+            seen = "skipped" if isinstance(why, Skipped) else "failed"
+            print(why)
         counts[seen] += 1
         print("TABLE", one.name, seen, flush=True)
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
