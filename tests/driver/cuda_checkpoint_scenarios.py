@@ -226,9 +226,10 @@ def objects_destroyed():
 if "static" in WAYS.get("checkpoint-nccl_churn", ()):
     @named("cuda.openmpi.communicators_leave_nothing_behind", long_form=True)
     def communicators_destroyed():
-        """1 900 communicators in all, three per round; 144 000 in the long form. Until the next version, 32 bytes are kept of each that ended."""
+        """1 900 communicators in all, three per round; 144 000 in the long form. Until the next version, 100 bytes of a round's are kept: the counts
+        of those that ended, and those that were aborted."""
         each = 600 if LONG else 8
-        nothing_grows("nccl_churn", each, range(3, 12), 16 << 10, (128 << 10) + 40 * 3 * each * STEPS_BETWEEN, "openmpi", 2)
+        nothing_grows("nccl_churn", each, range(3, 12), 16 << 10, (128 << 10) + 120 * each * STEPS_BETWEEN, "openmpi", 2)
 
 
 # --- What stands in the way --------------------------------------------------------------------------------------
