@@ -10,8 +10,8 @@ import sys
 
 from cuda_scenarios import LEFT_OUT
 from restart_scenarios import wait_for_new_steps
-from driver import (BUILD, Log, Place, TooLate, app, as_pattern, check_continued, check_whole, expect, collects_into, launcher, scenario_main,
-                    tail, take_checkpoint, tool)
+from driver import (BUILD, Log, Place, TooLate, app, as_pattern, check_continued, check_whole, data_of, expect, collects_into, launcher, metadata_of,
+                    native, read_proc, scenario_main, tail, take_checkpoint, tool)
 
 PROGRAMS = os.path.join(BUILD, "tests", "takeover", "programs")
 SHIMS = os.path.realpath(os.path.join(BUILD, "lib"))
@@ -213,6 +213,47 @@ def no_driver():
         fake(place.path("driver"), "libcuda.so.1")
         status, text = run(place, [program("names"), "libcuda.so.1"], options=(), environment={"LD_LIBRARY_PATH": place.path("driver")})
         expect(status == 0 and is_shim(files_of(text)["libcuda.so.1"]), text)
+
+
+# --- Programs without CUDA ----------------------------------------------------------------------------------------
+
+CUDAS = re.compile(r"/software-gpu/|/lib(cuda|cudart|nccl|cublas|cublasLt|curand)\.so|/libcropdl-software-gpu")
+
+
+def expect_none_of_cuda(job):
+    maps = read_proc(job.ranks()[0], "maps").decode()
+    expect("/plain/plain" in maps, f"not the program's: {maps}")
+    expect(not CUDAS.search(maps), f"mapped: {[line for line in maps.splitlines() if CUDAS.search(line)]}")
+
+
+@scenario("cuda.found.program_without_cuda_loads_nothing_of_it")
+def without_cuda():
+    """Also with --software-gpu, before a checkpoint, after one and after a restart. Its image is as without the option."""
+    images = []
+    for options in ((), ("--software-gpu=2",)):
+        with Place("without") as place:
+            arguments = ("--steps", "60", "--pace", "20000")
+            reference = native(place, "plain/plain", arguments)
+            job = place.run("plain/plain", arguments, options=options)
+            job.wait_for_step(3)
+            expect_none_of_cuda(job)
+            version, _, bounds = take_checkpoint(place, job)
+            expect_none_of_cuda(job)
+            job.kill_running()
+            before, image = Log(job.log), place.version_path(version, "rank-0.img")
+            metadata = metadata_of(image)
+            job = place.restart()
+            wait_for_new_steps(job, bounds, 60)
+            expect_none_of_cuda(job)
+            job.finish()
+            check_continued(before, Log(job.log), job.started, *bounds[job.log])
+            check_whole(Log(job.log))
+            expect(Log(job.log).digest == reference[0].digest, "DIFFERENT")
+            expect(metadata["libraries"] == [], f"it has libraries: {metadata['libraries']}")
+            expect(not data_of(image, 1) and not data_of(image, 2), "it has memory of a device")
+            images.append((sorted(metadata), sorted((region["end"] - region["begin"], region.get("file", {}).get("path", ""), region["flags"])
+                                                    for region in metadata["memory"]["regions"])))
+    expect(images[0] == images[1], f"the images differ: {images}")
 
 
 # --- The options ----------------------------------------------------------------------------------------------------

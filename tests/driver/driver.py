@@ -525,6 +525,32 @@ def metadata_of(path):
         return json.loads(image.read(trailer[6]))
 
 
+def data_of(path, wanted):
+    """Where an image has the stored pages of its regions of this kind (docs/image-format.md): [(name, offset in the file, bytes)]."""
+    with open(path, "rb") as image:
+        chunk_bytes = struct.unpack_from("<I", image.read(24), 20)[0]
+        image.seek(-80, os.SEEK_END)
+        trailer = struct.unpack("<8s9Q", image.read())
+        image.seek(trailer[2])
+        index = image.read(trailer[3])
+    found, offset, at = [], 4096, 8
+    for _ in range(struct.unpack_from("<Q", index)[0]):
+        _, _, _, name_bytes, kind, _, stored, referenced = struct.unpack_from("<QQIIIIQQ", index, at)
+        at += 48
+        name = index[at:at + name_bytes].decode()
+        at += (name_bytes + 7) // 8 * 8
+        extents = [struct.unpack_from("<QQ", index, at + 16 * i) for i in range(stored + referenced)]
+        at += 16 * len(extents)
+        for part in (extents[:stored], extents[stored:]):
+            at += 8 * len({block for begin, end in part for block in range(begin // chunk_bytes, (end - 1) // chunk_bytes + 1)})
+        size = sum(end - begin for begin, end in extents[:stored])
+        if kind == wanted and size > 0:
+            found.append((name, offset, size))
+        offset += size
+    expect(at == len(index) and offset == trailer[2], f"{path}: the index was not understood")
+    return found
+
+
 def iteration_of(place, version):
     """The iteration number of a version; all its images must have the same."""
     with open(os.path.join(place.version_path(version), "manifest.json")) as f:
@@ -551,23 +577,23 @@ def recipes_of(place, version, ranks):
     return found
 
 
-def native(place, program, arguments=(), mpi="none", ranks=1, environment=None, through=()):
+def native(place, program, arguments=(), mpi="none", ranks=1, environment=None, through=(), limit=None):
     """An undisturbed run without CropDL. Returns its logs, one per rank that keeps one. `through`: a command that starts the program and
-    becomes it (scripts/software-gpu). During scripts/test, the result is kept and used again for equal arguments, unless these contain
-    this test's directory."""
+    becomes it (scripts/software-gpu). `limit`: see Job.finish. During scripts/test, the result is kept and used again for equal arguments,
+    unless these contain this test's directory."""
     if "--pace" in arguments:  # results do not depend on it, and the last option counts
         arguments = (*arguments, "--pace", "1000")
     log = place.path("reference")
     kept = os.environ.get("CROPDL_TEST_REFERENCES")
     if kept is None or any(place.root in text for text in (*arguments, *(environment or {}).values())):
-        return native_run(place, log, program, arguments, mpi, ranks, environment, through)
+        return native_run(place, log, program, arguments, mpi, ranks, environment, through, limit)
     import hashlib  # rarely needed, and slow to import
     key = hashlib.sha256(repr((app(program), arguments, mpi, ranks, through, sorted((environment or {}).items()))).encode()).hexdigest()
     name = os.path.join(kept, key[:24])
     with open(name + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(name):
-            logs = native_run(place, log, program, arguments, mpi, ranks, environment, through)
+            logs = native_run(place, log, program, arguments, mpi, ranks, environment, through, limit)
             for one in reversed(logs):  # rank 0's last: its presence means that all are there
                 shutil.copy(one.path, name + one.path.removeprefix(log) + ".new")
                 os.rename(name + one.path.removeprefix(log) + ".new", name + one.path.removeprefix(log))
@@ -575,9 +601,9 @@ def native(place, program, arguments=(), mpi="none", ranks=1, environment=None, 
     return logs_of(name, ranks)
 
 
-def native_run(place, log, program, arguments, mpi, ranks, environment, through):
+def native_run(place, log, program, arguments, mpi, ranks, environment, through, limit):
     job = place.start(launcher(mpi, ranks) + [*through, app(program)] + list(arguments) + ["--log", log], log, environment)
-    job.finish()
+    job.finish(limit)
     logs = logs_of(log, ranks)
     for one in logs:
         check_whole(one)
@@ -681,14 +707,21 @@ def collects_into(scenarios):
     return scenario
 
 
-def scenario_main(scenarios, at_random=False, quick=(), long=()):
+def in_long_form():
+    """Whether the test of this process runs in its long form: it was started as NAME.long, or with CROPDL_TEST_LONG=1."""
+    return os.environ.get("CROPDL_TEST_LONG") == "1" or sys.argv[-1].endswith(".long")
+
+
+def scenario_main(scenarios, at_random=False, quick=(), long=(), twins=()):
     """`FILE --list` prints a line for each test: name, labels, number of processors that it keeps busy. `FILE NAME` runs one test.
     at_random: the tests depend on random moments (seeded() or the scheduler, such as a checkpoint of a running program), so tests/run.py
     runs a failed one a second time. quick: name prefixes of the tests that scripts/test --quick runs. long: the names that only
-    scripts/test --long runs."""
+    scripts/test --long runs. twins: the names of tests with a long form (in_long_form()), which scripts/test --long runs as NAME.long."""
+    long = {*long, *(f"{name}.long" for name in twins)}
+    scenarios.update({f"{name}.long": scenarios[name] for name in twins})
     if sys.argv[1:] == ["--list"]:
         for name in scenarios:
-            labels = [label for label, has in (("random", at_random), ("quick", name.startswith(tuple(quick))),
+            labels = [label for label, has in (("random", at_random), ("quick", name not in long and name.startswith(tuple(quick))),
                                                ("long", name in long)) if has]
             print(name, ",".join(labels) or "-", 2 if "mpi" in name else 1)
         return 0

@@ -3,6 +3,7 @@
 Fake commands play such checkpointers; the real ones are not used."""
 
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -114,12 +115,28 @@ def notices_an_event_that_never_comes():
     raise Failure("an event that never comes went unnoticed")
 
 
+LONG_FORM = """import sys, driver
+sys.exit(driver.scenario_main({"a.b": lambda: print("in full" if driver.in_long_form() else "in short")}, quick=("a.",), twins=("a.b",)))"""
+
+
+def lists_and_runs_long_forms():
+    def said(*words):
+        environment = {name: value for name, value in os.environ.items() if name != "CROPDL_TEST_LONG"}
+        return subprocess.run([sys.executable, "-c", LONG_FORM, *words], cwd=os.path.dirname(os.path.abspath(__file__)), env=environment,
+                              stdout=subprocess.PIPE, text=True, check=True).stdout
+    for words, wanted in ((("--list",), "a.b quick 1\na.b.long long 1\n"), (("a.b",), "in short\npassed: a.b\n"),
+                          (("a.b.long",), "in full\npassed: a.b.long\n")):
+        found = said(*words)
+        expect(found == wanted, f"{words}: {found!r} instead of {wanted!r}")
+
+
 SCENARIOS = {
     "driver.notices_a_program_started_from_the_beginning": notices_a_program_started_from_the_beginning,
     "driver.notices_a_failed_attempt_without_a_name": notices_a_failed_attempt_without_a_name,
     "driver.notices_wrong_logs": notices_wrong_logs,
     "driver.kills_all_ranks": kills_all_ranks,
     "driver.notices_an_event_that_never_comes": notices_an_event_that_never_comes,
+    "driver.lists_and_runs_long_forms": lists_and_runs_long_forms,
 }
 
 if __name__ == "__main__":

@@ -195,6 +195,8 @@ def tests():
             found.append(Test(f"{kind}.{one.name}", lambda _, one=one, how=how: runs(one, how), one.devices if mpi == "none" else ranks, mpi))
     listed = subprocess.run([sys.executable, SCENARIOS, "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout
     for name in (line.split()[0] for line in listed.splitlines()):
+        if name.endswith(".long"):  # --long runs every test in its long form
+            continue
         mpi = next((mpi for mpi in ("openmpi", "mpich") if mpi in name), "none")
 
         def run(limit, name=name):

@@ -4,41 +4,16 @@ objects, which must leave nothing behind: no memory, no bytes in images, no long
 
 `mpi_scenarios.py --churn MPI WHAT COUNT` runs one of the latter with any count (docs/testing.md has a table)."""
 
-import os
 import re
 import sys
 import time
 
 from driver import (Failure, Log, PATIENCE, Place, Skipped, app, check_whole, expect, launcher, logs_of, scenario_main, take_checkpoint,
                     too_late, tool)
+from footprint import check_stall, measure
 from restart_scenarios import survives
 
 STEPS = 30
-
-
-def resident(job, ranks):
-    """Bytes of private memory of each rank (the MPI's shared memory varies)."""
-    found = []
-    for pid in job.ranks():
-        with open(f"/proc/{pid}/status") as f:
-            text = f.read()
-        found.append(int(re.search(r"RssAnon:\s+(\d+)", text).group(1)) << 10)
-    expect(len(found) >= ranks, f"{len(found)} ranks found, {ranks} started")
-    return max(found)
-
-
-def measure(place, job, ranks):
-    """Takes a version. Returns its stall in seconds (the best of three), the size of its images, and the ranks' memory before it."""
-    memory = resident(job, ranks)
-    stalls, size = [], 0
-    for _ in range(3):
-        version, text, _ = take_checkpoint(place, job)
-        found = re.search(r"([\d.]+) s", text)
-        expect(found, f"no stall in {text!r}")
-        stalls.append(float(found.group(1)))
-        folder = place.version_path(version)
-        size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
-    return min(stalls), size, memory
 
 
 def churn(mpi, what, count, ranks=2, patience=3 * PATIENCE):
@@ -54,8 +29,8 @@ def churn(mpi, what, count, ranks=2, patience=3 * PATIENCE):
         during = time.monotonic() - began
         job.wait_for_step(2 * STEPS // 3 + 1, patience)
         after = measure(place, job, ranks)
-        print(f"{mpi} {what} {count}: stall {before[0]:.3f} s before, {during:.3f} s (with the command) during, {after[0]:.3f} s after; "
-              f"image {before[1] >> 10} KiB, {after[1] >> 10} KiB; memory {before[2] >> 10} KiB, {after[2] >> 10} KiB")
+        print(f"{mpi} {what} {count}: stall {before.stall:.3f} s before, {during:.3f} s (with the command) during, {after.stall:.3f} s after; "
+              f"image {before.images >> 10} KiB, {after.images >> 10} KiB; memory {before.before.memory >> 10} KiB, {after.before.memory >> 10} KiB")
         job.kill_running()
         again = place.restart(mpi, ranks)
         again.finish(timeout=patience)
@@ -66,12 +41,11 @@ def churn(mpi, what, count, ranks=2, patience=3 * PATIENCE):
 
 def leaves_nothing(mpi, what, count, ranks=2, growth=4 << 20):
     before, during, after = churn(mpi, what, count, ranks)
-    # A loaded machine lengthens a stall occasionally; a stall that grows with the number of objects is far beyond this.
-    expect(after[0] < before[0] * 2 + 0.25, f"the stall went from {before[0]:.3f} s to {after[0]:.3f} s")
+    check_stall(before, after)
     if during >= 15:
         too_late(f"a checkpoint meanwhile took {during:.1f} s")
-    expect(after[1] < before[1] + (growth >> 1), f"images grew from {before[1]} to {after[1]} bytes")
-    expect(after[2] < before[2] + growth, f"memory grew from {before[2]} to {after[2]} bytes")
+    expect(after.images < before.images + (growth >> 1), f"images grew from {before.images} to {after.images} bytes")
+    expect(after.before.memory < before.before.memory + growth, f"memory grew from {before.before.memory} to {after.before.memory} bytes")
 
 
 def says_done(mpi, program, ranks, interval=None, attempts=0, versions=0, silent_mpi=True):

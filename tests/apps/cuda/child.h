@@ -44,6 +44,11 @@ Ended in_child(Function function) {
   return ended;
 }
 
+// With --no-children a program leaves out the parts that run in children.
+inline bool has_children(int argc, char** argv) {
+  return argc < 2 || std::strcmp(argv[1], "--no-children") != 0;
+}
+
 inline void expect_child(const Ended& ended, const char* what) {
   if (ended.status != 0) fail("%s: ended with %d: %s", what, ended.status, ended.errors.c_str());
 }

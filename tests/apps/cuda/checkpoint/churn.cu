@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
         void *memory, *ordered, *managed = nullptr, *pinned = nullptr;
         CALL(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0));
         CALL(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-        CALL(cudaMalloc(&memory, 100 + i * 1000));
+        CALL(cudaMalloc(&memory, 100 + i % 100 * 1000));
         CALL(cudaMallocAsync(&ordered, 5000, stream));
         if (i % 10 == 0) CALL(cudaMallocManaged(&managed, 3000));
         if (i % 10 == 0) CALL(cudaMallocHost(&pinned, 3000));

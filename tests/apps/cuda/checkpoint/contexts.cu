@@ -4,8 +4,11 @@
 // and the driver and retains the second device's context; one thread has the runtime's without having chosen
 // a device; one has pushed and popped contexts; one has reset its device. With --runtime, no thread calls the
 // driver in the first half of the steps. With --reset, the second device's objects were made after a reset,
-// by a thread that has ended.
+// by a thread that has ended. With --children, forked children find that they cannot use what their parent
+// uses.
 #include <cuda.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -128,6 +131,35 @@ static void behind_a_reset() {
   steplog_ok();
 }
 
+// The child of a process that has used CUDA cannot use it. Returns the calls with another result.
+static int unexpected_in_a_child() {
+  void* memory = nullptr;
+  CUdeviceptr address = 0;
+  CUdevice device = 0;
+  return (cudaMalloc(&memory, 64) != cudaErrorInitializationError) |
+         (cudaDeviceSynchronize() != cudaErrorInitializationError) << 1 |
+         (cuMemAlloc(&address, 64) != CUDA_ERROR_NOT_INITIALIZED) << 2 |
+         (cuDeviceGet(&device, 0) != CUDA_ERROR_NOT_INITIALIZED) << 3;
+}
+
+static void with_children() {
+  DeviceNonce nonce;
+  while (steplog_done < steplog_steps) {
+    Buffer<unsigned> some(64);
+    if (steplog_done % 4 == 0) {
+      const pid_t child = fork();
+      if (child == 0) _exit(unexpected_in_a_child());
+      int status = 0;
+      EXPECT(child > 0 && waitpid(child, &status, 0) == child);
+      if (status != 0) steplog_fail("the child ended with %#x", status);
+    }
+    CALL(cudaDeviceSynchronize());
+    steplog_step();
+  }
+  nonce.back();
+  steplog_ok();
+}
+
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
   if (steplog_has(argc, argv, "--runtime")) {
@@ -136,6 +168,10 @@ int main(int argc, char** argv) {
   }
   if (steplog_has(argc, argv, "--reset")) {
     behind_a_reset();
+    return 0;
+  }
+  if (steplog_has(argc, argv, "--children")) {
+    with_children();
     return 0;
   }
   CU(cuInit(0));

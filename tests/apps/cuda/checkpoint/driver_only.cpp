@@ -133,11 +133,13 @@ int main(int argc, char** argv) {
              addresses = steplog_has(argc, argv, "--addresses");
   CUmodule module;
   CUfunction stir;
-  CUdeviceptr launches, values, pitched, range;
+  CUdeviceptr launches, values, pitched, range, nonce;
   size_t bytes, pitch, page;
   CU(load(&module, kPtx));
   CU(function(&stir, module, "stir"));
   if (addresses) CU(global(&launches, &bytes, module, "launches"));
+  CU(allocate(&nonce, sizeof steplog_nonce));
+  CU(to_device(nonce, &steplog_nonce, sizeof steplog_nonce));
   CU(allocate(&values, n * 4));
   CU(allocate_pitch(&pitched, &pitch, 100, 3, 4));
   CU(fill(pitched, 0x01020304, pitch * 3 / 4));
@@ -221,6 +223,11 @@ int main(int argc, char** argv) {
   CU(free_host(pinned));
   CU(give_back(pitched));
   CU(give_back(values));
+  uint64_t kept = 0;
+  CU(to_host(&kept, nonce, sizeof kept));
+  if (kept != steplog_nonce) steplog_fail("the nonce differs");
+  steplog_nonce = kept;
+  CU(give_back(nonce));
   CU(unload(module));
   CU(release(device));
   steplog_ok();

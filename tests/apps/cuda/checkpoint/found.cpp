@@ -83,7 +83,11 @@ int main(int argc, char** argv) {
   auto wait = find<int (*)(void*)>("cudaStreamSynchronize");
   auto record = find<int (*)(void*, void*)>("cudaEventRecord");
   auto query = find<int (*)(void*)>("cudaEventQuery");
+  uint64_t* nonce;
+  CALL((find<int (*)(void**, size_t)>("cudaMalloc")(reinterpret_cast<void**>(&nonce), sizeof *nonce)));
+  CALL(copy(nonce, &steplog_nonce, sizeof *nonce, cudaMemcpyHostToDevice, stream));
   CALL(copy(values, pinned, n * 4, cudaMemcpyHostToDevice, stream));
+  CALL(wait(stream));
   std::vector<unsigned> before(pinned, pinned + n);
   while (steplog_done < steplog_steps) {
     unsigned count = n, counted = 0;
@@ -108,6 +112,11 @@ int main(int argc, char** argv) {
   CALL(find<int (*)(void*)>("cudaLibraryUnload")(loaded));
   CALL(find<int (*)(void*)>("cudaFreeHost")(pinned));
   CALL(find<int (*)(void*)>("cudaFree")(values));
+  uint64_t kept = 0;
+  CALL(to_host(&kept, nonce, sizeof kept));
+  if (kept != steplog_nonce) steplog_fail("the nonce differs");
+  steplog_nonce = kept;
+  CALL(find<int (*)(void*)>("cudaFree")(nonce));
   steplog_ok();
   return 0;
 }
