@@ -277,11 +277,14 @@ def goes_on(place, log, ranks=1, mpi="none", environment=None, says=""):
     return Log(log).digest
 
 
-def refused_elsewhere(*words, environment, name="forms", mpi="none", ranks=1):
-    """On devices as in `environment` the restart is refused; on the original ones it succeeds afterwards."""
+def refused_elsewhere(*words, environment, name="forms", mpi="none", ranks=1, options=None):
+    """On devices as in `environment` the restart is refused, and so it is with `options`, which cropdl-restart passes through the launcher that it
+    starts. On the original devices it succeeds afterwards."""
     with Place("elsewhere") as place:
         job, _ = stopped(place, name, mpi=mpi, ranks=ranks)
         refused_here(place, launcher(mpi, ranks) + [tool("cropdl-restart"), place.store], *words, environment=QUIET | environment)
+        if options:
+            refused_here(place, [tool("cropdl-restart"), *options, place.store], *words, environment=QUIET)
         goes_on(place, job.log, ranks, mpi)
 
 
@@ -298,7 +301,8 @@ def little_memory():
 if "checkpoint-trainer" not in LEFT_OUT:
     @named("cuda.bad_input.fewer_devices", software_only=True)
     def fewer_devices():
-        refused_elsewhere("device 1", "1 devices here", environment={"CROPDL_SOFTWARE_GPUS": "1"}, name="trainer", mpi="openmpi", ranks=2)
+        refused_elsewhere("device 1", "1 devices here", environment={"CROPDL_SOFTWARE_GPUS": "1"}, name="trainer", mpi="openmpi", ranks=2,
+                          options=["--software-gpu=1"])
 
 
 @named("cuda.versions_show_their_device_memory")
