@@ -256,6 +256,49 @@ for _what, _maker in (("flat", "cudaMallocArray"), ("box", "cudaMalloc3DArray"))
     SCENARIOS[f"cuda.refused.{_what}_array"] = lambda w=_what, m=_maker: refused_while_held(f"--{w}", f"{m}: what it made cannot be saved", "blind_arrays")
 
 
+# Functions of unsaved_calls.cu. The first call of one of these refuses checkpoints for good, also if the device lacks the function.
+SHARING = {
+    "device memory is shared with another process": (
+        "cudaIpcGetMemHandle", "cudaIpcOpenMemHandle", "cudaIpcCloseMemHandle", "cudaMemPoolExportToShareableHandle",
+        "cudaMemPoolImportFromShareableHandle", "cudaMemPoolExportPointer", "cudaMemPoolImportPointer", "cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2",
+        "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemPoolExportToShareableHandle", "cuMemPoolImportFromShareableHandle",
+        "cuMemPoolExportPointer", "cuMemPoolImportPointer"),
+    "an event is shared with another process": ("cudaIpcGetEventHandle", "cudaIpcOpenEventHandle", "cuIpcGetEventHandle", "cuIpcOpenEventHandle"),
+    "memory of several devices is bound to one address": ("cuMulticastCreate",),
+}
+FOREIGN = ("cudaImportExternalMemory", "cudaImportExternalSemaphore", "cuImportExternalMemory", "cuImportExternalSemaphore")
+TEXTURES = ("cudaCreateTextureObject", "cudaCreateSurfaceObject", "cuTexObjectCreate", "cuSurfObjectCreate")
+
+
+@named("cuda.refused.functions_that_share_memory_or_events")
+def sharing():
+    everything = [(name, why) for why, names in SHARING.items() for name in names]
+    if not LONG:  # a process for each; others are checked with the generator (tests/gen/one_abi)
+        everything = [(name, why) for name, why in everything if name in ("cudaIpcGetMemHandle", "cuIpcOpenEventHandle", "cuMemExportToShareableHandle",
+                                                                          "cudaMemPoolImportPointer", "cuMulticastCreate")]
+    for name, why in everything:
+        with Place("sharing") as place:
+            job = place.run(program_of("unsaved_calls"), (name, "--steps", "1000", "--pace", "20000"), options=saved_on())
+            job.wait_for_step(1)
+            status, text, _ = place.checkpoint()
+            check_refused(place, status, text, f"{name}: {why}")
+
+
+@named("cuda.foreign_memory_and_textures_that_do_not_exist_are_no_obstacle", software_only=True)
+def foreign():
+    """The calls fail, with a line that names the function. Versions are taken and restarted."""
+    arguments = (*FOREIGN, *TEXTURES, *STEPS)
+    with Place("foreign") as place:
+        reference = native(place, program_of("unsaved_calls"), arguments, through=natively())
+        job, _ = stopped(place, "unsaved_calls", arguments)
+        said = job.output().splitlines()
+        for name in FOREIGN:
+            expect(said.count(f"cropdl: {name} is not offered: memory and semaphores of another library cannot be made again") == 1, job.output())
+        for name in TEXTURES:
+            expect(any(line.startswith(f"software GPU: {name} is not built") for line in said), job.output())
+        expect(goes_on(place, job.log) == reference[0].digest, "DIFFERENT")
+
+
 # --- Restarts that cannot be --------------------------------------------------------------------------------------
 
 def stopped(place, name, arguments=STEPS, mpi="none", ranks=1, way="static", step=5, devices=None):

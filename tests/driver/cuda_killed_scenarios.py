@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Every program of tests/apps/cuda (none knows of steps or logs): a checkpoint is requested at a random moment, the program is killed and
 restarted, and its result must equal the native run's. Programs for which the result is a refusal are in the tables here, with its exact
-words. The software GPU is slowed down until the restart, so that the moment falls into the run.
+words. The software GPU is slowed down until the restart, so that the moment falls into the run. Without checkpoints, every way of building
+a program gives the native result (cuda.run.*).
 
 `FILE --table` runs all programs, and prints a line for each."""
 
+import itertools
 import re
 import sys
 import time
@@ -34,12 +36,15 @@ AT_TIMES = {"cublas_gemm": REFUSED["graph_capture"]}
 # Programs that fork children which use a GPU: the children are told that they have none.
 FORKS = {"assert", "illegal_address", "nccl_config", "nccl_graph", "nccl_killed", "peer", "printf", "trap"}
 NO_GPU = "a child of fork() has no GPU: its calls of CUDA fail (error 3); start processes that use one by exec (spawn), or as ranks"
+# How many functions of these run in a child, counted from the first, before the program reads what one of them has printed.
+CHILDREN = {"assert": 2, "illegal_address": 9, "peer": 1, "printf": 1, "trap": 1}
 # It prints free device memory at two moments, which other processes change as well.
 LOOKS_ELSEWHERE = {"device_facts"}
 PROGRAMS = {name: one for name, one in programs().items() if name not in LOOKS_ELSEWHERE}
 QUICK = ("vector_add",)
 PLAIN = {"callbacks", "cublas_gemm", "curand_host", "driver_api", "graph_capture", "managed", "memory_pools", "multi_device", "nvrtc", "printf",
          "thread_streams", "vector_add"}  # the others run with scripts/test --long
+RUN = {"assert", "graph_capture", "managed", "memory_pools", "plugin", "symbols", "thread_streams", "vector_add"}  # likewise, of cuda.run.*
 
 
 def digest_of(job, status, output):
@@ -61,8 +66,8 @@ def ask(place, job, moment):
     return None
 
 
-def under_cropdl(place, one, mpi, ranks, environment):
-    path = app(f"cuda/{one.ways[0]}/{one.name}" + (f".{mpi}" if mpi != "none" else ""))
+def under_cropdl(place, one, mpi, ranks, environment, way=None):
+    path = app(f"cuda/{way or one.ways[0]}/{one.name}" + (f".{mpi}" if mpi != "none" else ""))
     devices = one.devices if mpi == "none" else ranks
     return place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--interval", "0", f"--software-gpu={devices}", "--dir", place.store, "--", path],
                        environment=environment)
@@ -125,7 +130,34 @@ def told_of_children(one):
         expect(NO_GPU in job.output(), tail(job.output()))
 
 
+def runs(one):
+    """Every way of building, under cropdl-run, without checkpoints: the native digest for that number of ranks."""
+    references = {}
+    for way, (mpi, ranks) in itertools.product(one.ways, one.variants()):
+        with Place("run") as place:
+            if ranks not in references:
+                job = start(place, one.name, way, mpi, ranks, one.devices)
+                references[ranks] = digest_of(job, *ended(job, PATIENCE))
+            job = under_cropdl(place, one, mpi, ranks, QUIET, way)
+            digest = digest_of(job, *ended(job, PATIENCE))
+            expect(digest == references[ranks], f"{way}, {mpi}, {ranks} ranks: digest {digest}, natively {references[ranks]}: DIFFERENT")
+
+
+def runs_what_children_do(one):
+    """Most of these functions end the use of the device by a mistake: each ends as natively, in its status and in what it prints."""
+    for way, number in itertools.product(one.ways, range(1, CHILDREN[one.name] + 1)):
+        with Place("run") as place:
+            results = []
+            for job in (start(place, one.name, way, devices=one.devices, environment={"RUN_CHILD": str(number)}),
+                        under_cropdl(place, one, "none", 1, QUIET | {"RUN_CHILD": str(number)}, way)):
+                status, output = ended(job, PATIENCE)
+                results.append((status, re.sub("0x[0-9a-f]+", "0x…", output)))
+            expect(results[0] == results[1], f"{way}, {number}: {results[1]}, natively {results[0]}: DIFFERENT")
+
+
 SCENARIOS = {f"cuda.killed.{name}": lambda one=one: check_program(one) for name, one in PROGRAMS.items()}
+SCENARIOS.update({f"cuda.run.{name}": lambda one=one: runs(one) for name, one in programs().items() if name not in FORKS})
+SCENARIOS.update({f"cuda.run.{name}": lambda one=PROGRAMS[name]: runs_what_children_do(one) for name in CHILDREN if name in PROGRAMS})
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--table"]:
@@ -139,4 +171,4 @@ if __name__ == "__main__":
                 print("TABLE", _one.name, "FAILED", _failure, flush=True)
         sys.exit(0)
     sys.exit(scenario_main(SCENARIOS, at_random=True, quick=[f"cuda.killed.{name}" for name in QUICK],
-                          long=[name for name in SCENARIOS if name.rpartition(".")[2] not in PLAIN]))
+                          long=[name for name in SCENARIOS if name.rpartition(".")[2] not in (RUN if name.startswith("cuda.run.") else PLAIN)]))
