@@ -144,7 +144,7 @@ inline uint64_t real_word(uint64_t word) {
 // Passed to libraries for a handle whose object has ended: a readable address of no object.
 extern const uint64_t ended_object[512];
 template <class H>
-H real(H handle, uint32_t kind) {
+__attribute__((always_inline)) inline H real(H handle, uint32_t kind) {
   const uint64_t word = word_of(handle, kind);
   if (!is_virtual(word)) return handle;
   const handles::Slot* slot = slot_of(word);
