@@ -270,12 +270,14 @@ FOREIGN = ("cudaImportExternalMemory", "cudaImportExternalSemaphore", "cuImportE
 TEXTURES = ("cudaCreateTextureObject", "cudaCreateSurfaceObject", "cuTexObjectCreate", "cuSurfObjectCreate")
 
 
-@named("cuda.refused.functions_that_share_memory_or_events")
+@named("cuda.refused.functions_that_share_memory_or_events_or_make_textures")
 def sharing():
     everything = [(name, why) for why, names in SHARING.items() for name in names]
     if not LONG:  # a process for each; others are checked with the generator (tests/gen/one_abi)
         everything = [(name, why) for name, why in everything if name in ("cudaIpcGetMemHandle", "cuIpcOpenEventHandle", "cuMemExportToShareableHandle",
                                                                           "cudaMemPoolImportPointer", "cuMulticastCreate")]
+    if not ON_SOFTWARE:  # the software GPU has none
+        everything += [(name, "what it made cannot be saved") for name in TEXTURES if "Tex" in name]
     for name, why in everything:
         with Place("sharing") as place:
             job = place.run(program_of("unsaved_calls"), (name, "--steps", "1000", "--pace", "20000"), options=saved_on())

@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   CALL(cudaDeviceGetDefaultMemPool(&pool, 0));
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   CUmemGenericAllocationHandle physical, shared;
   EXPECT(cuMemCreate(&physical, 2 << 20, &properties, 0) == CUDA_SUCCESS);
   cudaIpcMemHandle_t memory_of_runtime = {};
