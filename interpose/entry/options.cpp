@@ -186,8 +186,8 @@ bool RestartOptions::parse(int argc, char** argv, int* status) {
   schedule.add_to(app, "as before", "as before");
   reports.add_to(app);
   devices.add_to(app,
-                 "refuse a version that was not taken on software devices; N of them now, instead of as many "
-                 "as before (without this option, too, such a version continues on them)");
+                 "continue on N software devices (default: as many as before), and refuse a version that was "
+                 "not taken on such; not needed otherwise, since versions record it");
   app.add_option("--moved-variables", moved_variables,
                  "go on though device variables lie elsewhere than they did: only if no kernel keeps the "
                  "address of one")
