@@ -130,6 +130,20 @@ std::vector<std::string> ReportOptions::words() const {
   return words;
 }
 
+void DeviceOptions::add_to(CLI::App& app, const char* meaning) {
+  app.add_flag("--software-gpu", software_gpus, meaning)->option_text("[=N]")->check(not_a_device_count);
+}
+
+void DeviceOptions::tell(launching::Boot* boot) const {
+  boot->software_gpu = !software_gpus.empty();
+  boot->software_gpus = atoi(software_gpus.c_str());
+}
+
+std::vector<std::string> DeviceOptions::words() const {
+  return software_gpus.empty() ? std::vector<std::string>{}
+                               : std::vector<std::string>{"--software-gpu=" + software_gpus};
+}
+
 std::string absolute(const std::string& path) {
   if (path.empty() || path[0] == '/') return path;
   char cwd[4096];
@@ -160,10 +174,8 @@ bool RunOptions::parse(int argc, char** argv, int* status) {
       "--by-reference", by_reference,
       "leave out of images what the program's and its libraries' files hold: smaller, but a restart is "
       "refused when one of them has changed");
-  app.add_flag("--software-gpu", software_gpus,
-               "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs")
-      ->option_text("[=N]")
-      ->check(not_a_device_count);
+  devices.add_to(app,
+                 "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs");
   app.add_option("--argv0", argv0)->group("");  // for libcropdl.so; not in --help
   if (!parse_options(app, argc, argv, &words, status)) return false;
   save_files = static_cast<uint64_t>(bytes);
@@ -184,6 +196,9 @@ bool RestartOptions::parse(int argc, char** argv, int* status) {
       ->check(not_a_version);
   schedule.add_to(app, "as before", "as before");
   reports.add_to(app);
+  devices.add_to(app,
+                 "continue on N software devices (default: as many as before), and refuse a version that was "
+                 "not taken on such; not needed otherwise, since versions record it");
   app.add_option("--moved-variables", moved_variables,
                  "go on though device variables lie elsewhere than they did: only if no kernel keeps the "
                  "address of one")
@@ -207,6 +222,7 @@ std::vector<std::string> RestartOptions::words() const {
   if (version != 0) add({"--version", std::to_string(version)});
   add(schedule.words());
   add(reports.words());
+  add(devices.words());
   if (!files.empty()) add({"--files", files});
   if (!moved_variables.empty()) add({"--moved-variables", moved_variables});
   return words;

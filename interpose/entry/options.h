@@ -37,6 +37,15 @@ struct ReportOptions {
   std::vector<std::string> words() const;  // the same options as words of another command line
 };
 
+// --software-gpu.
+struct DeviceOptions {
+  std::string software_gpus;  // number of devices; "true": the option without a number; "": no such option
+
+  void add_to(CLI::App& app, const char* meaning);
+  void tell(launching::Boot* boot) const;
+  std::vector<std::string> words() const;  // the same option as a word of another command line
+};
+
 std::string absolute(const std::string& path);  // "" stays ""
 
 struct RunOptions {
@@ -45,8 +54,8 @@ struct RunOptions {
   ReportOptions reports;
   uint64_t save_files = 0;  // bytes; 0: not given
   bool by_reference = false;
-  std::string argv0;               // the program's own, if PROGRAM is only its file; "": PROGRAM
-  std::string software_gpus;       // number of devices; "true": the number is in the environment; "": none
+  std::string argv0;  // the program's own, if PROGRAM is only its file; "": PROGRAM
+  DeviceOptions devices;
   std::vector<std::string> words;  // PROGRAM ARGS...
 
   // Returns false if the process must exit with `*status`: help was shown, or one line has named the error.
@@ -58,6 +67,7 @@ struct RestartOptions {
   uint64_t version = 0;  // 0: the newest whole one
   ScheduleOptions schedule;
   ReportOptions reports;
+  DeviceOptions devices;
   std::string moved_variables, files;  // as given, or ""
 
   bool parse(int argc, char** argv, int* status);  // as above

@@ -67,6 +67,7 @@ int restart_main(int argc, char** argv) {
   boot.moved_variables = !options.moved_variables.empty();
   options.schedule.tell(&boot);
   options.reports.tell(&boot);
+  options.devices.tell(&boot);
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
     return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");

@@ -45,7 +45,7 @@ void leave_orders(const entry::RunOptions& options, const launching::Boot& boot)
   leave("CROPDL_LOG", options.reports.log);
   leave("CROPDL_SAVE_FILES", options.save_files > 0 ? std::to_string(options.save_files) : "");
   leave("CROPDL_BY_REFERENCE", options.by_reference ? "1" : "");
-  leave("CROPDL_ON_SOFTWARE_GPUS", options.software_gpus);
+  leave("CROPDL_ON_SOFTWARE_GPUS", options.devices.software_gpus);
 }
 
 int run(const entry::RunOptions& options) {
@@ -61,8 +61,7 @@ int run(const entry::RunOptions& options) {
   options.reports.tell(&boot);
   boot.save_files = options.save_files;
   boot.by_reference = options.by_reference;
-  boot.software_gpu = !options.software_gpus.empty();
-  boot.software_gpus = atoi(options.software_gpus.c_str());
+  options.devices.tell(&boot);
   boot.program = facts->path;
   boot.installation = entry::library_directory();
   if (boot.installation.empty())

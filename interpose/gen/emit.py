@@ -150,7 +150,9 @@ def lower_bodies(model, implementation):
             rows = _parts(model, "lower", f, implementation, {})
             for key in ("before", "success", "always"):
                 body[key] = _collect(rows, key)
-            body["call"], body["arguments"] = model.library["call"].format(f=f.name), ", ".join(texts["argument"] for _, _, _, texts in rows)
+            body["live"] = _live(model, f)
+            body["call"] = model.library["call"].format(f=f.name)
+            body["arguments"] = ", ".join(f"{p.name}_" if p in body["live"] else texts["argument"] for p, _, _, texts in rows)
             if f.create and "remake" in model.library:
                 _make_again(f, body, rows)
             if model.library["family"]:
@@ -159,6 +161,12 @@ def lower_bodies(model, implementation):
             body["single"] = len(f.results) < len(model.headers)
         bodies.append(body)
     return bodies
+
+
+def _live(model, f):
+    """The handles to check before the call: NVIDIA's libraries may dereference the handle of an ended object."""
+    checked = model.library["family"] and model.library["ended"] and f.returns_code
+    return [p for p in f.parameters if checked and p.role in ("handle", "handle_free", "handle_set")]
 
 
 def _make_again(f, body, rows):
@@ -194,9 +202,6 @@ def _recipe(model, f, body, implementation):
     """For a function of a library with one ABI that a restart repeats: the code that writes, reads and passes its
     arguments; and for a set-state function the state that it sets (interpose/one_abi/lower.h)."""
     body["made_again"] = None
-    # Handles to check before the call: NVIDIA's libraries may dereference the handle of an ended object.
-    body["live"] = [f"rt::word_of({p.name}, rt::kind::{p.kind})" for p in f.parameters
-                    if f.returns_code and model.library["ended"] and p.role in ("handle", "handle_free", "handle_set")]
     body["early"] = any(p.role in EARLY and p.pointer and not p.constant for p in f.parameters)
     rows = [(p, fields(f, p, implementation, {})) for p in f.parameters]
     if f.again:

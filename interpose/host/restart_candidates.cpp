@@ -106,6 +106,13 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
   if (image->totals().checksum != version.manifest.images[p.launch.rank].checksum)
     return formatted("{}{}: is not the image that the manifest names", kDamaged, image->path());
   if (auto line = why_not_here(p, metadata); !line.empty()) return kRefused + line;
+  if (p.boot.software_gpu && !metadata.software_gpu) {
+    const std::string devices = version.manifest.devices();
+    return kRefused + formatted(
+                          "version {} was taken without --software-gpu{}; restart it without that "
+                          "option: what a real device holds is not restored on a software one",
+                          version.number, devices.empty() ? "" : ", on " + devices);
+  }
   const files::SavedFiles saved{metadata.files, metadata.contents, *folder, policy, put_back};
   // A file that is gone may not have been open when an older version was taken.
   files::FileVerdict v =

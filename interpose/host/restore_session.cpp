@@ -245,10 +245,9 @@ void RestoreSession::prepare_libraries() {
   if (p_.boot.save_files == 0) p_.boot.save_files = m.save_files;
   p_.boot.by_reference = m.by_reference;
   p_.boot.software_gpu = m.software_gpu;
-  p_.boot.software_gpus = m.software_gpus;
   p_.processors = m.processors;
   choose_stand_ins(p_.boot);
-  launching::set_software_devices(&p_.boot);
+  launching::set_software_devices(&p_.boot, m.software_gpus);
   p_.libraries.prepare(p_.boot);
 }
 

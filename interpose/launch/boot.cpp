@@ -80,12 +80,12 @@ std::string software_gpu_directory(const std::string& installation) {
   return "";
 }
 
-void set_software_devices(Boot* boot) {
+void set_software_devices(Boot* boot, int former) {
   constexpr const char* kDevices = "CROPDL_SOFTWARE_GPUS";
   if (!boot->software_gpu) return;
   if (boot->log == "json") setenv("CROPDL_LOG", "json", 1);  // they have their own copy of base/say
-  if (boot->software_gpus != 0)
-    setenv(kDevices, std::to_string(boot->software_gpus).c_str(), boot->restart ? 0 : 1);
+  if (const int count = boot->software_gpus != 0 ? boot->software_gpus : former; count != 0)
+    setenv(kDevices, std::to_string(count).c_str(), boot->software_gpus != 0);
   if (const char* said = getenv(kDevices)) boot->software_gpus = atoi(said);  // for the image
 }
 

@@ -37,7 +37,7 @@ struct Boot {
   bool by_reference = false;      // --by-reference (a restart inherits it)
   bool moved_variables = false;   // --moved-variables=accept (restart only)
   std::string files;              // --files (restart only), "": the default
-  bool software_gpu = false;      // --software-gpu (a restart inherits it)
+  bool software_gpu = false;      // --software-gpu (a restart has the version's)
   int software_gpus = 0;          // number of its devices; 0: from CROPDL_SOFTWARE_GPUS
 };
 
@@ -57,8 +57,9 @@ double time_limit(const Boot& boot, const coord::Schedule& schedule);
 std::string software_gpu_directory(const std::string& installation);
 
 // Passes the number of devices in `boot` to the software device's libraries, in this process's environment.
-// At a restart the user's environment takes precedence. START, after the program's environment is laid out.
-void set_software_devices(Boot* boot);
+// If `boot` has none: the number in the user's environment, or else `former`, the number in the image. START,
+// after the program's environment is laid out.
+void set_software_devices(Boot* boot, int former = 0);
 
 // Returns the path of the software device's library `soname` if `boot` selects the software device, else "".
 std::string software_library(const Boot& boot, const std::string& soname);

@@ -136,25 +136,31 @@ inline bool names_itself(uint64_t real, uint32_t kind) { return kind == kind::cu
 inline handles::Slot* slot_of(uint64_t word) {
   return is_virtual(word) && tables ? tables->slot(static_cast<handles::Handle>(word)) : nullptr;
 }
-// Passed to libraries for a handle whose object has ended: a readable address of no object.
-extern const uint64_t ended_object[512];
-inline bool has_ended(uint64_t word) {
-  if (!is_virtual(word) || __builtin_expect(!tables, 0)) return false;
-  const handles::Slot* slot = tables->slot(static_cast<handles::Handle>(word));
-  return !slot || slot->state != handles::kLive;
-}
 // Returns the real handle in this run. Any other word is returned unchanged: the library checks it.
 inline uint64_t real_word(uint64_t word) {
   const handles::Slot* slot = slot_of(word);
   return slot && slot->state == handles::kLive ? slot->owner[0] : word;
 }
+// Passed to libraries for a handle whose object has ended: a readable address of no object.
+extern const uint64_t ended_object[512];
 template <class H>
-H real(H handle, uint32_t kind) {
-  const uint64_t word = real_word(word_of(handle, kind));
+__attribute__((always_inline)) inline H real(H handle, uint32_t kind) {
+  const uint64_t word = word_of(handle, kind);
+  if (!is_virtual(word)) return handle;
+  const handles::Slot* slot = slot_of(word);
+  if (__builtin_expect(slot && slot->state == handles::kLive, 1)) return handle_of<H>(slot->owner[0]);
   if constexpr (std::is_pointer_v<H>)
-    if (__builtin_expect(is_virtual(word), 0))
-      return reinterpret_cast<H>(reinterpret_cast<uint64_t>(ended_object));
-  return handle_of<H>(word);
+    return reinterpret_cast<H>(reinterpret_cast<uint64_t>(ended_object));
+  else
+    return handle;
+}
+// Whether the result of real() stands for an object that has ended.
+template <class H>
+bool is_ended_object(H real) {
+  if constexpr (std::is_pointer_v<H>)
+    return reinterpret_cast<uint64_t>(real) == reinterpret_cast<uint64_t>(ended_object);
+  else
+    return is_virtual(word_of(real, 1));
 }
 
 // Returns the virtual handle of a known object; 0: unknown.

@@ -14,7 +14,9 @@
 namespace cropdl::one_abi {
 
 // The field that points to the library's table in this run's lower half.
-void* const* const volatile* lower_table();
+inline void* const* const volatile* lower_table() {
+  return &seam::control()->libraries[seam::CROPDL_LIBRARY].table;
+}
 
 // Writes one line from several parts to standard error.
 inline void say_line(const char* a, const char* b, const char* c, const char* d) {

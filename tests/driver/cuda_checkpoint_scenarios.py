@@ -370,6 +370,51 @@ for _what, _maker in (("flat", "cudaMallocArray"), ("box", "cudaMalloc3DArray"))
     SCENARIOS[f"cuda.refused.{_what}_array"] = lambda w=_what, m=_maker: refused_while_held(f"--{w}", f"{m}: what it made cannot be saved", "blind_arrays")
 
 
+# Functions of unsaved_calls.cu. The first call of one of these refuses checkpoints for good, also if the device lacks the function.
+SHARING = {
+    "device memory is shared with another process": (
+        "cudaIpcGetMemHandle", "cudaIpcOpenMemHandle", "cudaIpcCloseMemHandle", "cudaMemPoolExportToShareableHandle",
+        "cudaMemPoolImportFromShareableHandle", "cudaMemPoolExportPointer", "cudaMemPoolImportPointer", "cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2",
+        "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemPoolExportToShareableHandle", "cuMemPoolImportFromShareableHandle",
+        "cuMemPoolExportPointer", "cuMemPoolImportPointer"),
+    "an event is shared with another process": ("cudaIpcGetEventHandle", "cudaIpcOpenEventHandle", "cuIpcGetEventHandle", "cuIpcOpenEventHandle"),
+    "memory of several devices is bound to one address": ("cuMulticastCreate",),
+}
+FOREIGN = ("cudaImportExternalMemory", "cudaImportExternalSemaphore", "cuImportExternalMemory", "cuImportExternalSemaphore")
+TEXTURES = ("cudaCreateTextureObject", "cudaCreateSurfaceObject", "cuTexObjectCreate", "cuSurfObjectCreate")
+
+
+@named("cuda.refused.functions_that_share_memory_or_events_or_make_textures")
+def sharing():
+    everything = [(name, why) for why, names in SHARING.items() for name in names]
+    if not LONG:  # a process for each; others are checked with the generator (tests/gen/one_abi)
+        everything = [(name, why) for name, why in everything if name in ("cudaIpcGetMemHandle", "cuIpcOpenEventHandle", "cuMemExportToShareableHandle",
+                                                                          "cudaMemPoolImportPointer", "cuMulticastCreate")]
+    if not ON_SOFTWARE:  # the software GPU has none
+        everything += [(name, "what it made cannot be saved") for name in TEXTURES if "Tex" in name]
+    for name, why in everything:
+        with Place("sharing") as place:
+            job = place.run(program_of("unsaved_calls"), (name, "--steps", "1000", "--pace", "20000"), options=saved_on())
+            job.wait_for_step(1)
+            status, text, _ = place.checkpoint()
+            check_refused(place, status, text, f"{name}: {why}")
+
+
+@named("cuda.foreign_memory_and_textures_that_do_not_exist_are_no_obstacle", software_only=True)
+def foreign():
+    """The calls fail, with a line that names the function. Versions are taken and restarted."""
+    arguments = (*FOREIGN, *TEXTURES, *STEPS)
+    with Place("foreign") as place:
+        reference = native(place, program_of("unsaved_calls"), arguments, through=natively())
+        job, _ = stopped(place, "unsaved_calls", arguments)
+        said = job.output().splitlines()
+        for name in FOREIGN:
+            expect(said.count(f"cropdl: {name} is not offered: memory and semaphores of another library cannot be made again") == 1, job.output())
+        for name in TEXTURES:
+            expect(any(line.startswith(f"software GPU: {name} is not built") for line in said), job.output())
+        expect(goes_on(place, job.log) == reference[0].digest, "DIFFERENT")
+
+
 # --- Restarts that cannot be --------------------------------------------------------------------------------------
 
 def stopped(place, name, arguments=STEPS, mpi="none", ranks=1, way="static", step=5, devices=None):
@@ -391,11 +436,14 @@ def goes_on(place, log, ranks=1, mpi="none", environment=None, says="", limit=No
     return Log(log).digest
 
 
-def refused_elsewhere(*words, environment, name="forms", mpi="none", ranks=1):
-    """On devices as in `environment` the restart is refused; on the original ones it succeeds afterwards."""
+def refused_elsewhere(*words, environment, name="forms", mpi="none", ranks=1, options=None):
+    """On devices as in `environment` the restart is refused, and so it is with `options`, which cropdl-restart passes through the launcher that it
+    starts. On the original devices it succeeds afterwards."""
     with Place("elsewhere") as place:
         job, _ = stopped(place, name, mpi=mpi, ranks=ranks)
         refused_here(place, launcher(mpi, ranks) + [tool("cropdl-restart"), place.store], *words, environment=QUIET | environment)
+        if options:
+            refused_here(place, [tool("cropdl-restart"), *options, place.store], *words, environment=QUIET)
         goes_on(place, job.log, ranks, mpi)
 
 
@@ -412,7 +460,8 @@ def little_memory():
 if "checkpoint-trainer" not in LEFT_OUT:
     @named("cuda.bad_input.fewer_devices", software_only=True)
     def fewer_devices():
-        refused_elsewhere("device 1", "1 devices here", environment={"CROPDL_SOFTWARE_GPUS": "1"}, name="trainer", mpi="openmpi", ranks=2)
+        refused_elsewhere("device 1", "1 devices here", environment={"CROPDL_SOFTWARE_GPUS": "1"}, name="trainer", mpi="openmpi", ranks=2,
+                          options=["--software-gpu=1"])
 
 
 @named("cuda.versions_show_their_device_memory")

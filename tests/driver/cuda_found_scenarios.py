@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+from command_scenarios import refused_here
 from cuda_scenarios import LEFT_OUT
 from restart_scenarios import wait_for_new_steps
 from driver import (BUILD, Log, Place, TooLate, app, as_pattern, check_continued, check_whole, data_of, expect, collects_into, launcher, metadata_of,
@@ -49,23 +50,26 @@ for _name, _command in (
     SCENARIOS[f"cuda.found.{_name}"] = _runs
 
 
-def goes_on(way, options=("--software-gpu=2",), late=None, arguments=(), devices=2, environment=None, visible=({}, {}, {})):
+def goes_on(way, options=("--software-gpu=2",), late=None, arguments=(), devices=2, environment=None, visible=({}, {}, {}), again=((), ())):
     """Kills and restarts the program twice. `late`: a library with its own runtime that the program opens after the first restart.
-    `visible`: extra environment variables of the start and of each restart."""
+    `visible`: extra environment variables of the start and of each restart. `again`: options of each restart."""
     with Place("goes_on") as place:
         arguments = [*arguments, "--steps", "120", "--pace", "20000", "--log", place.path("log")]
         if late is not None:
             arguments += ["--library", program("libgoes_on.so"), "--late", str(late)]
         job = place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, *options, "--", program("goes_on_" + way), *arguments],
                           environment={**(environment or {}), **visible[0]})
-        for step, more in ((3, visible[1]), (30, visible[2])):
+        for step, more, said in ((3, visible[1], again[0]), (30, visible[2], again[1])):
             job.wait_for_step(step)
             _, _, bounds = take_checkpoint(place, job)
             before = Log(job.log)
             if step == 3 and "--begins" in arguments and before.last_step() >= int(arguments[arguments.index("--begins") + 1]) - 1:
                 raise TooLate("the device was used before the checkpoint")
             job.kill_running()
-            job = place.restart(alone=True, environment={**({"CROPDL_SOFTWARE_GPUS": str(devices)} if environment else {}), **more})
+            if not options:
+                refused_here(place, [tool("cropdl-restart"), "--software-gpu", place.store], " was taken without --software-gpu, on CropDL software device",
+                             "; restart it without that option: ")
+            job = place.restart(alone=True, options=said, environment={**({"CROPDL_SOFTWARE_GPUS": str(devices)} if environment else {}), **more})
             wait_for_new_steps(job, bounds, 120)
             check_continued(before, Log(job.log), job.started, *bounds[job.log])
         job.finish()
@@ -89,6 +93,10 @@ SCENARIOS["cuda.found.program_sets_visible_devices"] = lambda: goes_on(
 # restart runs where no device exists.
 SCENARIOS["cuda.found.device_that_is_first_used_after_a_restart"] = lambda: goes_on(
     "static", ["--software-gpu=3"], arguments=("--begins", "20", "--visible", "2,1", "--devices", "2"), devices=3, visible=({}, {"CUDA_VISIBLE_DEVICES": "-1"}, {}))
+
+# A restart may name the software devices again. Its number of them precedes CROPDL_SOFTWARE_GPUS.
+SCENARIOS["cuda.found.software_gpu_named_again_at_a_restart"] = lambda: goes_on(
+    "static", devices=3, visible=({}, {}, {"CROPDL_SOFTWARE_GPUS": "1"}), again=(("--software-gpu",), ("--software-gpu=3",)))
 
 # The device's libraries are found by ld.so's search, as NVIDIA's are; only the first run has the search path.
 for _way in ("static", "shared"):

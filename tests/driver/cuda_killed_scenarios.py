@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Every program of tests/apps/cuda (none knows of steps or logs): a checkpoint is requested at a random moment, the program is killed and
 restarted, and its result must equal the native run's. Programs for which the result is a refusal are in the tables here, with its exact
-words. The software GPU is slowed down until the restart, so that the moment falls into the run.
+words. The software GPU is slowed down until the restart, so that the moment falls into the run. Without checkpoints, every way of building
+a program gives the native result (cuda.run.*).
 
 `FILE --table [NAME…]` runs all programs, or these, and prints a line for each and the counts. Fails if one failed, or if of all programs fewer
 than forty ended equal."""
 
+import itertools
 import re
 import sys
 import time
@@ -50,12 +52,16 @@ WAITS = {"nccl_killed"}
 WITHOUT_CHILDREN = {"nccl_config", "nccl_graph", "peer"}
 LEAST_EQUAL = 40
 NO_GPU = "a child of fork() has no GPU: its calls of CUDA fail (error 3); start processes that use one by exec (spawn), or as ranks"
+# Functions that run in a child, by their number. Not those after which the program reads what the child has printed, and not accesses beside a
+# block or to a freed one: in CropDL's arena, as on a GPU, there is other memory.
+CHILDREN = {"assert": (1, 2), "illegal_address": (1, 5, 6, 8, 9), "peer": (1,), "printf": (1,), "trap": (1,)}
 # It prints free device memory at two moments, which other processes change as well.
 LOOKS_ELSEWHERE = {"device_facts"}
 PROGRAMS = {name: one for name, one in programs().items() if name not in LOOKS_ELSEWHERE}
 QUICK = ("vector_add",)
 PLAIN = {"callbacks", "cublas_gemm", "curand_host", "driver_api", "graph_capture", "managed", "memory_pools", "multi_device", "nvrtc", "printf",
          "thread_streams", "vector_add"}  # the others run with scripts/test --long
+RUN = {"assert", "graph_capture", "managed", "memory_pools", "plugin", "symbols", "thread_streams", "vector_add"}  # likewise, of cuda.run.*
 
 
 def digest_of(job, status, output):
@@ -77,8 +83,8 @@ def ask(place, job, moment):
     return None
 
 
-def under_cropdl(place, one, mpi, ranks, environment, arguments=()):
-    path = app(f"cuda/{one.ways[0]}/{one.name}" + (f".{mpi}" if mpi != "none" else ""))
+def under_cropdl(place, one, mpi, ranks, environment, arguments=(), way=None):
+    path = app(f"cuda/{way or one.ways[0]}/{one.name}" + (f".{mpi}" if mpi != "none" else ""))
     devices = one.devices if mpi == "none" else ranks
     return place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--interval", "0", f"--software-gpu={devices}", "--dir", place.store, "--", path,
                                               *arguments], environment=environment)
@@ -167,10 +173,38 @@ def table(names):
     return 1 if counts["failed"] or (not names and counts["equal"] < LEAST_EQUAL) else 0
 
 
+def runs(one):
+    """Every way of building, under cropdl-run, without checkpoints: the native digest for that number of ranks."""
+    references = {}
+    for way, (mpi, ranks) in itertools.product(one.ways, one.variants()):
+        with Place("run") as place:
+            if ranks not in references:
+                job = start(place, one.name, way, mpi, ranks, one.devices)
+                references[ranks] = digest_of(job, *ended(job, PATIENCE))
+            job = under_cropdl(place, one, mpi, ranks, QUIET, way=way)
+            digest = digest_of(job, *ended(job, PATIENCE))
+            expect(digest == references[ranks], f"{way}, {mpi}, {ranks} ranks: digest {digest}, natively {references[ranks]}: DIFFERENT")
+
+
+def runs_what_children_do(one):
+    """Most of these functions end the use of the device by a mistake: each ends as natively, in its status and in what it prints. (Which block
+    makes the mistake first, and whether others still make it, is the scheduler's choice.)"""
+    for way, number in itertools.product(one.ways, CHILDREN[one.name]):
+        with Place("run") as place:
+            results = []
+            for job in (start(place, one.name, way, devices=one.devices, environment={"RUN_CHILD": str(number)}),
+                        under_cropdl(place, one, "none", 1, QUIET | {"RUN_CHILD": str(number)}, way=way)):
+                status, output = ended(job, PATIENCE)
+                results.append((status, sorted(set(re.sub(r"0x[0-9a-f]+|(block:? [\[(])\d+", r"\1…", output).splitlines()))))
+            expect(results[0] == results[1], f"{way}, {number}: {results[1]}, natively {results[0]}: DIFFERENT")
+
+
 SCENARIOS = {f"cuda.killed.{name}": lambda one=one: check_program(one, seeded()) for name, one in PROGRAMS.items()}
+SCENARIOS.update({f"cuda.run.{name}": lambda one=one: runs(one) for name, one in programs().items() if name not in FORKS})
+SCENARIOS.update({f"cuda.run.{name}": lambda one=PROGRAMS[name]: runs_what_children_do(one) for name in CHILDREN if name in PROGRAMS})
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--table"]:
         sys.exit(table(sys.argv[2:]))
     sys.exit(scenario_main(SCENARIOS, at_random=True, quick=[f"cuda.killed.{name}" for name in QUICK],
-                          long=[name for name in SCENARIOS if name.rpartition(".")[2] not in PLAIN]))
+                          long=[name for name in SCENARIOS if name.rpartition(".")[2] not in (RUN if name.startswith("cuda.run.") else PLAIN)]))

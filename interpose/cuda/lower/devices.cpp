@@ -271,7 +271,7 @@ Status compare_devices() {
   if (CROPDL_DRIVER(cuInit)(0) != CUDA_SUCCESS && was->count > 0)
     return Error{
         "cannot restart: the program uses a GPU, and there is none here (cuInit fails); restart where one "
-        "is, or with --software-gpu if it was begun so{}",
+        "is{}",
         whose_devices()};
   CROPDL_DRIVER(cuDriverGetVersion)(&driver);
   if (was->runtime) CROPDL_CUDART(cudaRuntimeGetVersion)(&runtime);

@@ -32,9 +32,10 @@ void keep_current_pool(int location, int id, int type, Pool pool, Maker m, const
 template <class Result, class Pool>
 Result set_of_device(RealFunction<Result(int, Pool)> set, int device, Pool pool) {
   rt::Call call;
-  if (rt::has_ended(rt::word_of(pool))) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
+  const Pool its = rt::real(pool, rt::kind::cudaMemPool);
+  if (rt::is_ended_object(its)) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
   const rt::Setting setting;
-  const Result r = set(device, rt::real(pool, rt::kind::cudaMemPool));
+  const Result r = set(device, its);
   if (static_cast<int>(r) != 0) return r;
   rt::RecipeWriter recipe;
   recipe.value<int32_t>(device);
@@ -51,9 +52,10 @@ int64_t set_of_device_again(rt::Again& from, Result (*set)(int, Pool)) {
 template <class Result, class Location, class Type, class Pool>
 Result set_at(RealFunction<Result(Location*, Type, Pool)> set, Location* location, Type type, Pool pool) {
   rt::Call call;
-  if (rt::has_ended(rt::word_of(pool))) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
+  const Pool its = rt::real(pool, rt::kind::cudaMemPool);
+  if (rt::is_ended_object(its)) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
   const rt::Setting setting;
-  const Result r = set(location, type, rt::real(pool, rt::kind::cudaMemPool));
+  const Result r = set(location, type, its);
   if (static_cast<int>(r) != 0 || !location) return r;
   rt::RecipeWriter recipe;
   recipe.array(location, 1);

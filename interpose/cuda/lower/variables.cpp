@@ -253,7 +253,7 @@ std::vector<uint64_t> code_with_variables() {
 
 uint64_t heaps_used_by(uint64_t word) {
   std::optional<Code> code;
-  if (rt::has_ended(word) || !rt::slot_of(word)) return 0;
+  if (rt::real_word(word) == word) return 0;  // no object, or one that has ended
   {
     const handles::SpinGuard guard(rt::family_lock);
     code = code_of(static_cast<handles::Handle>(word));

@@ -55,6 +55,49 @@ static void* found(const char* name, int version) {
     if (result != CUDA_SUCCESS) steplog_fail("line %d: %s: %d", __LINE__, #what, result); \
   } while (0)
 
+// Found for the calling thread's own default stream: there, null is that stream.
+struct OwnStream {
+  CUresult (*fill)(CUdeviceptr, unsigned, size_t, CUstream);
+  CUresult (*to_host)(void*, CUdeviceptr, size_t, CUstream);
+  CUresult (*wait)(CUstream);
+  CUresult (*id)(CUstream, unsigned long long*);
+  CUresult (*id_of_any)(CUstream, unsigned long long*);
+};
+
+// One of them by the lookup function of CUDA 11, which has no status.
+static OwnStream find_own_stream(void* library) {
+  using First = CUresult (*)(const char*, void**, int, cuuint64_t);
+  auto first = reinterpret_cast<First>(dlsym(library, "cuGetProcAddress"));
+  if (!first) steplog_fail("no cuGetProcAddress");
+  CUdriverProcAddressQueryResult how;
+  OwnStream own = {};
+  const cuuint64_t flag = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  CU(first("cuMemsetD32Async", reinterpret_cast<void**>(&own.fill), CUDA_VERSION, flag));
+  CU(get_proc_address("cuMemcpyDtoHAsync", reinterpret_cast<void**>(&own.to_host), CUDA_VERSION, flag, &how));
+  CU(get_proc_address("cuStreamSynchronize", reinterpret_cast<void**>(&own.wait), CUDA_VERSION, flag, &how));
+  CU(get_proc_address("cuStreamGetId", reinterpret_cast<void**>(&own.id), CUDA_VERSION, flag, &how));
+  CU(first("cuStreamGetId", reinterpret_cast<void**>(&own.id_of_any), CUDA_VERSION,
+           CU_GET_PROC_ADDRESS_LEGACY_STREAM));
+  if (!own.fill || !own.to_host || !own.wait || !own.id || !own.id_of_any)
+    steplog_fail("a function for the own default stream is not found");
+  return own;
+}
+
+// `word`: of device memory, with the number of finished steps.
+static void use_own_stream(const OwnStream& own, CUdeviceptr word) {
+  unsigned value = 0;
+  unsigned long long mine = 0, same = 0;
+  CU(own.to_host(&value, word, 4, nullptr));
+  CU(own.wait(nullptr));
+  if (steplog_done > 0 && value != static_cast<unsigned>(steplog_done))
+    steplog_fail("the own stream's word is %u", value);
+  CU(own.fill(word, static_cast<unsigned>(steplog_done) + 1, 1, nullptr));
+  CU(own.wait(nullptr));
+  CU(own.id(nullptr, &mine));
+  CU(own.id_of_any(CU_STREAM_PER_THREAD, &same));
+  if (mine != same) steplog_fail("null is stream %llu, the own one %llu", mine, same);
+}
+
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
   void* library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -168,6 +211,7 @@ int main(int argc, char** argv) {
   CU(stream_create(&stream, CU_STREAM_NON_BLOCKING));
   CU(event_create(&event, CU_EVENT_DISABLE_TIMING));
   std::vector<unsigned> before(pinned, pinned + n), mapped(n, 7), got(n);
+  const OwnStream own = find_own_stream(library);
   CU(to_host(got.data(), range, 4));  // the fill is complete: the stream does not wait for it
   while (steplog_done < steplog_steps) {
     unsigned count = n, counted = 0;
@@ -191,6 +235,7 @@ int main(int argc, char** argv) {
       CU(unmap(at, page));
       CU(release_memory(again));
     }
+    use_own_stream(own, pitched);
     CU(event_record(event, stream));
     CU(to_host_later(pinned, values, n * 4, stream));
     CU(stream_wait(stream));

@@ -53,6 +53,32 @@ static Function find(const char* name) {
     if (error) steplog_fail("line %d: %d", __LINE__, error); \
   } while (0)
 
+// Found by cudaGetDriverEntryPoint, which takes no version, for the legacy and for the own default stream.
+struct Copies {
+  int (*to_host[2])(void*, const void*, size_t);
+};
+
+static Copies find_copies() {
+  Copies copies = {};
+  for (int own = 0; own < 2; own++) {
+    int status = -1;
+    CALL((find<int (*)(const char*, void**, unsigned long long, int*)>("cudaGetDriverEntryPoint")(
+        "cuMemcpyDtoH", reinterpret_cast<void**>(&copies.to_host[own]),
+        own ? cudaEnablePerThreadDefaultStream : cudaEnableLegacyStream, &status)));
+    if (!copies.to_host[own] || status) steplog_fail("no cuMemcpyDtoH for stream %d: %d", own, status);
+  }
+  if (copies.to_host[0] == copies.to_host[1]) steplog_fail("one cuMemcpyDtoH for both default streams");
+  return copies;
+}
+
+static void use_copies(const Copies& copies, const unsigned* device, const unsigned* expected, unsigned n) {
+  for (auto to_host : copies.to_host) {
+    std::vector<unsigned> got(n);
+    CALL(to_host(got.data(), device, n * 4));
+    if (got != std::vector<unsigned>(expected, expected + n)) steplog_fail("another copy");
+  }
+}
+
 int main(int argc, char** argv) {
   steplog_open(argc, argv, -1);
   library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_LOCAL);
@@ -78,6 +104,7 @@ int main(int argc, char** argv) {
       "cudaGetDriverEntryPointByVersion")("cuMemcpyDtoH", &entry, 13000, 0, &status)));
   if (!entry || status) steplog_fail("no cuMemcpyDtoH: %d", status);
   auto to_host = reinterpret_cast<int (*)(void*, void*, size_t)>(entry);
+  const Copies copies = find_copies();
   auto copy = find<int (*)(void*, const void*, size_t, int, void*)>("cudaMemcpyAsync");
   auto launch = find<int (*)(void*, dim3, dim3, void**, size_t, void*)>("cudaLaunchKernel");
   auto wait = find<int (*)(void*)>("cudaStreamSynchronize");
@@ -97,6 +124,7 @@ int main(int argc, char** argv) {
     CALL(copy(pinned, values, n * 4, cudaMemcpyDeviceToHost, stream));
     CALL(wait(stream));
     CALL(query(event));
+    use_copies(copies, values, pinned, n);
     if (addresses) CALL(to_host(&counted, launches, 4));
     CALL(to_host(pinned, values, n * 4));
     if (addresses && counted != static_cast<unsigned>(steplog_done) + 1)
