@@ -96,7 +96,7 @@ SCENARIOS["cuda.found.device_that_is_first_used_after_a_restart"] = lambda: goes
 
 # A restart may name the software devices again. Its number of them precedes CROPDL_SOFTWARE_GPUS.
 SCENARIOS["cuda.found.software_gpu_named_again_at_a_restart"] = lambda: goes_on(
-    "static", devices=3, visible=({}, {}, {"CROPDL_SOFTWARE_GPUS": "1"}), again=(("--software-gpu",), ("--software-gpu=3",)))
+    "static", ["--software-gpu=3"], devices=3, visible=({}, {}, {"CROPDL_SOFTWARE_GPUS": "1"}), again=(("--software-gpu",), ("--software-gpu=3",)))
 
 # The device's libraries are found by ld.so's search, as NVIDIA's are; only the first run has the search path.
 for _way in ("static", "shared"):

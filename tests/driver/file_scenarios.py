@@ -237,7 +237,7 @@ def without_unshare():
 
 
 _LOCK = "a file lock or lease on {} (descriptor <n>) cannot be saved yet"
-_SIGNAL = "SIGIO or SIGURG for @/output-1 (descriptor 1) (fcntl F_SETOWN or F_SETSIG) cannot be saved yet"
+_SIGNAL = "SIGIO or SIGURG for @/output-<n> (descriptor 1) (fcntl F_SETOWN or F_SETSIG) cannot be saved yet"
 _GONE = "the deleted {} /tmp/refused-files-<w> (deleted) (descriptor <n>) cannot be saved yet: no restart could open it by its name"
 for _what, _words in {
         "scm": "a pipe (descriptor <n>) cannot be saved yet",
@@ -246,7 +246,7 @@ for _what, _words in {
         "peer": "the device /dev/pts/<n> (deleted) (descriptor <n>) cannot be saved yet: it has a state of its own",
         "proc": "/proc/<n>/status (descriptor <n>) cannot be saved: it is of this very process; close it before the checkpoint",
         "queue": "the POSIX message queue /refused-files-<n> (deleted) (descriptor <n>) cannot be saved yet",
-        "linked": _GONE.format("file"), "directory": _GONE.format("directory"), "lock": _LOCK.format("@/output-1"),
+        "linked": _GONE.format("file"), "directory": _GONE.format("directory"), "lock": _LOCK.format("@/output-<n>"),
         "record": _LOCK.format("/tmp/refused-files-<w>"), "ofd": _LOCK.format("/tmp/refused-files-<w>"),
         "lease": _LOCK.format("/tmp/refused-files-<w>"), "owner": _SIGNAL, "signal": _SIGNAL}.items():
     SCENARIOS[f"refused.descriptor.{_what}"] = lambda w=_what, k=_words: refused("refused_files", w, k)
