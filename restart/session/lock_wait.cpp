@@ -59,14 +59,11 @@ Result<restart::Store> open_store(const std::string& directory, const restart::S
           "try again when it is gone",
           directory, job->pid, static_cast<int>(wait.ending_seconds)};
     }
-    if (said || waited() <= wait.say_after_seconds) continue;
-    said = true;
-    if (ending)
+    if (ending && !said && waited() > wait.say_after_seconds) {
+      said = true;
       wait.say(formatted("store {}: waiting for the former job's process {}, which has been killed, to end",
                          directory, job->pid));
-    else
-      wait.say(formatted("store {}: is in use; waiting {:.2g} s for the end of that job (pid {} on {})",
-                         directory, wait.grace_seconds, job->pid, job->host));
+    }
   }
 }
 

@@ -10,8 +10,7 @@ namespace cropdl::session {
 
 // How long another process may hold the lock.
 struct LockWait {
-  double grace_seconds =
-      10;  // after its launcher dies, a job's ranks end later, on a busy machine by seconds
+  double grace_seconds = 2;  // after its launcher dies, a job's ranks end a little later
   // The kernel frees a process's memory, perhaps gigabytes, before it drops the lock.
   double ending_seconds = 60;
   double say_after_seconds = 1;
