@@ -44,8 +44,8 @@ inline constexpr int kHard = 256;
 // Parameter: the PR_GET option times 256, plus the PR_SET option.
 inline constexpr int pair(int get, int set) { return get * 256 + set; }
 
-inline constexpr int kCpuidGet = 0x1011, kCpuidSet = 0x1012, kPermissionGet = 0x1022,
-                     kPermissionRequest = 0x1023, kShadowStack = 0x5005,
+inline constexpr int kCpuidGet = 0x1011, kCpuidSet = 0x1012, kPermissionSupported = 0x1021,
+                     kPermissionGet = 0x1022, kPermissionRequest = 0x1023, kShadowStack = 0x5005,
                      kUntagMask = 0x4001;  // arch/x86/include/uapi/asm/prctl.h
 
 // "": this kernel lacks the attribute.

@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "interpose/seam/signal_frame.h"
 #include "interpose/seam/state.h"
+#include "restart/process/attribute_calls.h"
 
 namespace cropdl::process {
 namespace {
@@ -60,9 +61,9 @@ VectorState own_state() {
 
 // `state` as it is in a thread that has used a tile, if the kernel offers tiles.
 VectorState with_tiles(VectorState state) {
-  constexpr int kSupported = 0x1021;  // ARCH_GET_XCOMP_SUPP
   uint64_t supported = 0;
-  if (syscall(SYS_arch_prctl, kSupported, &supported) != 0 || (supported & kTiles) == 0) return state;
+  if (syscall(SYS_arch_prctl, kPermissionSupported, &supported) != 0 || (supported & kTiles) == 0)
+    return state;
   unsigned size = 0, offset = 0, c = 0, d = 0;
   __get_cpuid_count(13, kTileData, &size, &offset, &c, &d);
   state.components.push_back({kTileData, offset, size});

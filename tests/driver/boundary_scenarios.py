@@ -9,7 +9,7 @@ import sys
 import time
 
 from cuda_checkpoint_scenarios import WAYS, program_of, saved_on
-from driver import (PATIENCE, SOURCE, Log, Place, app, check_continued, check_results, check_whole, expect, iteration_of, logs_of, metadata_of, native,
+from driver import (SOURCE, Log, Place, app, check_continued, check_results, check_whole, expect, iteration_of, logs_of, metadata_of, native,
                     scenario_main, seeded, take_checkpoint, tool)
 
 # After how many steps the iterations of each shape of loop must be known.
@@ -76,11 +76,7 @@ def loop_has_ended(mpi):
     with Place("ends") as place:
         reference = native(place, f"{mpi}/loops", arguments, mpi, 2)
         job = place.run(f"{mpi}/loops", arguments, mpi, 2)
-        end = time.monotonic() + PATIENCE
-        while Log(job.log).at != "end" and Log(job.log).last_step() <= 30:
-            job.must_run()
-            expect(time.monotonic() < end, f"the loop does not end: {job.output()}")
-            time.sleep(0.005)
+        job.wait_for_log(lambda log: log.at == "end" or log.last_step() > 30, lambda log: "the end of the loop")
         began = time.monotonic()
         version, text, between = take_checkpoint(place, job)
         expect(time.monotonic() - began > 1, f"the end of the iteration was not waited for: {text}")

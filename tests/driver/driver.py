@@ -258,33 +258,28 @@ class Job:
         expect(status == 0, f"ended with {status}: {' '.join(self.command)}\n{tail(self.output())}")
 
     def wait_for_step(self, step, timeout=None):
+        return self.wait_for_log(lambda log: log.last_step(self.own_since) >= step,
+                                 lambda log: f"step {step} (at {log.last_step(self.own_since)})", timeout).last_step(self.own_since)
+
+    def wait_for_word(self, words):
+        """Waits until rank 0's log says that it is at one of these words. Returns the word that it is at: another one, or none, if the program
+        has ended."""
+        return self.wait_for_log(lambda log: log.at in words, lambda log: f"any of {words} (at {log.at})").at
+
+    def wait_for_log(self, reached, named, timeout=None):
+        """Waits until rank 0's log has reached what `named` names, or has a result. Returns the log."""
         end = time.monotonic() + (timeout or PATIENCE)
         changes = Changes(os.path.dirname(self.log))
         while True:
             alive = self.alive()  # checked before the log: the log of an ended job is complete
             log = Log(self.log)
-            last = log.last_step(self.own_since)
-            if last >= step or log.digest is not None:
-                return last
+            if reached(log) or log.digest is not None:
+                return log
             if not alive:
-                raise Failure(f"ended with {self.process.returncode} before step {step} (at {last}): "
+                raise Failure(f"ended with {self.process.returncode} before {named(log)}: "
                               f"{' '.join(self.command)}\n{tail(self.output())}")
             expect(time.monotonic() < end,
-                   f"step {step} not reached (at {last}) in {timeout or PATIENCE:.0f} s: {' '.join(self.command)}\n"
-                   f"{describe(self)}")
-            changes.wait(0.2)
-
-    def wait_for_word(self, words):
-        """Waits until rank 0's log says that it is at one of these words. Returns it, or None if the program has ended."""
-        end = time.monotonic() + PATIENCE
-        changes = Changes(os.path.dirname(self.log))
-        while True:
-            alive = self.alive()
-            log = Log(self.log)
-            if log.at in words or log.digest is not None:
-                return log.at
-            expect(alive, f"ended with {self.process.returncode}: {' '.join(self.command)}\n{tail(self.output())}")
-            expect(time.monotonic() < end, f"never at {words} in {PATIENCE:.0f} s: {' '.join(self.command)}\n{describe(self)}")
+                   f"did not reach {named(log)} in {timeout or PATIENCE:.0f} s: {' '.join(self.command)}\n{describe(self)}")
             changes.wait(0.2)
 
 
@@ -516,11 +511,16 @@ def installed_for_others(place, *programs):
     return lambda name: place.path(f"cropdl/bin/{name}"), lambda name: place.path(f"programs/{name}")
 
 
+def trailer_of(image):
+    """The fields of the trailer of an open image (docs/image-format.md)."""
+    image.seek(-80, os.SEEK_END)
+    return struct.unpack("<8s9Q", image.read())
+
+
 def metadata_of(path):
     """The metadata of an image (docs/image-format.md)."""
     with open(path, "rb") as image:
-        image.seek(-80, os.SEEK_END)
-        trailer = struct.unpack("<8s9Q", image.read())
+        trailer = trailer_of(image)
         image.seek(trailer[5])
         return json.loads(image.read(trailer[6]))
 
@@ -529,8 +529,7 @@ def data_of(path, wanted):
     """Where an image has the stored pages of its regions of this kind (docs/image-format.md): [(name, offset in the file, bytes)]."""
     with open(path, "rb") as image:
         chunk_bytes = struct.unpack_from("<I", image.read(24), 20)[0]
-        image.seek(-80, os.SEEK_END)
-        trailer = struct.unpack("<8s9Q", image.read())
+        trailer = trailer_of(image)
         image.seek(trailer[2])
         index = image.read(trailer[3])
     found, offset, at = [], 4096, 8
