@@ -1,6 +1,8 @@
 // The coordinator: in which phase an attempt is, and for what it waits, for people. See cut.h. Pure; rank 0's
 // agent thread (LH FS base).
 
+#include <map>
+
 #include "base/format.h"
 #include "coord/cut.h"
 
@@ -71,6 +73,22 @@ std::string Coordinator::who_is_ahead_of(const RankSlot& slot) const {
       if (begun_on(slots_[r].status, c.comm) > c.begun) return rank_name(r) + " has";
   }
   return "others have";
+}
+
+// The line that refuses a version with a communicator that some of its members do not have: a restart could
+// not make it again. "": there is none. For ranks at their targets, where all members have made the same.
+std::string Coordinator::incomplete_communicator() const {
+  std::map<uint64_t, uint64_t> there;
+  for (const RankSlot& s : slots_)
+    for (const Membership& m : s.status.members) there[m.comm] += m.here;
+  for (uint32_t r = 0; r < slots_.size(); ++r)
+    for (const Membership& m : slots_[r].status.members)
+      if (there[m.comm] != m.ranks)
+        return formatted(
+            "checkpoint refused: {}: of the {} members of a communicator {} have it, so it could not be made "
+            "again",
+            rank_name(r), m.ranks, there[m.comm]);
+  return "";
 }
 
 std::string Coordinator::waits_for() const {

@@ -28,6 +28,13 @@ struct CollectiveCount {
   bool operator==(const CollectiveCount&) const = default;
 };
 
+// A rank's share of a communicator that its library makes again from all members together.
+struct Membership {
+  uint64_t comm;         // as in CollectiveCount
+  uint32_t here, ranks;  // members in this process; members altogether
+  bool operator==(const Membership&) const = default;
+};
+
 // Collectives on one communicator that a thread waits to begin. A group of calls, which begin together or not
 // at all, has one entry for each of its communicators.
 struct HeldCalls {
@@ -61,6 +68,7 @@ struct RankStatus {
   std::vector<CollectiveCount> counts;  // of all current and recent communicators of the rank
   std::vector<uint64_t> inside;         // communicators of collectives with a thread inside
   std::vector<HeldCalls> held;          // those that threads wait to begin; one entry for a communicator
+  std::vector<Membership> members;      // of communicators that exist and can be used
   uint64_t progress = 0;                // messages sent and received, without collectives
   std::string refusal;    // one line that names the call or state that refuses a checkpoint now, or ""
   bool starting = false;  // the program has not started; `refusal` will pass

@@ -34,7 +34,7 @@ REFUSED = {
                    "cudaGraphInstantiate: what it made cannot be saved"),
 }
 # Programs that have such an object for a moment: the checkpoint is requested again and must succeed then.
-AT_TIMES = {"cublas_gemm": REFUSED["graph_capture"]}
+AT_TIMES = {"cublas_gemm": REFUSED["graph_capture"], "nccl_config": ("ncclCommRevoke: a communicator that was revoked cannot be made again",)}
 # Programs that fork children which use a GPU: the children are told that they have none, and the program's own check of them ends it with
 # these words. The parent of nccl_killed waits for its child's rank instead, which fails with these.
 FORKS = {
@@ -59,8 +59,8 @@ CHILDREN = {"assert": (1, 2), "illegal_address": (1, 5, 6, 8, 9), "peer": (1,), 
 LOOKS_ELSEWHERE = {"device_facts"}
 PROGRAMS = {name: one for name, one in programs().items() if name not in LOOKS_ELSEWHERE}
 QUICK = ("vector_add",)
-PLAIN = {"callbacks", "cublas_gemm", "curand_host", "driver_api", "graph_capture", "managed", "memory_pools", "multi_device", "nvrtc", "printf",
-         "thread_streams", "vector_add"}  # the others run with scripts/test --long
+PLAIN = {"callbacks", "cublas_gemm", "curand_host", "driver_api", "graph_capture", "managed", "memory_pools", "multi_device", "nccl_config", "nvrtc",
+         "printf", "thread_streams", "vector_add"}  # the others run with scripts/test --long
 RUN = {"assert", "graph_capture", "managed", "memory_pools", "plugin", "symbols", "thread_streams", "vector_add"}  # likewise, of cuda.run.*
 
 

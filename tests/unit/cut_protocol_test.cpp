@@ -3,6 +3,7 @@
 // order of events and controls time; the explorer covers all orders.
 #include <gtest/gtest.h>
 
+#include "base/format.h"
 #include "coord/cut.h"
 #include "tests/unit/coord_fakes.h"
 
@@ -594,6 +595,22 @@ TEST_F(CutProtocol, AbortingOneRankMakesAllAbortTheAttempt) {
   EXPECT_TRUE(outcomes_.back().published);
 }
 
+TEST_F(CutProtocol, CommunicatorThatSomeMembersDoNotHaveIsRefused) {
+  ranks_[0].stands.members = {{kX, 1, kRanks + 1}, {8, 2, 2}};  // one rank has two members
+  for (uint32_t r = 1; r < kRanks; ++r) ranks_[r].stands.members = {{kX, r == 1 ? 2u : 1u, kRanks + 1}};
+  request();
+  publish();
+  EXPECT_TRUE(outcomes_.back().published);
+  ranks_[1].stands.members.clear();
+  request();
+  EXPECT_EQ(
+      line(),
+      formatted("checkpoint refused: rank 0: of the {} members of a communicator {} have it, so it could "
+                "not be made again",
+                kRanks + 1, kRanks - 1));
+  expect_all_resumed();
+}
+
 TEST_F(CutProtocol, ContradictoryPredictionsAreNotTargets) {
   const auto targets_with = [&](NextBoundary second) {
     for (FakeRank& r : ranks_) {
@@ -626,7 +643,7 @@ TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
   coordinator_.joined(0, now_, &out);
   coordinator_.joined(1, now_, &out);
   coordinator_.request(now_, &out);
-  const StatusReport zero{1, 0, {{{kX, 1}}, {}, {}, 0, "", false, {}}};
+  const StatusReport zero{1, 0, {{{kX, 1}}, {}, {}, {}, 0, "", false, {}}};
   coordinator_.receive(0, zero, now_, &out);
   coordinator_.receive(1, zero, now_, &out);
   coordinator_.receive(0, StatusReport{1, 1, zero.status}, now_, &out);

@@ -21,7 +21,8 @@ namespace cropdl::coord {
 namespace {
 
 std::vector<Message> one_of_each() {
-  RankStatus s{{{1, 2}, {~0ull, 4}}, {1, 5}, {{2, 1}}, 3, "why", false, {7, 50'000, {{1, 4, 2}}}};
+  RankStatus s{{{1, 2}, {~0ull, 4}},    {1, 5}, {{2, 1}}, {{5, 1, 2}}, 3, "why", false,
+               {7, 50'000, {{1, 4, 2}}}};
   Outcome o;
   o.published = true;
   o.version = 9;
@@ -72,7 +73,7 @@ TEST(PlaneWire, MembersAreCountedFromTheStructsThemselves) {
   EXPECT_EQ(fields::count<StatusReport>(), 3u);
   EXPECT_EQ(fields::count<Hello>(), 4u);
   EXPECT_EQ(fields::count<ImageSummary>(), 7u);
-  EXPECT_EQ(fields::count<RankStatus>(), 7u);
+  EXPECT_EQ(fields::count<RankStatus>(), 8u);
   EXPECT_EQ(fields::count<Outcome>(), 8u);
 }
 

@@ -196,7 +196,7 @@ ncclResult_t pncclCommShrink(ncclComm_t handle, int* excluded, int number, ncclC
   if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) making.blocking = parent->blocking;
   making.into = into;
   making.parent = parent;
-  making.token = formatted("{}.without-{:x}.{}", parent->token, names, parent->shrinks++);
+  making.token = formatted("{}.without-{:x}.{}", parent->token, names, parent->shrinks[names]++);
   return spoil(enqueue(making));
 }
 

@@ -49,7 +49,8 @@ struct ncclComm {
   cuuint64_t last_capture = 0;             // id of the capture of the last captured launch; 0: none
   std::vector<CUgraphNode> last_captured;  // … and its last nodes
 
-  uint64_t splits = 0, shrinks = 0;
+  uint64_t splits = 0;
+  std::map<uint64_t, uint64_t> shrinks;        // by the excluded ranks, one bit each: these do not know of it
   std::atomic<int> children_in_the_making{0};  // child communicators that are being made in the background
   std::mutex splitting;                        // for exchanges among the ranks: one split at a time
   std::condition_variable next_split;

@@ -100,7 +100,7 @@ class Runtime final : public libraries::Library {
     nccl::add_counts(counts, target);
   }
   void fill_status(coord::RankStatus& status) override {
-    nccl::add_inside(status);
+    nccl::add_communicators(status);
     if (status.refusal.empty()) status.refusal = running_refusal();
   }
   std::vector<coord::PeerCount> sent() override { return {}; }

@@ -61,6 +61,10 @@ void free_room(Communicator* c) {
     handles::heap_free(pairs);
   }
   drop_objects(c);
+  while (auto* s = reinterpret_cast<Shrunk*>(c->shrunk)) {
+    c->shrunk = s->next;
+    handles::heap_free(s);
+  }
   handles::heap_free(const_cast<char*>(c->config.netName));
   handles::heap_free(const_cast<char*>(c->config.commName));
   handles::heap_free(c);

@@ -39,11 +39,6 @@ void close_group(Group* g) {
 }
 
 bool communicates(const Call& c) { return c.making == nullptr && c.type != kNoType; }
-bool joins(const Call& c) {
-  return c.function == fn::kFn_ncclCommInitRank || c.function == fn::kFn_ncclCommInitRankConfig ||
-         c.function == fn::kFn_ncclCommInitRankScalable;
-}
-bool shrinks(const Call& c) { return c.function == fn::kFn_ncclCommShrink; }
 bool aborts(const Call& c) { return c.function == fn::kFn_ncclCommAbort; }
 bool ends(const Call& c) { return c.function == fn::kFn_ncclCommDestroy || aborts(c); }
 
@@ -54,22 +49,6 @@ bool only_destroys(const Call& c, std::span<Call* const> before) {
   return (m && m->stage == kFinalized) || std::any_of(before.begin(), before.end(), [&](const Call* other) {
            return other->function == fn::kFn_ncclCommFinalize && other->comm == c.comm;
          });
-}
-
-// The identity of the communicator that a call makes, from what all members know.
-uint64_t identity_of_made(const Call& c) {
-  const Making& m = *c.making;
-  if (joins(c)) return identity_from(hash_of(m.id, m.ids));
-  const Communicator* parent = communicator(c.comm);
-  if (!parent) return 0;
-  if (!shrinks(c))
-    return identity_from(mixed(mixed(parent->identity, 0x73706c69 + uint64_t{parent->splits}),
-                               static_cast<uint64_t>(m.color)));
-  uint64_t hash = mixed(parent->identity, 0x73687269 + uint64_t{parent->shrinks});
-  std::vector<int> out(m.excluded, m.excluded + m.excluded_ranks);  // in any order
-  std::sort(out.begin(), out.end());
-  for (int r : out) hash = mixed(hash, static_cast<uint64_t>(r));
-  return identity_from(hash);
 }
 
 // The record that counts the call; null: not counted.
@@ -135,51 +114,13 @@ void finish(const Call& c) {
     end_communicator(m, aborts(c) ? kAborted : m->count.begun);
   } else if (c.function == fn::kFn_ncclCommFinalize && m) {
     m->stage = kFinalized;
+  } else if (c.function == fn::kFn_ncclCommWindowRegister) {
+    // Without support for windows NCCL makes none, and says so by null; it does that later if it need not
+    // block.
+    const bool later = m && m->has_config && m->config.blocking == 0;
+    if (later || *static_cast<ncclWindow_t*>(c.receive))
+      one_abi::mark_unsaved(kNccl, c.function, "a window's addresses are read by kernels");
   }
-}
-
-// Whether an existing communicator has this identity. All members of that one have joined.
-bool is_taken(uint64_t identity) {
-  bool taken = false;
-  handles::SpinGuard guard(lock);
-  each_communicator([&](const Communicator* other) {
-    taken = taken || (other->identity == identity && (other->stage == kReady || other->stage == kFinalized));
-  });
-  return taken;
-}
-
-// False: the heap is full.
-bool prepare(const Call& c) {
-  Making* const making = c.making;
-  if (!making) return true;
-  if (Communicator* const planned = making->made) {
-    planned->stage = kMaking;
-    return true;
-  }
-  Communicator* const parent = communicator(c.comm);
-  const bool is_split = c.function == fn::kFn_ncclCommSplit;
-  const bool makes = !(is_split && making->color < 0);
-  if (makes) {
-    const uint64_t identity = identity_of_made(c);
-    if (joins(c) && is_taken(identity))
-      one_abi::mark_unsaved(kNccl, c.function, "two communicators were made with one id (NCCL_COMM_ID?)");
-    const int device = parent ? parent->device : c.device;
-    making->made = new_communicator(identity, c.function, device);
-    if (Communicator* m = making->made) {
-      m->device = device;
-      m->parent = parent ? parent->word : 0;
-      m->rank = joins(c) ? making->rank : -1;
-      m->size = joins(c) ? making->ranks : -1;
-      if (m->size == 1) m->count.identity = 0;
-      if (making->has_config)
-        keep_config(m, &making->config);
-      else if (parent && parent->has_config)
-        keep_config(m, &parent->config);
-      m->stage = kMaking;
-    }
-  }
-  if (parent) ++(is_split ? parent->splits : parent->shrinks);
-  return !makes || making->made;
 }
 
 // Runs the calls. They have been announced, if they must be.
@@ -204,13 +145,10 @@ ncclResult_t execute(std::span<Call* const> calls, bool grouped) {
     if (makes && device >= 0) one_abi::make_current(device);
   }
   for (const Call* c : calls) {
-    if (went_on(result)) {
+    if (went_on(result))
       finish(*c);
-    } else if (c->making) {
-      if (c->making->made) drop_communicator(c->making->made);
-      c->making->made = nullptr;
-      if (!c->in_group || !joins(*c)) *c->making->into = nullptr;
-    }
+    else
+      take_back(*c);
   }
   return result;
 }

@@ -13,8 +13,9 @@ namespace cropdl::cuda::nccl {
 
 // AGENT.
 void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t identity));
-// Adds non-blocking communicators that are being made: this rank cannot know whether their peers have begun.
-void add_inside(coord::RankStatus& status);
+// Adds the communicators that exist, and as "inside" the non-blocking ones that are being made: this rank
+// cannot know whether their peers have begun.
+void add_communicators(coord::RankStatus& status);
 
 // Any thread. Whether the program has ever made or prepared a communicator.
 bool called();

@@ -5,7 +5,7 @@
 namespace cropdl::cuda::nccl {
 
 void add_counts(std::vector<coord::CollectiveCount>&, uint64_t (*)(uint64_t)) {}
-void add_inside(coord::RankStatus&) {}
+void add_communicators(coord::RankStatus&) {}
 bool called() { return false; }
 bool settled() { return true; }
 std::string trouble() { return ""; }

@@ -180,11 +180,10 @@ ncclResult_t lower_ncclCommDeregister(ncclComm_t comm, void* handle) {
   return r;
 }
 
-// A window cannot be saved, so its handle is not virtual.
+// A window cannot be saved (groups.cpp says so), so its handle is not virtual.
 ncclResult_t lower_ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window,
                                           int flags) {
   one_abi::Call begins;
-  one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommWindowRegister, "a window's addresses are read by kernels");
   return submit({.function = fn::kFn_ncclCommWindowRegister,
                  .comm = comm,
                  .send = buffer,

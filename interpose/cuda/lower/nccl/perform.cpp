@@ -1,7 +1,4 @@
-// A recorded call, passed to NCCL: perform(), and the arguments of calls that make communicators. See
-// groups.h.
-#include <algorithm>
-#include <cstring>
+// A recorded call, passed to NCCL. See groups.h.
 
 #include "interpose/cuda/lower/nccl/groups.h"
 #include "interpose/handles/heap.h"
@@ -9,40 +6,6 @@
 namespace cropdl::cuda::nccl {
 namespace {
 namespace fn = seam::nccl;
-}
-
-Making* new_making(ncclComm_t* into, const ncclConfig_t* config) {
-  auto* m = static_cast<Making*>(handles::heap_allocate(sizeof(Making)));
-  if (!m) return nullptr;
-  m->into = into;
-  if (!config) return m;
-  constexpr ncclConfig_t kInitial = NCCL_CONFIG_INITIALIZER;
-  if (config->magic != kInitial.magic) {
-    m->strange = config;
-    return m;
-  }
-  m->has_config = 1;
-  // An older header's structure is shorter.
-  memcpy(&m->config, config, std::min(config->size, sizeof m->config));
-  if (config->size > sizeof m->config)
-    one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommInitRankConfig,
-                          "the program's ncclConfig_t is of a newer NCCL than this build knows");
-  const ncclConfig_t given = m->config;
-  m->config.netName = copied(given.netName);
-  m->config.commName = copied(given.commName);
-  const bool is_full = (given.netName && !m->config.netName) || (given.commName && !m->config.commName);
-  if (!is_full) return m;
-  give_back(m);
-  return nullptr;
-}
-
-void give_back(Making* m) {
-  if (!m) return;
-  handles::heap_free(m->id);
-  handles::heap_free(m->excluded);
-  handles::heap_free(const_cast<char*>(m->config.netName));
-  handles::heap_free(const_cast<char*>(m->config.commName));
-  handles::heap_free(m);
 }
 
 ncclResult_t perform(const Call& c) {

@@ -41,6 +41,13 @@ struct Registration {
   void* real;  // of this run
 };
 
+// How often a communicator was shrunk by the same set of ranks: only the remaining ones call that.
+struct Shrunk {
+  uint64_t next;
+  uint64_t excluded;  // hash
+  uint32_t times, reserved;
+};
+
 struct Communicator {
   counting::Record count;  // of its collectives; not counted with one member
   uint64_t identity;       // the same on all members, agreed without messages
@@ -48,14 +55,16 @@ struct Communicator {
   uint64_t word;           // virtual handle
   int32_t rank, size;      // -1: unknown until it is made (a split)
   int32_t device;
-  uint32_t stage;            // Stage
-  uint32_t splits, shrinks;  // made from it so far; part of their identities
+  uint32_t stage;   // Stage
+  uint32_t splits;  // made from it so far; part of their identities
+  uint32_t unused;
   uint64_t pairs;  // address of counting::Record[2 * size]: sent to and received from each rank; 0: none
   uint64_t operations, registrations;  // lists
   uint32_t has_config, reserved;
   ncclConfig_t config;  // its texts are blocks of the heap
   uint64_t parent;      // virtual handle of the communicator that it was split from
-  uint64_t more[7];
+  uint64_t shrunk;      // list
+  uint64_t more[6];
 };
 
 // Communicators that this rank has ended and others perhaps not. Their counts are reported until a cut has

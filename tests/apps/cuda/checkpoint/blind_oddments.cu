@@ -1,9 +1,9 @@
 // nvcc: -std=c++17 -lnccl -Xcompiler -pthread -Xcompiler -Wno-cast-function-type
 // run: ranks=2,4 ways=static
 // Rare uses of NCCL: a group started in one step and ended in the next; profiler entry points; communicators
-// that shrink, and one made from two ids; collectives on default streams, on a high-priority stream, and on
-// streams destroyed while they run; operations destroyed right after the call; gathers, scatters and
-// all-to-alls.
+// that shrink by different ranks, one split after NCCL refused a rank's first try, and one made from two ids;
+// collectives on default streams, on a high-priority stream, and on streams destroyed while they run;
+// operations destroyed right after the call; gathers, scatters and all-to-alls.
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -53,7 +53,13 @@ int main(int argc, char** argv) {
   choose_device();
   CALL(cudaGetDevice(&device));
   ncclComm_t comm = communicator(MPI_COMM_WORLD), grouped = communicator(MPI_COMM_WORLD), shrunk = nullptr,
-             of_two = nullptr;
+             of_two = nullptr, other_shrunk = nullptr, split = nullptr;
+  if (rank == 0) {  // the other ranks know nothing of it
+    ncclConfig_t wrong = NCCL_CONFIG_INITIALIZER;
+    wrong.blocking = 7;
+    EXPECT(ncclCommSplit(comm, 0, rank, &split, &wrong) == ncclInvalidArgument && split == nullptr);
+  }
+  NCCL(ncclCommSplit(comm, 0, -rank, &split, nullptr));
   cudaStream_t s, aside, high;
   CALL(cudaDeviceGetStreamPriorityRange(&least, &most));
   CALL(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
@@ -161,6 +167,22 @@ int main(int argc, char** argv) {
           of_two = nullptr;
         }
       }
+      if (step % 7 == 3 && rank != 0) {  // the last rank has never shrunk it, the others have
+        int first = 0;
+        NCCL(ncclCommShrink(comm, &first, 1, &other_shrunk, nullptr, NCCL_SHRINK_DEFAULT));
+      }
+      if (other_shrunk) {
+        NCCL(ncclBroadcast(in, out, kEach, ncclUint32, ranks - 2, other_shrunk, s));
+        CALL(cudaStreamSynchronize(s));
+        equal(out, kEach, __LINE__, [&](int i) { return value(ranks - 1, i, step); });
+        if (step % 7 == 6) {
+          NCCL(ncclCommDestroy(other_shrunk));
+          other_shrunk = nullptr;
+        }
+      }
+      NCCL(ncclReduceScatter(in, out, kEach, ncclUint32, ncclSum, split, s));
+      CALL(cudaStreamSynchronize(s));
+      equal(out, kEach, __LINE__, [&](int i) { return total((ranks - 1 - rank) * kEach + i); });
       LAUNCHED();
       steplog_step();  // inside the other thread's group, with work pending on the destroyed stream
       reached(3 * step + 3);
@@ -172,7 +194,7 @@ int main(int argc, char** argv) {
     other.join();
     nonce.back();
   }
-  for (ncclComm_t one : {shrunk, of_two, grouped, comm})
+  for (ncclComm_t one : {shrunk, other_shrunk, split, of_two, grouped, comm})
     if (one) NCCL(ncclCommDestroy(one));
   steplog_ok();
   MPI_Finalize();
