@@ -235,7 +235,7 @@ class Coordinator {
   int64_t join_bound() const { return by_user_ ? limits_.user_join_bound : limits_.join_bound; }
   bool all_stopped() const;
   bool someone_examines() const;
-  void consider_write(Actions* out);
+  void consider_write(int64_t now, Actions* out);
   void consider_publish(int64_t now, Actions* out);
   void give_up_attempt(int64_t now, Actions* out);
   std::string what_is_missing() const;

@@ -172,7 +172,7 @@ void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {
   s.examining = m.examining;
   if (examined && !someone_examines()) bound_from_ = now;
   if (all_stopped() || now >= last_drains_ + limits_.interim_drain_after) send_drains(now, out);
-  consider_write(out);
+  consider_write(now, out);
 }
 
 bool Coordinator::someone_examines() const { return std::ranges::any_of(slots_, &RankSlot::examining); }
@@ -199,16 +199,18 @@ void Coordinator::send_drains(int64_t now, Actions* out) {
   }
 }
 
-void Coordinator::on(uint32_t rank, const Drained& m, int64_t, Actions* out) {
+void Coordinator::on(uint32_t rank, const Drained& m, int64_t now, Actions* out) {
   if (stage_ != Stage::kStopping) return;
   slots_[rank].drained_revision = m.revision;
-  consider_write(out);
+  consider_write(now, out);
 }
 
-void Coordinator::consider_write(Actions* out) {
+void Coordinator::consider_write(int64_t now, Actions* out) {
   if (version_begun_ || !all_stopped()) return;
   for (const RankSlot& s : slots_)
     if (s.drain_revision == 0 || s.drained_revision != s.drain_revision) return;
+  // Not before: a rank whose library reports a failed communicator refuses with the library's words.
+  if (const std::string line = incomplete_communicator(); !line.empty()) return fail(line, now, out);
   version_begun_ = true;
   out->push_back(BeginVersion{});
 }

@@ -125,7 +125,6 @@ void Coordinator::send_targets(Actions* out) {
 void Coordinator::consider_stop(int64_t now, Actions* out) {
   if (!all_current()) return;
   if (std::ranges::any_of(slots_, &RankSlot::behind)) return;
-  if (const std::string line = incomplete_communicator(); !line.empty()) return fail(line, now, out);
   stage_ = Stage::kStopping;
   stop_told_ = last_drains_ = now;
   broadcast(Stop{attempt_}, out);

@@ -59,8 +59,8 @@ CHILDREN = {"assert": (1, 2), "illegal_address": (1, 5, 6, 8, 9), "peer": (1,), 
 LOOKS_ELSEWHERE = {"device_facts"}
 PROGRAMS = {name: one for name, one in programs().items() if name not in LOOKS_ELSEWHERE}
 QUICK = ("vector_add",)
-PLAIN = {"callbacks", "cublas_gemm", "curand_host", "driver_api", "graph_capture", "managed", "memory_pools", "multi_device", "nccl_config", "nvrtc",
-         "printf", "thread_streams", "vector_add"}  # the others run with scripts/test --long
+PLAIN = {"callbacks", "cublas_gemm", "curand_host", "driver_api", "graph_capture", "managed", "memory_pools", "multi_device", "nvrtc", "printf",
+         "thread_streams", "vector_add"}  # the others run with scripts/test --long
 RUN = {"assert", "graph_capture", "managed", "memory_pools", "plugin", "symbols", "thread_streams", "vector_add"}  # likewise, of cuda.run.*
 
 
