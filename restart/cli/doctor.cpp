@@ -217,10 +217,15 @@ void examine_store(const std::string& directory, const std::string& program,
   const bool there = ::stat(directory.c_str(), &info) == 0;
   std::string place = directory;
   if (!there) {
+    int why = errno;
     place = folder_of(directory);
-    if (::access(place.c_str(), R_OK | W_OK | X_OK) != 0)
+    if (why == ENOENT && ::lstat(directory.c_str(), &info) == 0)
+      return found.push_back({kPrevents, "store", directory + ": is a link to nothing"});
+    if (why == ENOENT && !directory.empty())
+      why = ::access(place.c_str(), R_OK | W_OK | X_OK) == 0 ? 0 : errno;
+    if (why != 0)
       return found.push_back(
-          {kPrevents, "store", formatted("{}: cannot be made: {}", directory, errno_text(errno))});
+          {kPrevents, "store", formatted("{}: cannot be made: {}", directory, errno_text(why))});
     found.push_back({kOk, "store", directory + " can be made"});
   } else if (const std::string why = not_usable(directory, program, command, found); !why.empty()) {
     return found.push_back({kPrevents, "store", why});

@@ -90,6 +90,14 @@ def lacking():
         asked(1, "prevents +limits +no file may be larger than 8.0 MB, .*", "prevents +disk .*: cannot be written: File too large",
               before=limited(resource.RLIMIT_FSIZE, 8_000_000))
         asked(1, "prevents +store .*/nowhere/new: cannot be made: No such file or directory", to="nowhere/new")
+        os.symlink("nowhere", place.path("link"))
+        with open(place.path("file"), "w"):
+            pass
+        asked(1, "prevents +store .*/link: is a link to nothing", to="link")
+        asked(1, "prevents +store .*/file/new: cannot be made: Not a directory", to="file/new")
+        asked(1, "prevents +store .*: cannot be made: File name too long", to=256 * "x")
+        os.unlink(place.path("link"))
+        os.unlink(place.path("file"))
         expect(os.listdir(place.root) == ["tmp"], f"files are left: {os.listdir(place.root)}")
 
 
