@@ -202,8 +202,7 @@ void print_process(const Inspected& one) {
 void print_all(const Version& version, const std::vector<MemoryUse>& uses,
                const std::vector<Inspected>& images, bool mine) {
   const restart::Manifest& m = version.manifest;
-  print("version {} of {}, {} under {} {}", version.number, m.created, counted(m.ranks, "rank"), m.mpi_name,
-        m.mpi_version);
+  print("version {} of {}, {} {}", version.number, m.created, counted(m.ranks, "rank"), under_mpi(m));
   print_memory(uses);
   print_images(images);
   print_iteration(images.front(), mine);

@@ -35,6 +35,11 @@ std::string named_files(const std::vector<std::string>& paths) {
   return more == 0 ? paths.front() : formatted("{} and {}", paths.front(), counted(more, "more file"));
 }
 
+std::string under_mpi(const restart::Manifest& manifest) {
+  if (manifest.mpi_name == "none") return "without MPI";
+  return formatted("under {} {}", manifest.mpi_name, manifest.mpi_version);
+}
+
 json text_or_null(const std::string& text) { return text.empty() ? json() : json_bytes(text); }
 
 json version_json(const restart::Version& version) {

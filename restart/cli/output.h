@@ -37,6 +37,9 @@ int fail(bool json, const Error& error, int status = kFailed);
 // Returns "FILE and 2 more files". `paths` is not empty.
 std::string named_files(const std::vector<std::string>& paths);
 
+// Returns "under openmpi 4.1.4" or "without MPI".
+std::string under_mpi(const restart::Manifest& manifest);
+
 // Returns the text, or null if it is empty.
 nlohmann::json text_or_null(const std::string& text);
 

@@ -109,7 +109,7 @@ std::vector<std::string> status_lines(const StoreState& seen) {
   if (m.iteration() != 0) lines.push_back(formatted("         at iteration {}", m.iteration()));
   if (m.parent != 0) lines.push_back(formatted("         continues version {}", m.parent));
   lines.push_back(formatted("program: {}", command_line(m.program, m.args)));
-  lines.push_back(formatted("ranks:   {} under {} {}", m.ranks, m.mpi_name, m.mpi_version));
+  lines.push_back(formatted("ranks:   {} {}", m.ranks, under_mpi(m)));
   if (!m.devices().empty())
     lines.push_back(formatted("devices: {}, {} of memory on them", m.devices(), amount(m.device_memory())));
   return lines;
@@ -160,6 +160,7 @@ int status(const Common& common, double watch_seconds) {
     else
       show(common, *seen);
     if (watch_seconds <= 0 || seen->job.pid == 0) return kDone;
+    if (std::ferror(stdout) != 0) return kDone;  // main() reports it
     wait_while_it_runs(common.directory, watch_seconds);
   }
 }

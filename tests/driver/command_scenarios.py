@@ -664,6 +664,9 @@ def json_as_documented():
         check_inspection(place, asked("inspect"), newest)
         expect(asked("inspect", "--version", "1", "--rank", "0")["version"]["version"] == 1, "not the version that was asked for")
         asked("inspect", "--rank", "1", status=1)
+        for command, line in (("inspect", r"version 2 of .*, 1 rank without MPI"), ("status", r"ranks:   1 without MPI")):
+            text = place.ask([cropdl, command, place.store])[1]
+            expect(re.search(rf"^{line}$", text, re.MULTILINE), text)
         written = asked("report", "--output", place.path("page.html"))
         expect(written["bytes"] == os.path.getsize(place.path("page.html")) and written["complete"] == 2, f"{written}")
         asked("report", "--output", "-", status=2)
@@ -698,6 +701,13 @@ def json_as_documented():
         place.store = place.path("loop")
         job = place.run("openmpi/loops", ("--steps", "100000", "--pace", "8000"), "openmpi", 2, log=place.path("loop-log"))
         job.wait_for_step(8)
+        done, end = Log(job.log).last_step(), time.monotonic() + PATIENCE
+        while (live := asked("status")["job"])["iteration_seconds"] is None or live["iteration"] < done:
+            job.must_run()
+            expect(time.monotonic() < end, f"not at iteration {done}: {live}")
+        expect(live["iteration"] <= Log(job.log).last_step() + 1 and 0.005 < live["iteration_seconds"] < 2, f"{live}")
+        text = place.ask([cropdl, "status", place.store])[1]
+        expect(re.search(r"^ +iteration \d+, [0-9.e+-]+ s each$", text, re.MULTILINE), text)
         asked("checkpoint", "--last")
         had_run.add(job.process.wait(timeout=PATIENCE))
         expect(asked("inspect")["images"][1]["iteration"], "no call of an iteration")
@@ -1297,9 +1307,9 @@ def leftovers():
 
 # --- At a terminal -----------------------------------------------------------------------------------------------
 
-def at_terminal(place, options, steps=120, read=True):
-    """Runs a job whose standard error is a terminal and whose standard output goes elsewhere. Returns what it wrote to the terminal, read
-    until the job has ended; read=False: never read, so that the terminal's buffer fills up."""
+def at_terminal(place, options, steps=120, read=True, program="plain/plain", output="program-output"):
+    """Runs a job whose standard error is a terminal and whose standard output goes to the file `output`, or to the terminal if that is "".
+    Returns what it wrote to the terminal, read until the job has ended; read=False: never read, so that the terminal's buffer fills up."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(place.root)
@@ -1312,8 +1322,9 @@ def at_terminal(place, options, steps=120, read=True):
             except BlockingIOError:
                 os.set_blocking(2, True)
                 break
-        os.dup2(os.open(place.path("program-output"), os.O_WRONLY | os.O_CREAT, 0o644), 1)
-        os.execv(tool("cropdl-run"), ["cropdl-run", "--dir", place.store, *options, "--", app("plain/plain"), "--steps", str(steps),
+        if output:
+            os.dup2(os.open(place.path(output), os.O_WRONLY | os.O_CREAT, 0o644), 1)
+        os.execv(tool("cropdl-run"), ["cropdl-run", "--dir", place.store, *options, "--", app(program), "--steps", str(steps),
                                       "--pace", str(20000 * Job.slower), "--log", place.path("log")])
     text, status = b"", None
     try:
@@ -1346,6 +1357,16 @@ def progress_line():
         expect(text.endswith("\r\x1b[K"), f"the line was left: {text!r}")
         with open(place.path("program-output")) as f:
             expect("cropdl" not in f.read(), "it went to the program's output")
+    with Place("iterations") as place:
+        text = at_terminal(place, ("--interval", "0.5"), program="openmpi/loops")
+        if len(place.versions()) < 2:
+            too_late("the program ended before there was something to say of its iterations")
+        expect(re.search(r"\r\x1b\[Kcropdl: iteration \d+ \([0-9.e+-]+ s each\), version \d+ ", text), f"{text!r}")
+    with Place("shared") as place:
+        text = at_terminal(place, ("--interval", "0.5"), output="")
+        expect(text == "", f"disturbs the program's output: {text!r}")
+        if not place.versions():
+            too_late("the program ended before its first version")
 
 
 @scenario("command.quiet_job_prints_nothing_to_a_terminal")
@@ -1355,6 +1376,54 @@ def quiet():
         expect(text == "", f"{text!r}")
         if not place.versions():
             too_late("the program ended before its first version")
+    with Place("decisions") as place:
+        job = place.run("plain/plain", LONG, options=("--quiet", "--interval", "auto"))
+        job.wait_for_step(3)
+        take_checkpoint(place, job)
+        job.kill_running()
+        again = place.restart(options=("--quiet",))
+        again.wait_for_step(Log(again.log).last_step() + 3)
+        take_checkpoint(place, again)
+        expect(job.output() + again.output() == "", f"{job.output()!r} {again.output()!r}")
+
+
+@scenario("command.status_watch_redraws_a_terminal")
+def watch_at_terminal():
+    """Each block replaces the one before, the last one is of the ended job; what cannot be written ends the command with status 1."""
+    with Place("watch") as place:
+        job = place.run("plain/plain", LONG)
+        job.wait_for_step(3)
+        take_checkpoint(place, job)
+        command = [tool("cropdl"), "status", place.store, "--watch", "0.1"]
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.closerange(3, 1024)
+            os.execv(command[0], command)
+        text, status, end = "", None, time.monotonic() + PATIENCE
+        try:
+            while True:
+                expect(select.select([terminal], [], [], max(0, end - time.monotonic()))[0], f"says no more: {text!r}")
+                try:
+                    text += os.read(terminal, 4096).decode()
+                except OSError:  # EIO: the command has ended
+                    break
+                if text.count("\x1b[H") > 3 and job.alive():
+                    job.kill_running()
+            status = os.waitpid(pid, 0)[1]
+        finally:
+            os.close(terminal)
+            if status is None:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        expect(os.waitstatus_to_exitcode(status) == 0 and text.startswith("\x1b[2J\x1b[H") and text.endswith("\x1b[J"), f"{status} {text!r}")
+        blocks = text.split("\x1b[H")[1:]
+        expect(all(block.startswith("job:     running") for block in blocks[:-1]) and blocks[-1].startswith("job:     not running\x1b[K\r\n"), f"{blocks}")
+        job = place.restart()
+        job.wait_for_step(Log(job.log).last_step() + 3)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+        job.must_run()
+        expect(done.returncode == 1 and done.stderr == "cropdl: standard output: cannot be written: No space left on device\n", f"{done}")
 
 
 @scenario("command.json_log_has_one_object_per_line")
