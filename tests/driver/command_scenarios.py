@@ -327,6 +327,27 @@ def by_default():
         job.kill_running()
 
 
+@scenario("trigger.mtbf_and_overhead_decide_the_interval")
+def policy_options():
+    """The line about the interval names the option that decides; a restart keeps what it is not told anew."""
+    with Place("options") as place:
+        job = None
+        for options, why in ((("--interval", "auto", "--mtbf", "12h", "--max-overhead", "50"), "failures come every 12 h (--mtbf)"),
+                             ((), "failures come every 12 h (--mtbf)"), (("--max-overhead", "0.001"), "0.001 % may be lost (--max-overhead)"),
+                             (("--mtbf", "0", "--max-overhead", "100"), "10 s is the shortest interval")):
+            if job is None:
+                job = place.run("plain/plain", LONG, options=options)
+                job.wait_for_step(3)
+            else:
+                job.kill_running()
+                job = place.restart(options=options)
+                job.wait_for_step(Log(job.log).last_step() + 3)
+            take_checkpoint(place, job)
+            wait_for_output(job, "cropdl: a version every ")
+            said = [line for line in job.output().splitlines() if "a version every" in line]
+            expect(len(said) == 1 and said[0].endswith(f", and {why}"), f"{options}: {said}")
+
+
 @scenario("trigger.default_interval_does_not_disturb_a_refused_program")
 def refuses_by_default():
     with Place("refuses") as place:
@@ -1420,8 +1441,11 @@ def watch_at_terminal():
         expect(all(block.startswith("job:     running") for block in blocks[:-1]) and blocks[-1].startswith("job:     not running\x1b[K\r\n"), f"{blocks}")
         job = place.restart()
         job.wait_for_step(Log(job.log).last_step() + 3)
-        with open("/dev/full", "w") as full:
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+        try:
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Failure("goes on though nothing can be written")
         job.must_run()
         expect(done.returncode == 1 and done.stderr == "cropdl: standard output: cannot be written: No space left on device\n", f"{done}")
 
