@@ -1250,6 +1250,29 @@ TEST_F(AgentJob, AnUnfinishedCutIsAbandonedAtTheTimeLimit) {
   EXPECT_EQ(sink_.begun, 0u);
 }
 
+TEST_F(AgentJob, ImagesThatTheTimeLimitFindsUnfinishedBecomeAnOrdinaryVersion) {
+  // As above.
+  for (const double cost : {0.05, 2.0, 14.0}) {
+    agents_.clear();
+    lines_.clear();
+    fakes_ = std::vector<FakeRank>(1);
+    fakes_[0].slow_write = true;
+    AgentConfig c = config(0, 1);
+    c.time_limit = 1.2 + 2 * cost;
+    c.former_cost = cost;
+    add(c, fakes_[0]);
+    ASSERT_TRUE(soon([&] { return !lines().empty(); }));
+    if (sink_.begun == 1) break;
+  }
+  EXPECT_EQ(fakes_[0].resumes, 0);
+  fakes_[0].slow_write = false;
+  EXPECT_TRUE(soon([&] { return fakes_[0].resumes == 1; }));
+  EXPECT_EQ(sink_.versions, 1u);
+  EXPECT_EQ(fakes_[0].left_with, 0);
+  EXPECT_EQ(lines(), std::vector<std::string>{"no last version was taken before the time limit: rank 0 is "
+                                              "writing its image; the program goes on"});
+}
+
 TEST_F(AgentJob, AtASigtermToAnyRankTheJobEndsByALastVersion) {
   start(3);
   ASSERT_TRUE(soon([&] { return joined() == 3; }));
