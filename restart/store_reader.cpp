@@ -222,7 +222,7 @@ Result<StoreReader::LiveJob> StoreReader::live_job() const {
   // As the lock's owner wrote it: the kernel's answer has no host, and its pid is meaningless across hosts.
   char host[256] = "";
   Result<std::string> text = read_small_file(file, path, 4096);
-  if (text && std::sscanf(text->c_str(), "%ld %255s", &job.pid, host) == 2)
+  if (text && std::sscanf(text->c_str(), "%ld %255s", &job.pid, host) == 2 && job.pid > 0)
     job.host = host;
   else if (lock.l_pid > 0)  // a process of this machine
     job = {lock.l_pid, host_name()};

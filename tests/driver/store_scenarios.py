@@ -2,6 +2,7 @@
 """Stores that other users wrote or can write to. Looking at any store is safe. Only its owner can restart from a store, and only if nobody
 else can write to it. If the tests run as root, the other users are real ones."""
 
+import fcntl
 import json
 import os
 import re
@@ -213,6 +214,15 @@ def looked_at():
         look(0, "version 1: good", listed="complete")
         status, text, _ = place.ask([cropdl, "status", place.store])
         expect(r"program: /bin/\x1b[2J\x07\x7f\xc2\x9b\r\nx" in text, f"not escaped: {text}")
+        with open(os.path.join(place.store, "lock"), "r+") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            for written in ("", "0 node\n", "-1 node\n", "node\n"):
+                lock.seek(0)
+                lock.truncate()
+                lock.write(written)
+                lock.flush()
+                status, text, _ = place.ask([cropdl, "status", place.store])
+                expect(status == 0 and f"job:     running (pid {os.getpid()} on " in text, f"a lock that says {written!r}: {text}")
 
 
 @scenario("store.with_fifos_does_not_block")
