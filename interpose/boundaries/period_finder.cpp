@@ -92,7 +92,7 @@ void PeriodFinder::add(Symbol symbol) {
     if (uninterrupted_)
       since_boundary_ = 0;
     else
-      begin_behind_interruption();
+      begin_behind_interruption(size_ - since_boundary_);
     skip(1);
     if (!current_.by_site) return;
   }
@@ -214,8 +214,10 @@ bool PeriodFinder::return_to_former() {
     if (!is_second && !is_stranger(p)) continue;
     uint64_t windows = is_second ? 2 : 1;
     while (since_boundary_ >= (windows + 1) * p.length && ends_with(p, windows)) ++windows;
+    const uint64_t boundary = p.boundary;
     change_to(p, windows, true);
     since_boundary_ = 0;
+    if (windows == 1) begin_behind_interruption(boundary);
     return true;
   }
   return false;
@@ -228,6 +230,7 @@ void PeriodFinder::change_to(Pattern next, uint64_t windows, bool is_former) {
     iterations_ -= std::min(iterations_, current_.windows);  // the same iterations, now by exact symbols
   } else if (found()) {
     current_.left_at = iterations_;
+    current_.boundary = size_ - since_boundary_;
     former_.push_back(current_);
     if (former_.size() > kFormerPatterns) former_.erase(former_.begin());
   }
@@ -239,15 +242,16 @@ void PeriodFinder::change_to(Pattern next, uint64_t windows, bool is_former) {
   learning_ = 0;
 }
 
-// The last window has ended, after an interruption since the boundary before. If the interruption is inside
-// the window, the assumed beginning of an iteration was wrong: calls like its last ones were made before the
-// loop. From now on iterations begin after the interruption; the one that has just begun is counted, its
-// first boundary has passed.
-void PeriodFinder::begin_behind_interruption() {
-  const uint64_t length = current_.length, window = size_ - length, boundary = size_ - since_boundary_;
+// The last window has ended, after an interruption since `boundary`, the one before. If the interruption is
+// inside the window, the assumed beginning of an iteration was wrong: calls like its last ones were made
+// before the loop. From now on iterations begin after the interruption; the one that has just begun is
+// counted, its first boundary has passed.
+void PeriodFinder::begin_behind_interruption(uint64_t boundary) {
+  const uint64_t length = current_.length, window = size_ - length;
   since_boundary_ = 0;
   if (current_.any_order || current_.by_site || exact_.sequence(window, size_) != current_.exact) return;
-  uint64_t before = 0, behind = 0;  // symbols of a window, on both sides of the interruption
+  if (boundary < size_ - known()) return;  // forgotten
+  uint64_t before = 0, behind = 0;         // symbols of a window, on both sides of the interruption
   while (boundary + before < window && same(boundary + before, window + before, false)) ++before;
   while (behind < length - before && same(window - 1 - behind, size_ - 1 - behind, false)) ++behind;
   if (before == 0 || behind == 0 || before + behind != length || window - behind < boundary + before) return;

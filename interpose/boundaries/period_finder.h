@@ -20,9 +20,10 @@ struct Pattern {
   bool any_order = false;
   bool by_site = false;  // by sites only: counts or communicators differ each time
   uint64_t exact = 0, site = 0;
-  uint32_t age = 0;      // number of patterns found before it
-  uint64_t windows = 0;  // iterations counted under this pattern
-  uint64_t left_at = 0;  // iterations when another pattern replaced it
+  uint32_t age = 0;       // number of patterns found before it
+  uint64_t windows = 0;   // iterations counted under this pattern
+  uint64_t left_at = 0;   // iterations when another pattern replaced it
+  uint64_t boundary = 0;  // and the position where its last one ended
   bool operator==(const Pattern&) const = default;
 };
 
@@ -102,7 +103,7 @@ class PeriodFinder {
   bool return_to_former();
   bool is_stranger(const Pattern& p) const;
   void change_to(Pattern next, uint64_t windows, bool is_former);
-  void begin_behind_interruption();
+  void begin_behind_interruption(uint64_t boundary);
 
   Sums exact_, site_;
   std::vector<Symbol> symbols_;  // a ring

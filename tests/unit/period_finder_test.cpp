@@ -104,6 +104,26 @@ TEST_F(Loop, BeginsAfterAnEvaluationThatFollowsSimilarCalls) {
   }
 }
 
+// Likewise if the evaluation is a loop itself.
+TEST_F(Loop, BeginsAfterALongEvaluationThatFollowsSimilarCalls) {
+  for (const std::string before : {"c", "bc", "IWbc"})
+    for (const std::string evaluation : {"e", "ef", "efgh"}) {
+      finder = {};
+      done = 0;
+      make(before);
+      for (int epoch = 0; epoch < 5; ++epoch) {
+        for (int i = 0; i < 50; ++i) {
+          iterate("abc");
+          if (epoch > 0 && i > 0) expect_number();
+        }
+        for (int i = 0; i < 45; ++i) make(evaluation);
+        if (epoch > 0) {
+          EXPECT_EQ(finder.iterations(), done) << before << " " << evaluation;
+        }
+      }
+    }
+}
+
 TEST_F(Loop, ContinuesAfterAnEvaluation) {
   make("IW");
   for (int epoch = 0; epoch < 20; ++epoch) {
