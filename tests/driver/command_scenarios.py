@@ -404,12 +404,17 @@ def two_requests():
         job.kill_running()
 
 
-def says_what_it_waits_for(place, job, file):
-    """Rank 0 has entered a collective; rank 1 enters it only after the command has printed that it waits for it, which makes the file."""
+def wait_for_collective(job):
+    """Until rank 0 has entered the collective, and rank 1 waits for the file before it does."""
     end = time.monotonic() + PATIENCE
     while [log.at for log in logs_of(job.log, 2)] != ["begun", "waits"]:
         expect(job.alive() and time.monotonic() < end, f"does not reach its collective: {job.output()}")
         time.sleep(0.01)
+
+
+def says_what_it_waits_for(place, job, file):
+    """Rank 0 has entered a collective; rank 1 enters it only after the command has printed that it waits for it, which makes the file."""
+    wait_for_collective(job)
     asked = subprocess.Popen([tool("cropdl"), "checkpoint", place.store], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)
     try:

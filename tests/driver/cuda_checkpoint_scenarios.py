@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 
-from command_scenarios import refused_here, says_what_it_waits_for
+from command_scenarios import refused_here, says_what_it_waits_for, wait_for_collective
 from cuda_scenarios import LEFT_OUT, ON_SOFTWARE, built_ways
 from driver import (BUILD, Failure, Log, PATIENCE, Place, SOURCE, Skipped, TooLate, check_continued, check_refused, check_results, check_whole,
                     data_of, expect, forge, in_long_form, launcher, logs_of, metadata_of, native, recipes_of, scenario_main, take_checkpoint, too_late,
@@ -34,7 +34,7 @@ RECIPES = {"trainer": 37, "forms": 14, "found": 6, "driver_only": 8, "products":
 SCENARIOS = {}
 # Programs of NCCL that are built by default: without --long they run under this MPI alone.
 ALWAYS = {"managed_pinned": "openmpi", "async_alloc": "mpich", "captured": "mpich", "grid": "openmpi", "nonblocking": "openmpi", "oddments": "mpich"}
-ONLY_LONG = {"cuda.mpich.waiting_checkpoint_names_what_it_waits_for"}
+ONLY_LONG = {"cuda.mpich.waiting_checkpoint_names_what_it_waits_for", "cuda.openmpi.checkpoint_that_waits_in_vain_is_given_up"}
 WITH_LONG_FORM = []  # names of tests
 WAYS = built_ways()
 DEVICES = int(os.environ.get("CROPDL_TEST_DEVICES", "16"))  # how many there are: as many as a test wants, or this machine's (gpu_test.py)
@@ -138,9 +138,9 @@ def cut_in_every_order(mpi, ranks, chain):
             too_late(f"no version was cut at {left}")
 
 
-def waits_for_a_collective(mpi):
+def waits_for_a_collective(mpi, given_up=False):
     """`cropdl checkpoint` names the rank that has not launched the collective for which another one waits in cudaStreamSynchronize. Once it
-    has, the version is taken, and its restart ends like the undisturbed run."""
+    has, the version is taken, and its restart ends like the undisturbed run; also after a request that waited in vain."""
     need_devices(2)
     with Place("waits") as place:
         file = place.path("now")
@@ -149,6 +149,11 @@ def waits_for_a_collective(mpi):
         reference = native(place, program_of("orders", mpi), arguments, mpi, 2, through=natively(2))
         os.remove(file)
         job = place.run(program_of("orders", mpi), arguments, mpi, 2, options=saved_on(2))
+        if given_up:
+            wait_for_collective(job)
+            status, text, _ = place.checkpoint(timeout=20 * 11 + PATIENCE)
+            expect(status == 1 and text == "cropdl: checkpoint given up after 20 attempts of 10 s: rank 1 has not reached a collective that rank 0 has begun "
+                   "(it computes, or waits); try again later", f"{status}: {text}")
         says_what_it_waits_for(place, job, file)
         job.kill_running()
         job = place.restart(mpi, 2, log=job.log)
@@ -161,6 +166,7 @@ if "checkpoint-orders" not in LEFT_OUT:
     SCENARIOS["cuda.mpich.collectives_in_every_order_on_four_ranks"] = lambda: cut_in_every_order("mpich", 4, (*("on",) * 15, "other"))
     for _mpi in ("openmpi", "mpich"):
         SCENARIOS[f"cuda.{_mpi}.waiting_checkpoint_names_what_it_waits_for"] = lambda m=_mpi: waits_for_a_collective(m)
+    SCENARIOS["cuda.openmpi.checkpoint_that_waits_in_vain_is_given_up"] = lambda: waits_for_a_collective("openmpi", given_up=True)
 
 if "train" not in LEFT_OUT:  # the trainer of scripts/demo
     for _mpi, _memory in (("openmpi", ()), ("mpich", ("--memory", "managed"))):
