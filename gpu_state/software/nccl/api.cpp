@@ -35,7 +35,8 @@ void say_version_once() {
   static const bool kSaid = [] {
     const char* debug = std::getenv("NCCL_DEBUG");
     if (debug && (!strcasecmp(debug, "VERSION") || !strcasecmp(debug, "INFO") || !strcasecmp(debug, "TRACE")))
-      std::printf("NCCL version %d.%d.%d+cuda13.0 (software device)\n", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH),
+      std::printf("NCCL version %d.%d.%d+cuda13.0 (CropDL's software NCCL)\n", NCCL_MAJOR, NCCL_MINOR,
+                  NCCL_PATCH),
           std::fflush(stdout);
     return true;
   }();
@@ -50,13 +51,12 @@ ncclResult_t initialise(ncclComm_t* into, int ranks, const ncclUniqueId& id, int
     return failed(ncclInvalidArgument, formatted("ncclCommInitRank: rank {} of {}", rank, ranks));
   if (ranks > kMostRanks)
     return failed(ncclInvalidUsage,
-                  formatted("the software device's NCCL has room for {} ranks in a communicator, not {}",
+                  formatted("CropDL's software NCCL has room for {} ranks in a communicator, not {}",
                             kMostRanks, ranks));
   std::string token = token_of(id);
   if (token.size() != 32 || token.find_first_not_of("0123456789abcdef") != token.npos)
-    return failed(
-        ncclInvalidArgument,
-        "ncclCommInitRank: the unique id is not one of ncclGetUniqueId of the software device's NCCL");
+    return failed(ncclInvalidArgument,
+                  "ncclCommInitRank: the unique id is not one of ncclGetUniqueId of CropDL's software NCCL");
   Making making;
   if (ncclResult_t result = check_config(config, &making.blocking)) return result;
   making.into = into;
