@@ -21,6 +21,18 @@ constexpr size_t kPage = 4096;
 
 CUdeviceptr address_of(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
+// Where this process accesses it, if it is host memory that the device knows; else null.
+void* host_address(const void* address) {
+  CUmemorytype type{};
+  unsigned managed = 0;
+  void* host = nullptr;
+  CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                 CU_POINTER_ATTRIBUTE_HOST_POINTER};
+  void* values[] = {&type, &managed, &host};
+  if (cuPointerGetAttributes(3, which, values, address_of(address)) != CUDA_SUCCESS) return nullptr;
+  return type == CU_MEMORYTYPE_HOST && !managed ? host : nullptr;
+}
+
 // Captures of other threads do not forbid what the library does itself.
 class Relaxed {
  public:
@@ -93,16 +105,26 @@ CUresult Proxy::add(const Communicator& communicator, CUstream stream, const Rou
     if (!pin((std::max(round.bytes, 2 * pinned_.back().bytes) + kPage - 1) / kPage * kPage, &result))
       return result;
   std::byte* memory = pinned_.back().address;
-  for (const StagedCopy& copy : round.in)
-    if (CUresult result =
-            cuMemcpyAsync(address_of(memory + copy.at), address_of(copy.address), copy.bytes, stream))
+  Task task{communicator, ++number_, {}, {}, {}, {}};
+  for (const StagedCopy& copy : round.in) {
+    if (const void* host = host_address(copy.address))
+      task.in.push_back({memory + copy.at, host, copy.bytes});
+    else if (CUresult result =
+                 cuMemcpyDtoHAsync(memory + copy.at, address_of(copy.address), copy.bytes, stream))
       return result;
-  Task task{communicator, ++number_, {}, {}};
+  }
   for (const StagedCall& staged : round.calls) {
     task.calls.push_back(staged.call);
     task.calls.back().send = memory + staged.send;
     task.calls.back().receive = memory + staged.receive;
     task.scalars.push_back(staged.call.device_scalar ? memory + staged.scalar : nullptr);
+  }
+  std::vector<StagedCopy> out;
+  for (const StagedCopy& copy : round.out) {
+    if (void* host = host_address(copy.address))
+      task.out.push_back({host, memory + copy.at, copy.bytes});
+    else
+      out.push_back(copy);
   }
   if (CUresult result = cuStreamWriteValue64(stream, reached_, number_, CU_STREAM_WRITE_VALUE_DEFAULT))
     return result;
@@ -112,9 +134,8 @@ CUresult Proxy::add(const Communicator& communicator, CUstream stream, const Rou
   }
   wake_.notify_one();
   if (CUresult result = cuStreamWaitValue64(stream, done_, number_, CU_STREAM_WAIT_VALUE_GEQ)) return result;
-  for (const StagedCopy& copy : round.out)
-    if (CUresult result =
-            cuMemcpyAsync(address_of(copy.address), address_of(memory + copy.at), copy.bytes, stream))
+  for (const StagedCopy& copy : out)
+    if (CUresult result = cuMemcpyHtoDAsync(address_of(copy.address), memory + copy.at, copy.bytes, stream))
       return result;
   return CUDA_SUCCESS;
 }
@@ -161,10 +182,12 @@ void Proxy::perform(Task* task) {
   std::lock_guard running(communicator.running);
   // The stream continues without what follows an end or an error.
   if (communicator.aborted.load() || communicator.error.load() == ncclInvalidUsage) return;
+  for (const Copy& copy : task->in) std::memcpy(copy.to, copy.from, copy.bytes);
   for (size_t i = 0; i < task->calls.size(); i++)
     if (task->scalars[i])
       std::memcpy(task->calls[i].reduction.scalar, task->scalars[i], size_of(task->calls[i].datatype));
-  nccl::perform(&communicator, task->calls);
+  if (nccl::perform(&communicator, task->calls))
+    for (const Copy& copy : task->out) std::memcpy(copy.to, copy.from, copy.bytes);
 }
 
 void Proxy::wait_until_passed() const {

@@ -1,8 +1,9 @@
 // The thread that does a communicator's calls for the streams of a real device, and the pinned memory through
 // which they reach it. For each round a stream copies what the rank gives into the memory, writes the round's
 // number into one word, waits for it in another, and copies the results out. The thread waits for the first
-// word, does the calls, and writes the second. Rounds of one communicator follow each other in stream order
-// (launch.cpp), so they share the memory.
+// word, does the calls, and writes the second. What lies in host memory the thread copies itself, since the
+// driver's copies between host and host block the caller. Rounds of one communicator follow each other in
+// stream order (launch.cpp), so they share the memory.
 //
 // The thread calls the driver only when the communicator has ended: a call may wait for the device, which
 // waits for the thread.
@@ -46,11 +47,17 @@ class Proxy {
     alignas(64) std::atomic<uint64_t> reached;  // the last round that the stream has reached
     alignas(64) std::atomic<uint64_t> done;     // … that the thread has done
   };
+  struct Copy {
+    void* to;
+    const void* from;
+    size_t bytes;
+  };
   struct Task {
     Communicator communicator;
     uint64_t number;
     std::vector<Call> calls;
     std::vector<const std::byte*> scalars;  // of each call, in staging memory, or null
+    std::vector<Copy> in, out;              // between host memory and host memory
   };
 
   explicit Proxy(CUcontext context) : context_(context) {}
