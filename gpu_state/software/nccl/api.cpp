@@ -12,6 +12,7 @@
 #include "gpu_state/software/nccl/communicator.h"
 #include "gpu_state/software/nccl/group.h"
 #include "gpu_state/software/nccl/two_names.h"
+#include "gpu_state/software/nccl/work.h"
 
 using namespace cropdl;        // NOLINT
 using namespace cropdl::nccl;  // NOLINT
@@ -37,8 +38,7 @@ void say_version_once() {
   static const bool kSaid = [] {
     const char* debug = std::getenv("NCCL_DEBUG");
     if (debug && (!strcasecmp(debug, "VERSION") || !strcasecmp(debug, "INFO") || !strcasecmp(debug, "TRACE")))
-      std::printf("NCCL version %d.%d.%d+cuda13.0 (CropDL's software NCCL)\n", NCCL_MAJOR, NCCL_MINOR,
-                  NCCL_PATCH),
+      std::printf("NCCL version %d.%d.%d+cuda13.0 (%s)\n", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, kBuild),
           std::fflush(stdout);
     return true;
   }();

@@ -6,6 +6,8 @@
 
 namespace cropdl::nccl {
 
+extern const char* const kBuild;  // for people: which of the two
+
 // When a communicator is made: what its device and this build need. With its context current.
 ncclResult_t prepare(ncclComm* communicator);
 

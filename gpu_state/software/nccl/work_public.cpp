@@ -36,6 +36,8 @@ ncclResult_t check_buffers(const Call& call, const ncclComm& communicator) {
 
 }  // namespace
 
+const char* const kBuild = "CropDL's, over any driver";
+
 ncclResult_t prepare(ncclComm* communicator) {
   int has = 0;
   if (cuDeviceGetAttribute(&has, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, communicator->device) !=
