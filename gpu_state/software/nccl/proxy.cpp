@@ -89,8 +89,7 @@ bool Proxy::pin(size_t bytes, CUresult* result) {
   void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   *result = made == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
   if (made == MAP_FAILED) return false;
-  madvise(made, bytes,
-          MADV_DONTFORK);  // else a write after a fork would lead to another page than the device's
+  madvise(made, bytes, MADV_DONTFORK);  // else a write after a fork would go to a page of its own
   *result = cuMemHostRegister(made, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
   if (*result == CUDA_SUCCESS)
     pinned_.push_back({static_cast<std::byte*>(made), bytes});

@@ -13,8 +13,8 @@
 
 namespace cropdl::nccl {
 
-constexpr size_t kStaging =
-    2 << 20;  // bytes: small beside a GPU's memory; its transfer takes longer than a round's start
+// In bytes. The transfer of so many takes longer than the start of a round.
+constexpr size_t kStaging = 2 << 20;
 
 struct StagedCopy {
   const void* address;  // of the program
