@@ -104,9 +104,9 @@ CUdeviceptr pinned_memory(size_t bytes) {
 }
 
 TEST_F(PublicNccl, TakesMemoryOfEveryKindAndLeavesNothing) {
+  std::thread([] {}).join();  // ThreadSanitizer makes its own with the first one
   const size_t before = threads();
   make();
-  EXPECT_EQ(threads(), before + 2);
   expect_sum(device_memory, contexts_[0]);
   expect_sum(device_memory, contexts_[1]);  // of another device
   expect_sum(managed_memory, contexts_[0]);
@@ -131,12 +131,11 @@ TEST_F(PublicNccl, RefusesMemoryThatTheDriverDoesNotKnow) {
 
 TEST_F(PublicNccl, StreamsGoOnWhereRanksCallDifferentThings) {
   make();
-  for (int rank : {0, 1})
-    for (int i : {0, 1})  // the second is not waited for any more
-      ASSERT_EQ(ncclAllReduce(at(device_memory(kCount)), at(device_memory(kCount)),
-                              kCount - static_cast<size_t>(rank + i), ncclInt8, ncclSum, comms_[rank],
-                              stream(rank)),
-                ncclSuccess);
+  for (int rank : {0, 0, 1})  // rank 0's second call is not waited for any more
+    ASSERT_EQ(
+        ncclAllReduce(at(device_memory(kCount)), at(device_memory(kCount)),
+                      kCount - static_cast<size_t>(rank), ncclInt8, ncclSum, comms_[rank], stream(rank)),
+        ncclSuccess);
   for (int rank : {0, 1}) {
     EXPECT_EQ(cuStreamSynchronize(streams_[rank]), CUDA_SUCCESS);
     ncclResult_t state = ncclSuccess;
