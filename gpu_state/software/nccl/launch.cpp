@@ -11,12 +11,13 @@ namespace {
 // Each launch waits for the previous one, unless that was in the same stream. Streams are compared by their
 // ids: handles are reused, and CU_STREAM_PER_THREAD is a different stream in each thread. Graphs may have
 // been launched in between.
-ncclResult_t launch_eagerly(const Communicator& communicator, CUstream stream, std::vector<Call> calls) {
+ncclResult_t launch_eagerly(const Communicator& communicator, CUstream stream,
+                            const std::vector<Call>& calls) {
   unsigned long long number = 0;
   if (CUresult result = cuStreamGetId(stream, &number)) return taken(result);
   if (communicator->last_capture || (communicator->launched && communicator->last_stream != number))
     if (CUresult result = cuStreamWaitEvent(stream, communicator->last_launch, 0)) return taken(result);
-  if (ncclResult_t result = give(communicator, stream, std::move(calls))) return result;
+  if (ncclResult_t result = give(communicator, stream, calls)) return result;
   communicator->last_stream = number;
   return taken(cuEventRecord(communicator->last_launch, stream));
 }
@@ -40,7 +41,7 @@ ncclResult_t taken(CUresult result) {
                 formatted("the stream takes no work: {}", text ? text : "unknown error"));
 }
 
-ncclResult_t launch(const Communicator& communicator, CUstream stream, std::vector<Call> calls) {
+ncclResult_t launch(const Communicator& communicator, CUstream stream, const std::vector<Call>& calls) {
   if (!find(communicator.get()))
     return failed(ncclInvalidArgument, "the communicator has been destroyed since the call in the group");
   CUcontext owner = nullptr;
@@ -53,8 +54,8 @@ ncclResult_t launch(const Communicator& communicator, CUstream stream, std::vect
     result = cuStreamGetCaptureInfo(stream, &status, &capture, nullptr, nullptr, nullptr, nullptr);
   if (ncclResult_t trouble = taken(result)) return trouble;
   const ncclResult_t answer = status == CU_STREAM_CAPTURE_STATUS_NONE
-                                  ? launch_eagerly(communicator, stream, std::move(calls))
-                                  : give_captured(communicator, stream, capture, std::move(calls));
+                                  ? launch_eagerly(communicator, stream, calls)
+                                  : give_captured(communicator, stream, capture, calls);
   if (answer == ncclSuccess) communicator->launched = true;
   return answer;
 }

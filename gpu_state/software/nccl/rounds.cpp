@@ -66,7 +66,7 @@ void add_piece(Round* round, const Call& call, size_t first, size_t count, int r
     piece.scalar = reserve(size);
     round->in.push_back({call.device_scalar, piece.scalar, size});
   }
-  round->calls.push_back(std::move(piece));
+  round->calls.push_back(piece);
 }
 
 }  // namespace

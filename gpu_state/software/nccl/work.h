@@ -13,10 +13,10 @@ ncclResult_t prepare(ncclComm* communicator);
 
 // Adds the calls to the stream as one piece of work, which keeps the communicator alive. With its context
 // current.
-ncclResult_t give(const Communicator& communicator, CUstream stream, std::vector<Call> calls);
+ncclResult_t give(const Communicator& communicator, CUstream stream, const std::vector<Call>& calls);
 // The same for a stream that is captured.
 ncclResult_t give_captured(const Communicator& communicator, CUstream stream, cuuint64_t capture,
-                           std::vector<Call> calls);
+                           const std::vector<Call>& calls);
 
 // Does the calls, whose buffers this thread may access. False: the ranks do not call the same, which has been
 // said and is the communicator's error. With `running` locked.

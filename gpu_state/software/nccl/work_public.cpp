@@ -51,7 +51,7 @@ ncclResult_t prepare(ncclComm* communicator) {
   return communicator->proxy ? ncclSuccess : ncclSystemError;
 }
 
-ncclResult_t give(const Communicator& communicator, CUstream stream, std::vector<Call> calls) {
+ncclResult_t give(const Communicator& communicator, CUstream stream, const std::vector<Call>& calls) {
   for (const Call& call : calls)
     if (ncclResult_t result = check_buffers(call, *communicator)) return result;
   Proxy& proxy = *communicator->proxy;
@@ -62,7 +62,7 @@ ncclResult_t give(const Communicator& communicator, CUstream stream, std::vector
   return taken(result ? result : ended);
 }
 
-ncclResult_t give_captured(const Communicator&, CUstream, cuuint64_t, std::vector<Call>) {
+ncclResult_t give_captured(const Communicator&, CUstream, cuuint64_t, const std::vector<Call>&) {
   return refused("a call cannot be captured into a CUDA graph; launch it without one");
 }
 

@@ -66,7 +66,7 @@ CUresult enqueue(const Communicator& communicator, CUstream stream, std::vector<
   auto work = std::make_unique<Work>(communicator, std::move(calls), is_captured);
   CUresult result = cropdl_software_gpu_enqueue(stream, name_of(work->calls.front().kind), run_work,
                                                 release_work, work.get());
-  if (result == CUDA_SUCCESS) work.release();
+  if (result == CUDA_SUCCESS) (void)work.release();  // the stream owns it
   return result;
 }
 
@@ -76,21 +76,21 @@ const char* const kBuild = "software device";
 
 ncclResult_t prepare(ncclComm*) { return ncclSuccess; }
 
-ncclResult_t give(const Communicator& communicator, CUstream stream, std::vector<Call> calls) {
-  return taken(enqueue(communicator, stream, std::move(calls), false));
+ncclResult_t give(const Communicator& communicator, CUstream stream, const std::vector<Call>& calls) {
+  return taken(enqueue(communicator, stream, calls, false));
 }
 
 // In a capture, the previous launch may be a node of the same capture. Otherwise the graph, whenever it is
 // launched, waits for earlier launches, and later launches wait for the graph, by event nodes, as in NVIDIA's
 // NCCL. (The graph's launch decides which launches: device/graphs_run.cpp.)
 ncclResult_t give_captured(const Communicator& communicator, CUstream stream, cuuint64_t capture,
-                           std::vector<Call> calls) {
+                           const std::vector<Call>& calls) {
   std::vector<CUgraphNode>& last = communicator->last_captured;
   CUresult result = capture == communicator->last_capture
                         ? cuStreamUpdateCaptureDependencies(stream, last.data(), nullptr, last.size(),
                                                             CU_STREAM_ADD_CAPTURE_DEPENDENCIES)
                         : cuStreamWaitEvent(stream, communicator->last_launch, CU_EVENT_WAIT_EXTERNAL);
-  if (result == CUDA_SUCCESS) result = enqueue(communicator, stream, std::move(calls), true);
+  if (result == CUDA_SUCCESS) result = enqueue(communicator, stream, calls, true);
   if (result == CUDA_SUCCESS)
     result = cuEventRecordWithFlags(communicator->last_launch, stream, CU_EVENT_RECORD_EXTERNAL);
   if (result != CUDA_SUCCESS) return taken(result);
