@@ -92,7 +92,7 @@ bool log_is_json() {
 
 std::string line_as_json(const std::string& line, const std::string& time) {
   std::string text = line, from = "cropdl", rank;
-  for (const char* one : {"cropdl-run", "cropdl-restart", "cropdl", "software GPU"})
+  for (const char* one : {"cropdl-run", "cropdl-restart", "cropdl", "software GPU", "software NCCL"})
     if (const std::string prefix = std::string(one) + ": "; text.compare(0, prefix.size(), prefix) == 0) {
       from = one;
       text.erase(0, prefix.size());

@@ -130,18 +130,22 @@ std::vector<std::string> ReportOptions::words() const {
   return words;
 }
 
-void DeviceOptions::add_to(CLI::App& app, const char* meaning) {
-  app.add_flag("--software-gpu", software_gpus, meaning)->option_text("[=N]")->check(not_a_device_count);
+void DeviceOptions::add_to(CLI::App& app, const char* gpu_text, const char* nccl_text) {
+  app.add_flag("--software-gpu", software_gpus, gpu_text)->option_text("[=N]")->check(not_a_device_count);
+  app.add_flag("--software-nccl", software_nccl, nccl_text);
 }
 
 void DeviceOptions::tell(launching::Boot* boot) const {
   boot->software_gpu = !software_gpus.empty();
   boot->software_gpus = atoi(software_gpus.c_str());
+  boot->software_nccl = software_nccl;
 }
 
 std::vector<std::string> DeviceOptions::words() const {
-  return software_gpus.empty() ? std::vector<std::string>{}
-                               : std::vector<std::string>{"--software-gpu=" + software_gpus};
+  std::vector<std::string> words;
+  if (!software_gpus.empty()) words.push_back("--software-gpu=" + software_gpus);
+  if (software_nccl) words.push_back("--software-nccl");
+  return words;
 }
 
 std::string absolute(const std::string& path) {
@@ -175,7 +179,9 @@ bool RunOptions::parse(int argc, char** argv, int* status) {
       "leave out of images what the program's and its libraries' files hold: smaller, but a restart is "
       "refused when one of them has changed");
   devices.add_to(app,
-                 "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs");
+                 "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs",
+                 "the program's NCCL calls go to CropDL's own NCCL, which copies through host memory: ranks "
+                 "may share a GPU (docs/software-gpu.md)");
   app.add_option("--argv0", argv0)->group("");  // for libcropdl.so; not in --help
   if (!parse_options(app, argc, argv, &words, status)) return false;
   save_files = static_cast<uint64_t>(bytes);
@@ -196,9 +202,12 @@ bool RestartOptions::parse(int argc, char** argv, int* status) {
       ->check(not_a_version);
   schedule.add_to(app, "as before", "as before");
   reports.add_to(app);
-  devices.add_to(app,
-                 "continue on N software devices (default: as many as before), and refuse a version that was "
-                 "not taken on such; not needed otherwise, since versions record it");
+  devices.add_to(
+      app,
+      "continue on N software devices (default: as many as before), and refuse a version that was "
+      "not taken on such; not needed otherwise, since versions record it",
+      "continue with CropDL's own NCCL (docs/software-gpu.md); not needed if the version was taken "
+      "with it");
   app.add_option("--moved-variables", moved_variables,
                  "go on though device variables lie elsewhere than they did: only if no kernel keeps the "
                  "address of one")

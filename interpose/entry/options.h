@@ -37,13 +37,15 @@ struct ReportOptions {
   std::vector<std::string> words() const;  // the same options as words of another command line
 };
 
-// --software-gpu.
+// --software-gpu and --software-nccl.
 struct DeviceOptions {
   std::string software_gpus;  // number of devices; "true": the option without a number; "": no such option
+  bool software_nccl = false;
 
-  void add_to(CLI::App& app, const char* meaning);
+  // `…_text`: the help texts.
+  void add_to(CLI::App& app, const char* gpu_text, const char* nccl_text);
   void tell(launching::Boot* boot) const;
-  std::vector<std::string> words() const;  // the same option as a word of another command line
+  std::vector<std::string> words() const;  // the same options as words of another command line
 };
 
 std::string absolute(const std::string& path);  // "" stays ""

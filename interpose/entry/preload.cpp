@@ -100,7 +100,7 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
   }
   // The command line: cropdl-run, its options from environment variables, --, the program's path, and its
   // words. Its argv[0] is passed, too: Python finds its virtual environment by it.
-  char** words = static_cast<char**>(calloc((size_t)argc + 33, sizeof *words));
+  char** words = static_cast<char**>(calloc((size_t)argc + 34, sizeof *words));
   const size_t length = strlen(argv[0]) + sizeof "--argv0=";
   char* const called = static_cast<char*>(malloc(length));
   if (!words || !called) {
@@ -132,6 +132,7 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
     snprintf(devices, sizeof devices, "--software-gpu=%s", count);
     words[w++] = devices;
   }
+  if (getenv("CROPDL_SOFTWARE_NCCL")) words[w++] = (char*)"--software-nccl";
   snprintf(called, length, "--argv0=%s", argv[0]);
   if (argv[0][0]) words[w++] = called;
   words[w++] = (char*)"--";

@@ -46,6 +46,7 @@ void leave_orders(const entry::RunOptions& options, const launching::Boot& boot)
   leave("CROPDL_SAVE_FILES", options.save_files > 0 ? std::to_string(options.save_files) : "");
   leave("CROPDL_BY_REFERENCE", options.by_reference ? "1" : "");
   leave("CROPDL_ON_SOFTWARE_GPUS", options.devices.software_gpus);
+  leave("CROPDL_SOFTWARE_NCCL", options.devices.software_nccl ? "1" : "");
 }
 
 int run(const entry::RunOptions& options) {
@@ -69,6 +70,10 @@ int run(const entry::RunOptions& options) {
   if (boot.software_gpu && launching::software_gpu_directory(boot.installation).empty())
     return fail(
         "the software GPU is not installed: build CropDL where the CUDA toolkit's headers are "
+        "(CROPDL_CUDA_ROOT)");
+  if (boot.software_nccl && launching::software_nccl_directory(boot.installation).empty())
+    return fail(
+        "the software NCCL is not installed: build CropDL where the CUDA toolkit's headers and nccl.h are "
         "(CROPDL_CUDA_ROOT)");
   const char* preload = getenv("LD_PRELOAD");
   if (preload != nullptr) boot.preload = preload;

@@ -245,6 +245,7 @@ void RestoreSession::prepare_libraries() {
   if (p_.boot.save_files == 0) p_.boot.save_files = m.save_files;
   p_.boot.by_reference = m.by_reference;
   p_.boot.software_gpu = m.software_gpu;
+  p_.boot.software_nccl |= m.software_nccl;
   p_.processors = m.processors;
   choose_stand_ins(p_.boot);
   launching::set_software_devices(&p_.boot, m.software_gpus);
@@ -256,6 +257,8 @@ Status RestoreSession::place_files_memory_and_process() {
   const session::Metadata& m = metadata();
   if (m.software_gpu && launching::software_gpu_directory(p_.boot.installation).empty())
     return Error{"the job ran on the software GPU, and here it is not installed"};
+  if (p_.boot.software_nccl && launching::software_nccl_directory(p_.boot.installation).empty())
+    return Error{"the job needs the software NCCL, and here it is not installed"};
   if (chdir(m.cwd.c_str()) != 0) return Error{"the program's directory {} is gone", m.cwd};
   if (auto s = files::place_files(saved_files(), reopening_); !s) return s;
   // The program may have raised it itself, and is given its own limits later.

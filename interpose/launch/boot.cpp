@@ -36,6 +36,7 @@ static void list_members(Boot& b, Visit&& member) {
   member("files", b.files);
   member("software_gpu", b.software_gpu);
   member("software_gpus", b.software_gpus);
+  member("software_nccl", b.software_nccl);
 }
 
 std::string boot_text(const Boot& b) { return nlohmann::json(b).dump(); }
@@ -74,24 +75,48 @@ double time_limit(const Boot& boot, const coord::Schedule& schedule) {
   return left != 0 ? left : -1;
 }
 
-std::string software_gpu_directory(const std::string& installation) {
-  for (const char* place : {"/software-gpu", "/../software-gpu"})  // installed; in a build folder
-    if (access((installation + place + "/libcuda.so.1").c_str(), R_OK) == 0) return installation + place;
+namespace {
+
+constexpr const char* kNccl = "libnccl.so.2";
+
+// The folder of that name which has the file; "": it is not installed.
+std::string folder_with(const std::string& installation, const std::string& name, const std::string& file) {
+  for (const char* place : {"/", "/../"})  // installed; in a build folder
+    if (access((installation + place + name + "/" + file).c_str(), R_OK) == 0)
+      return installation + place + name;
   return "";
+}
+
+}  // namespace
+
+std::string software_gpu_directory(const std::string& installation) {
+  return folder_with(installation, "software-gpu", "libcuda.so.1");
+}
+
+std::string software_nccl_directory(const std::string& installation) {
+  return folder_with(installation, "software-nccl", kNccl);
 }
 
 void set_software_devices(Boot* boot, int former) {
   constexpr const char* kDevices = "CROPDL_SOFTWARE_GPUS";
+  if (boot->log == "json" && (boot->software_gpu || boot->software_nccl))
+    setenv("CROPDL_LOG", "json", 1);  // our libraries have their own copy of base/say
   if (!boot->software_gpu) return;
-  if (boot->log == "json") setenv("CROPDL_LOG", "json", 1);  // they have their own copy of base/say
   if (const int count = boot->software_gpus != 0 ? boot->software_gpus : former; count != 0)
     setenv(kDevices, std::to_string(count).c_str(), boot->software_gpus != 0);
   if (const char* said = getenv(kDevices)) boot->software_gpus = atoi(said);  // for the image
 }
 
+bool is_software_nccl(const Boot& boot, const std::string& soname) {
+  return boot.software_nccl && soname == kNccl;
+}
+
 std::string software_library(const Boot& boot, const std::string& soname) {
-  if (!boot.software_gpu) return "";
-  const std::string path = software_gpu_directory(boot.installation) + "/" + soname;
+  const bool is_nccl = is_software_nccl(boot, soname);
+  if (!boot.software_gpu && !is_nccl) return "";
+  const std::string directory =
+      is_nccl ? software_nccl_directory(boot.installation) : software_gpu_directory(boot.installation);
+  const std::string path = directory + "/" + soname;
   return access(path.c_str(), R_OK) == 0 ? path : "";
 }
 

@@ -39,6 +39,7 @@ struct Boot {
   std::string files;              // --files (restart only), "": the default
   bool software_gpu = false;      // --software-gpu (a restart has the version's)
   int software_gpus = 0;          // number of its devices; 0: from CROPDL_SOFTWARE_GPUS
+  bool software_nccl = false;     // --software-nccl (a restart inherits it)
 };
 
 std::string boot_text(const Boot& boot);
@@ -56,12 +57,19 @@ double time_limit(const Boot& boot, const coord::Schedule& schedule);
 // or "" if they are not installed.
 std::string software_gpu_directory(const std::string& installation);
 
+// The same of NCCL over any driver (--software-nccl).
+std::string software_nccl_directory(const std::string& installation);
+
 // Passes the number of devices in `boot` to the software device's libraries, in this process's environment.
 // If `boot` has none: the number in the user's environment, or else `former`, the number in the image. START,
 // after the program's environment is laid out.
 void set_software_devices(Boot* boot, int former = 0);
 
-// Returns the path of the software device's library `soname` if `boot` selects the software device, else "".
+// Whether `boot` selects the software NCCL for the library `soname`.
+bool is_software_nccl(const Boot& boot, const std::string& soname);
+
+// Returns the path of our own library `soname`, the software device's or NCCL over any driver, if `boot`
+// selects it, else "".
 std::string software_library(const Boot& boot, const std::string& soname);
 
 }  // namespace cropdl::launching

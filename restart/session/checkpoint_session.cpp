@@ -139,6 +139,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   m.by_reference = job_.boot.by_reference;
   m.software_gpu = job_.boot.software_gpu;
   m.software_gpus = job_.boot.software_gpus;
+  m.software_nccl = job_.boot.software_nccl;
 
   auto memory = host_memory::examine_memory(
       std::exchange(memory_, {}),

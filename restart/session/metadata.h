@@ -73,9 +73,10 @@ struct Metadata {
   std::vector<files::OpenFile> files;
   std::vector<files::FileContent> contents;
   uint64_t save_files = files::kSaveFilesDefault;
-  bool by_reference = false;  // cropdl-run --by-reference: do not save contents of program and library files
-  bool software_gpu = false;  // cropdl-run --software-gpu
-  int software_gpus = 0;      // number of software GPUs; 0: from the restart's environment
+  bool by_reference = false;   // cropdl-run --by-reference: do not save contents of program and library files
+  bool software_gpu = false;   // cropdl-run --software-gpu
+  int software_gpus = 0;       // number of software GPUs; 0: from the restart's environment
+  bool software_nccl = false;  // cropdl-run --software-nccl
   process::Clocks clocks;
   std::vector<process::IntervalTimer> interval_timers;  // those that run
   process::AttributeValues attributes;                  // only those that the program changed
@@ -106,6 +107,7 @@ void list_members(Metadata& m, Visit&& member) {  // without those that metadata
   member("by_reference", m.by_reference);
   member.since("software_gpu", m.software_gpu);
   member.since("software_gpus", m.software_gpus);
+  member.since("software_nccl", m.software_nccl);
   member("clocks", m.clocks);
   member.since("interval_timers", m.interval_timers);
   member("attributes", m.attributes);

@@ -13,7 +13,7 @@ import shutil
 import sys
 
 from command_scenarios import refused_here, says_what_it_waits_for, wait_for_collective
-from cuda_scenarios import LEFT_OUT, ON_SOFTWARE, built_ways
+from cuda_scenarios import LEFT_OUT, ON_SOFTWARE, ONE_DEVICE, built_ways
 from driver import (BUILD, Failure, Log, PATIENCE, Place, SOURCE, Skipped, TooLate, check_continued, check_refused, check_results, check_whole,
                     data_of, expect, forge, in_long_form, launcher, logs_of, metadata_of, native, recipes_of, scenario_main, take_checkpoint, too_late,
                     tool)
@@ -54,6 +54,16 @@ def saved_on(ranks=1):
     return (f"--software-gpu={ranks}",) if ON_SOFTWARE else ()
 
 
+def needs_own_nccl(place, _version):
+    """The running job's NCCL is the one of --software-nccl."""
+    ranks = place.jobs[-1].ranks()
+    expect(ranks, "no rank runs")
+    for pid in ranks:
+        with open(f"/proc/{pid}/maps") as lines:
+            found = set(re.findall(r"/(\S+/libnccl\.so\S*)", lines.read()))
+        expect(any("/software-nccl/" in path for path in found) and not any("/software-gpu/" in path for path in found), f"rank {pid}: {found}")
+
+
 def need_devices(count):
     if DEVICES < count:
         raise Skipped(f"it needs {count} devices")
@@ -83,6 +93,14 @@ def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chai
              every_version=counted, **named)
 
 
+def on_one_device(mpi):
+    """NVIDIA's NCCL refuses two ranks on one device, so on a real one the undisturbed run is one under CropDL, too. Restarts have no option."""
+    option = "--software-nccl"
+    survives(f"checkpoint-trainer.{mpi}", mpi, 2, STEPS, ("same", "alone"), folder="cuda/static", options=(*saved_on(1), option),
+             through=natively(1) if ON_SOFTWARE else (tool("cropdl-run"), option, "--interval", "0", "--"), latest=0.55, environment=ONE_DEVICE,
+             every_version=needs_own_nccl)
+
+
 def scenario(test, name, mpi="none", ranks=1, way="static", **kwargs):
     """A test of the program, if it was built in this way."""
     if way in WAYS.get(f"checkpoint-{name}", ()):
@@ -108,6 +126,10 @@ scenario("cuda.mpich.pipeline_of_several_communicators", "pipeline", "mpich", 2,
 scenario("cuda.mpich.training_on_four_ranks", "trainer", "mpich", 4, chain=("other",))
 for _mpi in ("openmpi", "mpich"):
     scenario(f"cuda.{_mpi}.nccl_groups_threads_and_several_devices", "communicators", _mpi, 2, chain=("same", "other"))
+
+if "checkpoint-trainer" not in LEFT_OUT:
+    named("cuda.openmpi.ranks_share_a_device_with_the_software_nccl")(lambda: on_one_device("openmpi"))
+
 
 def words_at(place, version, ranks):
     """What the ranks' logs say that they were at when this version was cut."""
@@ -522,6 +544,22 @@ if "checkpoint-products" not in LEFT_OUT:
                 os.remove(place.path(f"copy/software-gpu/{name}"))
             refused_here(place, [os.path.join(there, "cropdl-restart"), place.store], "libcublas.so.13", environment=QUIET)
             goes_on(place, job.log)
+
+
+if "checkpoint-trainer" not in LEFT_OUT:
+    @named("cuda.openmpi.software_nccl_from_a_restart_on", software_only=True)
+    def own_nccl_from_a_restart_on():
+        """The option's words reach the launcher that cropdl-restart starts. An installation without that NCCL refuses it."""
+        with Place("later") as place:
+            reference = native(place, program_of("trainer", "openmpi"), STEPS, "openmpi", 2, through=natively(2))
+            job, _ = stopped(place, "trainer", mpi="openmpi", ranks=2)
+            restart = [os.path.join(installed_copy(place), "cropdl-restart"), "--software-nccl", place.store]
+            refused_here(place, restart, "the software NCCL", "not installed", environment=QUIET)
+            job = place.restart(alone=True, options=["--software-nccl"], log=job.log)
+            job.wait_for_step(10)
+            needs_own_nccl(place, None)
+            job.finish()
+            expect(Log(job.log).digest == reference[0].digest, "DIFFERENT")
 
 
 @named("cuda.bad_input.no_device", software_only=True)

@@ -286,10 +286,13 @@ if "nccl_mpi" not in LEFT_OUT:
     @scenario("cuda.found.options_apply_to_programs_started_by_a_shell")
     def shell():
         with Place("shell") as place:
-            job = place.start(launcher("openmpi", 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--software-gpu=2", "sh", "-c",
-                                                        f"exec {app('cuda/static/nccl_mpi.openmpi')}"])
+            job = place.start(launcher("openmpi", 2) + [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--software-gpu=2",
+                                                        "--software-nccl", "sh", "-c", f"exec {app('cuda/static/nccl_mpi.openmpi')}"],
+                              environment={"NCCL_DEBUG": "VERSION"})
             job.finish()
-            expect(re.search(r"^ok [0-9a-f]+$", job.output(), re.M) and job.output().count("on 2 software devices") == 2, job.output())
+            expect(re.search(r"^ok [0-9a-f]+$", job.output(), re.M), job.output())
+            for words in ("on 2 software devices", "(CropDL's, over any driver)"):  # by each rank
+                expect(job.output().count(words) == 2, job.output())
 
 
 @scenario("cuda.found.wrong_number_of_devices_is_refused")

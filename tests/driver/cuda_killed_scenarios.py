@@ -83,11 +83,11 @@ def ask(place, job, moment):
     return None
 
 
-def under_cropdl(place, one, mpi, ranks, environment, arguments=(), way=None):
+def under_cropdl(place, one, mpi, ranks, environment, arguments=(), way=None, devices=None, options=()):
     path = app(f"cuda/{way or one.ways[0]}/{one.name}" + (f".{mpi}" if mpi != "none" else ""))
-    devices = one.devices if mpi == "none" else ranks
-    return place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--interval", "0", f"--software-gpu={devices}", "--dir", place.store, "--", path,
-                                              *arguments], environment=environment)
+    devices = devices or (one.devices if mpi == "none" else ranks)
+    return place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--interval", "0", f"--software-gpu={devices}", *options, "--dir", place.store,
+                                              "--", path, *arguments], environment=environment)
 
 
 def once(one, mpi, ranks, arguments, reference, delay, slow):
@@ -186,6 +186,29 @@ def runs(one):
             expect(digest == references[ranks], f"{way}, {mpi}, {ranks} ranks: digest {digest}, natively {references[ranks]}: DIFFERENT")
 
 
+def runs_with_software_nccl(one):
+    """NCCL over the driver's public functions (--software-nccl), which NVIDIA's driver has too: the native digest, also where ranks share one
+    device. One MPI for each number of ranks."""
+    arguments = ("--no-children",) if one.name in FORKS else ()
+    needs_all = one.name in ("nccl_all", "nccl_config")  # their ranks are devices
+    for mpi, ranks in {ranks: (mpi, ranks) for mpi, ranks in one.variants()}.values():
+        with Place("run") as place:
+            job = start(place, one.name, one.ways[0], mpi, ranks, one.devices, arguments=arguments)
+            reference = digest_of(job, *ended(job, PATIENCE))
+            for devices in {one.devices if mpi == "none" else ranks, one.devices if needs_all else 1}:
+                job = under_cropdl(place, one, mpi, ranks, QUIET, arguments, devices=devices, options=("--software-nccl",))
+                digest = digest_of(job, *ended(job, PATIENCE))
+                expect(digest == reference, f"{mpi}, {ranks} ranks on {devices} devices: digest {digest}, natively {reference}: DIFFERENT")
+
+
+def refuses_captures_with_software_nccl():
+    with Place("run") as place:
+        job = under_cropdl(place, PROGRAMS["nccl_graph"], "none", 1, QUIET, ("--no-children",), options=("--software-nccl",))
+        status, output = ended(job, PATIENCE)
+        expect(status == 1 and "invalid usage" in output, f"ended with {status}: {output}")
+        expect("software NCCL: a call cannot be captured into a CUDA graph; launch it without one" in output, output)
+
+
 def runs_what_children_do(one):
     """Most of these functions end the use of the device by a mistake: each ends as natively, in its status and in what it prints. (Which block
     makes the mistake first, and whether others still make it, is the scheduler's choice.)"""
@@ -202,9 +225,14 @@ def runs_what_children_do(one):
 SCENARIOS = {f"cuda.killed.{name}": lambda one=one: check_program(one, seeded()) for name, one in PROGRAMS.items()}
 SCENARIOS.update({f"cuda.run.{name}": lambda one=one: runs(one) for name, one in programs().items() if name not in FORKS})
 SCENARIOS.update({f"cuda.run.{name}": lambda one=PROGRAMS[name]: runs_what_children_do(one) for name in CHILDREN if name in PROGRAMS})
+SCENARIOS.update({f"cuda.software_nccl.{name}": lambda one=PROGRAMS[name]: runs_with_software_nccl(one)
+                  for name in ("nccl_all", "nccl_config", "nccl_mpi", "nccl_threads") if name in PROGRAMS})
+if "nccl_graph" in PROGRAMS:
+    SCENARIOS["cuda.software_nccl.captures_are_refused"] = refuses_captures_with_software_nccl
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--table"]:
         sys.exit(table(sys.argv[2:]))
     sys.exit(scenario_main(SCENARIOS, at_random=True, quick=[f"cuda.killed.{name}" for name in QUICK],
-                          long=[name for name in SCENARIOS if name.rpartition(".")[2] not in (RUN if name.startswith("cuda.run.") else PLAIN)]))
+                          long=[name for name in SCENARIOS if not name.startswith("cuda.software_nccl.")
+                                and name.rpartition(".")[2] not in (RUN if name.startswith("cuda.run.") else PLAIN)]))

@@ -19,6 +19,7 @@ from driver import BUILD, PATIENCE, SOURCE, Failure, Place, app, expect, launche
 PROGRAMS = os.path.join(SOURCE, "tests", "apps", "cuda")
 SOFTWARE_GPU = os.path.join(SOURCE, "scripts", "software-gpu")
 ON_SOFTWARE = os.environ.get("CROPDL_TEST_DEVICE", "software") == "software"  # else on the machine's own GPUs (scripts/gpu-test)
+ONE_DEVICE = {} if ON_SOFTWARE else {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
 SEEDS = 10
 RACES = {"missing_syncthreads": "a missing __syncthreads", "missing_dependency": "a missing dependency between streams",
          "read_after_free": "a read of freed memory", "freed_too_early": "memory freed while another stream reads it"}

@@ -54,7 +54,7 @@ os.environ["CROPDL_TEST_DEVICES"] = str(DEVICES)
 if options.long:
     os.environ["CROPDL_TEST_LONG"] = "1"
 
-from cuda_scenarios import PATIENCE, ended, programs, start  # noqa: E402
+from cuda_scenarios import ONE_DEVICE, PATIENCE, ended, programs, start  # noqa: E402
 from driver import BUILD, Failure, Place, Skipped, app, launcher, tail, tool  # noqa: E402
 
 NVIDIAS = ("libcuda.so.1", "libcudart.so.13", "libnccl.so.2", "libcublas.so.13", "libcurand.so.10", "libnvrtc.so.13")
@@ -64,7 +64,7 @@ FIRST = ("addresses", "native.vector_add", "native.device_facts", "run.vector_ad
          "cuda.device_variables.static", "cuda.managed_memory_with_advice", "cuda.stream_ordered_memory", "cuda.products_and_streams",
          "cuda.memory_mapped_by_the_program", "cuda.two_threads_that_launch.static", "cuda.runtime_found_by_dlopen", "cuda.host_functions",
          "cuda.managed_variables.static", "cuda.objects_with_virtual_functions.static", "cuda.code_loaded_and_unloaded_in_any_order.static",
-         "cuda.", "run.", "native.")
+         "software_nccl.", "cuda.openmpi.ranks_share_a_device", "cuda.", "run.", "native.")
 
 
 # --- What this machine has ---------------------------------------------------------------------------------------
@@ -106,14 +106,16 @@ def add_missing_libraries():
 
 # --- The tests ---------------------------------------------------------------------------------------------------
 
-def runs(one, under_cropdl):
-    """The program ends as it should; under CropDL no version is taken."""
+def runs(one, under_cropdl, on_one_device=False, more=()):
+    """The program ends as it should; under CropDL no version is taken. `more`: options of cropdl-run."""
     mpi, ranks = one.variants()[0]
     with Place("gpu") as place:
         if under_cropdl:
-            saved = [f"--software-gpu={one.devices if mpi == 'none' else ranks}"] if options.software else []
+            needed = 1 if on_one_device else one.devices if mpi == "none" else ranks
+            saved = [f"--software-gpu={needed}"] if options.software else []
             path = app(f"cuda/{one.ways[0]}/{one.name}" + (f".{mpi}" if mpi != "none" else ""))
-            job = place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--dir", place.store, "--interval", "0", *saved, "--", path])
+            job = place.start(launcher(mpi, ranks) + [tool("cropdl-run"), "--dir", place.store, "--interval", "0", *saved, *more, "--", path],
+                              environment=ONE_DEVICE if on_one_device else {})
         else:
             job = start(place, one.name, one.ways[0], mpi, ranks, one.devices)
         status, output = ended(job, min(PATIENCE, options.limit))
@@ -193,6 +195,8 @@ def tests():
         mpi, ranks = one.variants()[0]
         for kind, how in (("native", False), ("run", True)):
             found.append(Test(f"{kind}.{one.name}", lambda _, one=one, how=how: runs(one, how), one.devices if mpi == "none" else ranks, mpi))
+        if one.name == "nccl_threads":
+            found.append(Test("software_nccl.two_ranks_on_one_device", lambda _, one=one: runs(one, True, True, ("--software-nccl",))))
     listed = subprocess.run([sys.executable, SCENARIOS, "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout
     for name in (line.split()[0] for line in listed.splitlines()):
         if name.endswith(".long"):  # --long runs every test in its long form
@@ -202,7 +206,7 @@ def tests():
         def run(limit, name=name):
             skipped, output = said_by(name, limit)
             return (output.splitlines()[-1], "") if skipped else ("", output)
-        found.append(Test(name, run, 1 if mpi == "none" else 2, mpi))
+        found.append(Test(name, run, 1 if mpi == "none" or "share_a_device" in name else 2, mpi))
 
     def place_of(test):
         return next(number for number, begin in enumerate(FIRST) if test.name.startswith(begin))

@@ -32,13 +32,25 @@ TEST(RestartOptions, TheirWordsAreReadAsTheSameOptions) {
                                                            "--quiet",        "--log",
                                                            "text",           "--files",
                                                            "keep",           "--moved-variables",
-                                                           "accept",         "--software-gpu=2"}}) {
+                                                           "accept",         "--software-gpu=2",
+                                                           "--software-nccl"}}) {
     RestartOptions options, again;
     ASSERT_EQ(read(given, &options), 0);
     EXPECT_EQ(options.words().size(), given.size()) << "an option is not passed on";
     ASSERT_EQ(read(options.words(), &again), 0);
     EXPECT_EQ(again.words(), options.words());
     EXPECT_EQ(again.directory, "DIR");
+  }
+}
+
+TEST(RestartOptions, TheSoftwareNcclReachesTheLowerHalf) {
+  for (const bool wanted : {false, true}) {
+    RestartOptions options;
+    launching::Boot boot;
+    ASSERT_EQ(read(wanted ? Words{"--software-nccl"} : Words{}, &options), 0);
+    options.devices.tell(&boot);
+    EXPECT_EQ(boot.software_nccl, wanted);
+    EXPECT_FALSE(boot.software_gpu);
   }
 }
 

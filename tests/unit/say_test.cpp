@@ -19,6 +19,7 @@ TEST(LineAsJson, NamesTheSpeakerAndTheRank) {
       said("cropdl-restart: continues from version 3"),
       (nlohmann::json{{"time", "now"}, {"from", "cropdl-restart"}, {"text", "continues from version 3"}}));
   EXPECT_EQ(said("software GPU: it is broken: here")["from"], "software GPU");
+  EXPECT_EQ(said("software NCCL: rank 1 is gone")["from"], "software NCCL");
 }
 
 TEST(LineAsJson, LeavesWhatOnlyLooksLikeARankInTheText) {

@@ -4,12 +4,15 @@
 #include <nccl.h>
 
 #include <cstring>
+#include <fstream>
 
 #include "base/format.h"
 #include "base/random.h"
+#include "base/say.h"
 #include "gpu_state/software/nccl/communicator.h"
 #include "gpu_state/software/nccl/group.h"
 #include "gpu_state/software/nccl/two_names.h"
+#include "gpu_state/software/nccl/work.h"
 
 using namespace cropdl;        // NOLINT
 using namespace cropdl::nccl;  // NOLINT
@@ -35,11 +38,26 @@ void say_version_once() {
   static const bool kSaid = [] {
     const char* debug = std::getenv("NCCL_DEBUG");
     if (debug && (!strcasecmp(debug, "VERSION") || !strcasecmp(debug, "INFO") || !strcasecmp(debug, "TRACE")))
-      std::printf("NCCL version %d.%d.%d+cuda13.0 (software device)\n", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH),
+      std::printf("NCCL version %d.%d.%d+cuda13.0 (%s)\n", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, kBuild),
           std::fflush(stdout);
     return true;
   }();
   static_cast<void>(kSaid);
+}
+
+constexpr size_t kMarkAt = 32;  // in an id, behind the token
+
+// The machine's mark in an id: the boot's UUID (random(4)), the same in all containers.
+std::string mark_of_machine() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string mark;
+  file >> mark;
+  return mark.substr(0, sizeof(ncclUniqueId) - kMarkAt - 1);
+}
+
+ncclResult_t refused(const std::string& line) {
+  say("software NCCL: " + line);
+  return failed(ncclInvalidUsage, line);
 }
 
 ncclResult_t initialise(ncclComm_t* into, int ranks, const ncclUniqueId& id, int rank,
@@ -50,13 +68,17 @@ ncclResult_t initialise(ncclComm_t* into, int ranks, const ncclUniqueId& id, int
     return failed(ncclInvalidArgument, formatted("ncclCommInitRank: rank {} of {}", rank, ranks));
   if (ranks > kMostRanks)
     return failed(ncclInvalidUsage,
-                  formatted("the software device's NCCL has room for {} ranks in a communicator, not {}",
+                  formatted("CropDL's software NCCL has room for {} ranks in a communicator, not {}",
                             kMostRanks, ranks));
   std::string token = token_of(id);
   if (token.size() != 32 || token.find_first_not_of("0123456789abcdef") != token.npos)
-    return failed(
-        ncclInvalidArgument,
-        "ncclCommInitRank: the unique id is not one of ncclGetUniqueId of the software device's NCCL");
+    return failed(ncclInvalidArgument,
+                  "ncclCommInitRank: the unique id is not one of ncclGetUniqueId of CropDL's software NCCL");
+  if (const char* mark = id.internal + kMarkAt;
+      mark_of_machine() != std::string(mark, strnlen(mark, sizeof id - kMarkAt)))
+    return refused(
+        "the communicator's id was made on another machine: CropDL's software NCCL connects ranks of one "
+        "machine only");
   Making making;
   if (ncclResult_t result = check_config(config, &making.blocking)) return result;
   making.into = into;
@@ -81,7 +103,9 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* id) {
   if (!id) return failed(ncclInvalidArgument, "ncclGetUniqueId: no place for the id");
   std::memset(id, 0, sizeof *id);
   std::string token = random_hex(16);
+  const std::string mark = mark_of_machine();
   std::memcpy(id->internal, token.data(), token.size());
+  std::memcpy(id->internal + kMarkAt, mark.data(), mark.size());
   return ncclSuccess;
 }
 

@@ -47,7 +47,7 @@ void wait_for_graphs(ncclComm& communicator) {
   int left = communicator.held_by_graphs;
   lock.unlock();
   say(
-      formatted("software GPU: NCCL: rank {} waits with the end of its communicator until the graphs that "
+      formatted("software NCCL: rank {} waits with the end of its communicator until the graphs that "
                 "captured work of it, and the executables made of them, are destroyed ({} captured launches)",
                 communicator.rank, left));
   lock.lock();

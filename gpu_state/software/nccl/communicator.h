@@ -17,6 +17,10 @@
 #include "gpu_state/software/nccl/segment.h"
 #include "gpu_state/software/nccl/tasks.h"
 
+namespace cropdl::nccl {
+class Proxy;
+}
+
 // Reference counted: work in streams and graphs, and threads that make child communicators, keep it alive
 // after its handle is destroyed.
 struct ncclComm {
@@ -33,7 +37,8 @@ struct ncclComm {
   std::atomic<int> error{ncclInProgress};  // ncclResult_t; ncclInProgress while it is being made or finalized
   bool finalized = false;
 
-  std::mutex running;  // held by the stream's thread while tasks run
+  std::mutex running;                          // held by the thread that runs tasks
+  std::shared_ptr<cropdl::nccl::Proxy> proxy;  // set only in the build over the public driver API
 
   // Captured launches that graphs or their copies still have: ending the communicator waits for them, aborted
   // or not, as in NVIDIA's NCCL (init.cc, commDestroySync, "localPersistentRefs").

@@ -51,7 +51,7 @@ ncclResult_t launch_on_streams(const Launching& one) {
     return true;
   };
   if (!join(true)) return failed(ncclUnhandledCudaError, "the streams of a group cannot be joined");
-  if (ncclResult_t result = launch(one.communicator, streams[0], std::move(calls))) return result;
+  if (ncclResult_t result = launch(one.communicator, streams[0], calls)) return result;
   return join(false) ? ncclSuccess
                      : failed(ncclUnhandledCudaError, "the streams of a group cannot be joined");
 }

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "gpu_state/software/nccl/current.h"
+#include "gpu_state/software/nccl/work.h"
 #include "gpu_state/software/threads/threads.h"
 
 namespace cropdl::nccl {
@@ -79,6 +80,10 @@ ncclResult_t begin(Making* making) {
       cuEventCreate(&made->last_launch, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
     return failed(ncclUnhandledCudaError, "the device's context is broken");
   made->device = device;
+  if (ncclResult_t result = prepare(made.get())) {
+    cuEventDestroy(made->last_launch);
+    return result;
+  }
   made->rank = making->rank;
   made->ranks = making->ranks;
   made->token = making->token;

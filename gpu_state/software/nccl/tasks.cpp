@@ -270,7 +270,7 @@ bool run(const std::vector<Call>& calls, Segment& segment, const Watch& watch, s
     if (gone >= 0 && !said) {
       watch.asynchronous_error->store(ncclRemoteError);
       say(
-          formatted("software GPU: NCCL: rank {} is gone; rank {} waits for it in a collective until its "
+          formatted("software NCCL: rank {} is gone; rank {} waits for it in a collective until its "
                     "communicator is aborted",
                     gone, segment.rank));
       said = true;

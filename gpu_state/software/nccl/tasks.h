@@ -1,5 +1,5 @@
 // The execution of one NCCL call when it is its turn in the stream: a task advances repeatedly, as far as its
-// peers allow. Runs on a stream's thread; one communicator's tasks run on one thread at a time.
+// peers allow. Runs on a stream's thread or a proxy's; one communicator's tasks run on one thread at a time.
 #pragma once
 
 #include <nccl.h>
@@ -29,7 +29,8 @@ enum class Kind : uint32_t {
 };
 const char* name_of(Kind kind);
 
-// A call with its arguments. Buffers are device, managed or pinned memory; counts are in elements, as in
+// A call with its arguments. Buffers are device, managed or pinned memory (or, in a task, memory
+// that the task's thread may access); counts are in elements, as in
 // nccl.h.
 struct Call {
   Kind kind;

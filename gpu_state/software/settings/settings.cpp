@@ -191,12 +191,12 @@ void say_once_that_this_is_software() {
                 devices == 1 ? "" : "s"));
 }
 
-void say_not_built(std::string_view name) {
+void say_not_built(std::string_view name, std::string_view speaker) {
   static std::mutex* mutex = new std::mutex;
   static auto* said = new std::set<std::string, std::less<>>;
   std::lock_guard lock(*mutex);
   if (said->emplace(name).second)
-    say(formatted("software GPU: {} is not built: it answers \"not supported\"", name));
+    say(formatted("{}: {} is not built: it answers \"not supported\"", speaker, name));
 }
 
 int injected(std::string_view kind) {

@@ -52,7 +52,7 @@ constexpr std::chrono::milliseconds kIdle{200};
 void say_once_that_this_is_software();
 
 // Prints on stderr, once per process and name, that NAME is not built. The caller returns the error.
-void say_not_built(std::string_view name);
+void say_not_built(std::string_view name, std::string_view speaker = "software GPU");
 
 // The error to inject into this operation; 0: none; -1: the kind's usual error. Counts operations of that
 // kind.

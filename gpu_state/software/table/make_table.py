@@ -78,6 +78,7 @@ def main():
     parser.add_argument("--node", help="version of the symbols, as in cudaMalloc@@libcudart.so.13")
     parser.add_argument("--also", action="append", default=[], help="exported too, written by hand (may have a *)")
     parser.add_argument("--by-hand", action="append", default=[], help="not returning the status, and in no header")
+    parser.add_argument("--speaker", default="software GPU", help="who says that a function is not built")
     parser.add_argument("--compiler", default="c++")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
@@ -98,7 +99,7 @@ def main():
 
 namespace {{
 int not_built(const char* name) {{
-  cropdl::settings::say_not_built(name);
+  cropdl::settings::say_not_built(name, "{args.speaker}");
   return {args.status};
 }}
 }}  // namespace

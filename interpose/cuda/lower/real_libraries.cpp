@@ -89,15 +89,16 @@ std::vector<std::string> places(const char* soname) {
 Opened open_software(const char* soname) {
   const std::string directory = launching::software_gpu_directory(all().boot.installation);
   const std::string path = launching::software_library(all().boot, soname);
+  const char* whose = launching::is_software_nccl(all().boot, soname) ? "software NCCL" : "software GPU";
   if (path.empty())
-    return {nullptr, formatted("the software GPU has no {}, which the program calls", soname), false, {}};
+    return {nullptr, formatted("the {} has no {}, which the program calls", whose, soname), false, {}};
   // Loads dependencies first, by their own paths: an installed library does not tell where they are.
   if (strcmp(soname, kDriverName) != 0 && open_real(kDriverName) == nullptr)
     return {nullptr, why_not_real(kDriverName), false, {}};
   if (strncmp(soname, "libcublas", 9) == 0) load(directory + "/" + kSoftwareProducts);
   void* handle = load(path);
   if (handle == nullptr)
-    return {nullptr, formatted("the software GPU's {} cannot be loaded: {}", soname, dlerror()), false, {}};
+    return {nullptr, formatted("the {}'s {} cannot be loaded: {}", whose, soname, dlerror()), false, {}};
   return described(handle, soname, true);
 }
 
@@ -127,7 +128,7 @@ Opened& look_for(const char* soname) {
   const auto at = all().by_name.find(soname);
   if (at != all().by_name.end()) return at->second;
   const launching::Boot& boot = all().boot;
-  const bool software = boot.software_gpu || !launching::software_library(boot, soname).empty();
+  const bool software = boot.software_gpu || launching::is_software_nccl(boot, soname);
   Opened found = software ? open_software(soname) : open_nvidias(soname);
   if (strcmp(soname, kDriverName) == 0 && memory::at_steering)
     memory::at_steering();  // before the driver reserves addresses

@@ -28,7 +28,7 @@ void prefer_real_libraries(std::vector<RealLibrary> as_before);
 // as one line on standard error.
 // Search order: the path in an image; where the program's ld.so found it, or would; ld.so's search for this
 // process; CUDA_HOME, CUDA_PATH and /usr/local/cuda; beside the others. With --software-gpu only among the
-// software device's libraries.
+// software device's libraries; with --software-nccl NCCL is ours.
 void* open_real(const char* soname);
 
 // Why the library is not available, or ""; prints nothing.

@@ -5,6 +5,8 @@
 #include <mpi.h>
 #include <nccl.h>
 
+#include <algorithm>
+
 #include "check.h"
 
 #define NCCL(what)                                                                                   \
@@ -37,6 +39,31 @@ void reduce(ncclDataType_t type, int n, int rank, int ranks, ncclComm_t comm, cu
   digest(data.host());
 }
 
+// More than the library's own memory holds.
+void large(int rank, int ranks, ncclComm_t comm, cudaStream_t stream) {
+  constexpr size_t kBytes = (5 << 20) + 3;
+  Buffer<signed char> mine(kBytes), sum(kBytes), left(kBytes);
+  CALL(cudaMemsetAsync(mine, rank + 1, kBytes, stream));
+  CALL(cudaMemsetAsync(mine + kBytes / 2, 2 * rank, kBytes / 2, stream));
+  NCCL(ncclAllReduce(mine, sum, kBytes, ncclInt8, ncclSum, comm, stream));
+  NCCL(ncclGroupStart());
+  NCCL(ncclSend(mine, kBytes, ncclInt8, (rank + 1) % ranks, comm, stream));
+  NCCL(ncclRecv(left, kBytes, ncclInt8, (rank + ranks - 1) % ranks, comm, stream));
+  NCCL(ncclGroupEnd());
+  NCCL(ncclBroadcast(mine, mine, kBytes, ncclInt8, ranks - 1, comm, stream));
+  CALL(cudaStreamSynchronize(stream));
+  const auto all = [&](int first, int second) {
+    std::vector<signed char> values(kBytes, static_cast<signed char>(second));
+    std::fill_n(values.begin(), kBytes / 2, static_cast<signed char>(first));
+    values.back() = static_cast<signed char>(first);  // an odd number of bytes
+    return values;
+  };
+  const int before = (rank + ranks - 1) % ranks;
+  expect_same(sum.host(), all(ranks * (ranks + 1) / 2, ranks * (ranks - 1)), "large sum");
+  expect_same(left.host(), all(before + 1, 2 * before), "large message");
+  expect_same(mine.host(), all(ranks, 2 * (ranks - 1)), "large broadcast");
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank, ranks, devices;
@@ -58,6 +85,7 @@ int main(int argc, char** argv) {
   reduce<double>(ncclFloat64, 300, rank, ranks, other, stream);
   reduce<int>(ncclInt32, 40000, rank, ranks, comm, stream);
   reduce<long long>(ncclInt64, 5, rank, ranks, other, stream);
+  large(ranks - 1 - rank, ranks, other, stream);
 
   const int n = 500;
   std::vector<int> mine(n, rank), got(n);

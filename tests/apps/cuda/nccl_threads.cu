@@ -23,9 +23,11 @@ int main() {
   const int ranks = 2, n = 600, rounds = 5;
   ncclUniqueId id;
   NCCL(ncclGetUniqueId(&id));
+  int devices;
+  CALL(cudaGetDeviceCount(&devices));
   std::vector<float> results[ranks];
   auto work = [&](int rank) {
-    CALL(cudaSetDevice(rank));
+    CALL(cudaSetDevice(rank % devices));
     ncclComm_t comm, alone;
     NCCL(ncclCommInitRank(&comm, ranks, id, rank));
     Buffer<float> data(n);

@@ -19,6 +19,7 @@
 
 #include "base/random.h"
 #include "gpu_state/software/arithmetic/small_floats.h"
+#include "gpu_state/software/nccl/rounds.h"
 #include "gpu_state/software/nccl/tasks.h"
 
 namespace cropdl::nccl {
@@ -158,6 +159,87 @@ TEST(NcclTransfers, MessagesInGroupsCrossAndKeepTheirOrder) {
         const auto& got = received[static_cast<size_t>(round * 3 + peer)];
         for (size_t i = 0; i < got.size(); i++) ASSERT_EQ(got[i], value(peer * 10 + rank + 100 * round, i));
       }
+  });
+}
+
+// As a stream of a real device and its communicator's thread do them. Returns the number of rounds.
+size_t run_in_rounds(const std::vector<Call>& calls, Segment& segment, const Watch& watch,
+                     std::string* wrong) {
+  const auto rounds = rounds_of(calls, segment.rank, segment.ranks);
+  for (const Round& round : rounds) {
+    std::vector<std::byte> memory(round.bytes);
+    for (const StagedCopy& copy : round.in) memcpy(&memory.at(copy.at), copy.address, copy.bytes);
+    std::vector<Call> staged;
+    for (const StagedCall& one : round.calls) {
+      staged.push_back(one.call);
+      staged.back().send = memory.data() + one.send;
+      staged.back().receive = memory.data() + one.receive;
+      if (one.call.device_scalar)
+        memcpy(staged.back().reduction.scalar, &memory.at(one.scalar), size_of(one.call.datatype));
+    }
+    EXPECT_TRUE(run(staged, segment, watch, wrong));
+    for (const StagedCopy& copy : round.out)
+      memcpy(const_cast<void*>(copy.address), &memory.at(copy.at), copy.bytes);
+  }
+  return rounds.size();
+}
+
+TEST(NcclTransfers, CallsInRoundsComputeTheSame) {
+  constexpr size_t kCount = kStaging / sizeof(float) + 4321;
+  for (int ranks : {1, 3}) {
+    Ranks all(ranks);
+    all.each([&](Segment& segment, int rank) {
+      std::string wrong;
+      Watch watch{&all.aborted, &all.asynchronous_error};
+      const size_t n = static_cast<size_t>(ranks);
+      std::vector<float> send(kCount * n), whole(kCount * n), cut(kCount * n);
+      for (size_t i = 0; i < send.size(); i++) send[i] = value(rank, i);
+      float scalar = static_cast<float>(rank + 2);
+      for (Kind kind : {Kind::kAllReduce, Kind::kReduce, Kind::kBroadcast, Kind::kAllGather,
+                        Kind::kReduceScatter, Kind::kAllToAll, Kind::kGather, Kind::kScatter}) {
+        Call one = call(kind, send.data(), whole.data(), kCount, ncclSum, ranks - 1);
+        one.reduction.scaled = kind == Kind::kReduceScatter;
+        memcpy(one.reduction.scalar, &scalar, sizeof scalar);
+        ASSERT_TRUE(run({one}, segment, watch, &wrong));
+        one.receive = cut.data();
+        one.reduction = {one.reduction.kind, one.reduction.scaled, {}, 0};
+        if (one.reduction.scaled) one.device_scalar = &scalar;
+        EXPECT_GT(run_in_rounds({one}, segment, watch, &wrong), 1u);
+        EXPECT_EQ(wrong, "");
+        ASSERT_EQ(memcmp(whole.data(), cut.data(), cut.size() * sizeof(float)), 0) << name_of(kind);
+      }
+      std::vector<float> sum(kCount), small(10, 1.0f);  // in place, and beside an empty and a small call
+      ASSERT_TRUE(run({call(Kind::kAllReduce, send.data(), sum.data(), kCount)}, segment, watch, &wrong));
+      run_in_rounds({call(Kind::kAllReduce, nullptr, nullptr, 0),
+                     call(Kind::kAllReduce, send.data(), send.data(), kCount),
+                     call(Kind::kAllReduce, small.data(), small.data(), small.size())},
+                    segment, watch, &wrong);
+      EXPECT_EQ(wrong, "");
+      EXPECT_EQ(memcmp(send.data(), sum.data(), sum.size() * sizeof(float)), 0);
+      EXPECT_EQ(small, std::vector<float>(10, static_cast<float>(ranks)));
+    });
+  }
+}
+
+// One rank's messages are a group, the others' are calls by themselves: the group must not be cut.
+TEST(NcclTransfers, MessagesInRoundsFitThoseOfAGroup) {
+  Ranks all(3);
+  constexpr size_t kCount = kStaging / sizeof(float) + 17;
+  all.each([&](Segment& segment, int rank) {
+    std::string wrong;
+    Watch watch{&all.aborted, &all.asynchronous_error};
+    std::vector<float> mine(kCount), got(kCount);
+    for (size_t i = 0; i < kCount; i++) mine[i] = value(rank, i);
+    const Call send = call(Kind::kSend, mine.data(), nullptr, kCount, ncclSum, (rank + 1) % 3),
+               receive = call(Kind::kReceive, nullptr, got.data(), kCount, ncclSum, (rank + 2) % 3);
+    if (rank == 0) {  // rank 1 sends only when it has received all, and so does rank 2
+      EXPECT_EQ(run_in_rounds({send, receive}, segment, watch, &wrong), 1u);
+    } else {
+      EXPECT_GT(run_in_rounds({receive}, segment, watch, &wrong), 1u);
+      EXPECT_GT(run_in_rounds({send}, segment, watch, &wrong), 1u);
+    }
+    EXPECT_EQ(wrong, "");
+    for (size_t i = 0; i < kCount; i++) ASSERT_EQ(got[i], value((rank + 2) % 3, i)) << i;
   });
 }
 
