@@ -29,9 +29,8 @@ enum class Kind : uint32_t {
 };
 const char* name_of(Kind kind);
 
-// A call with its arguments. Buffers are device, managed or pinned memory (or, in a task, memory
-// that the task's thread may access); counts are in elements, as in
-// nccl.h.
+// A call with its arguments. Buffers are device, managed or pinned memory (or, in a task, memory that the
+// task's thread may access); counts are in elements, as in nccl.h.
 struct Call {
   Kind kind;
   const void* send = nullptr;
