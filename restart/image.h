@@ -3,8 +3,8 @@
 // (LH FS base) and tools; one thread at a time per object. Reading throws nothing; writing throws only a lack
 // of memory, as in chunks.h.
 //
-// Only pages that are present and not zero are stored, or referenced in a file. Neither writer nor reader
-// copies stored pages.
+// Only pages that are present and not zero are stored, or referenced in a file. The reader does not copy
+// stored pages, nor does the writer, unless a thread of its own writes them.
 #pragma once
 
 #include <sys/uio.h>
@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "interpose/seam/layout.h"
 #include "restart/chunks.h"
+#include "restart/image_file.h"
 
 namespace cropdl::restart {
 
@@ -28,8 +29,9 @@ class ImageWriter final : public ChunkSink {
   // Creates the file (0600; it must not exist). `expected_memory` (bytes, 0: unknown) is for the message at a
   // full disk. An unfinished image is removed with its version, not here: freeing gigabytes would keep the
   // program stopped.
+  // `by_thread`: as of ImageFile.
   static Result<ImageWriter> create(const std::string& path, uint32_t seam_version,
-                                    uint64_t expected_memory = 0);
+                                    uint64_t expected_memory = 0, bool by_thread = false);
   ImageWriter(ImageWriter&&) = default;
   ImageWriter& operator=(ImageWriter&&) = delete;
 
@@ -45,21 +47,20 @@ class ImageWriter final : public ChunkSink {
     std::vector<uint64_t> stored, referenced;  // checksums: one per chunk that has such pages
   };
 
-  explicit ImageWriter(const std::string& path) : path_(path) {}
+  ImageWriter(const std::string& path, std::unique_ptr<ImageFile> file)
+      : path_(path), file_(std::move(file)) {}
   Status append(std::vector<iovec>& pieces);
   Error failure(int error_number) const;
 
   std::string path_;
-  Descriptor file_;
+  std::unique_ptr<ImageFile> file_;
   std::vector<iovec> pieces_;  // of the chunk being written
   uint64_t header_checksum_ = 0;
-  uint64_t offset_ = 0;  // the next byte to write
   uint64_t memory_ = 0;  // bytes stored so far
   uint64_t device_memory_ = 0;
   uint64_t considered_ = 0;  // bytes examined so far, including zero pages
   uint64_t present_ = 0;     // bytes present in the regions added so far
   uint64_t expected_ = 0;
-  uint64_t flushed_ = 0;  // write-back started up to here
   std::vector<Entry> entries_;
 };
 

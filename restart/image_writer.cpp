@@ -14,9 +14,6 @@ namespace cropdl::restart {
 
 namespace {
 
-// Start write-back this often, so that the final fsync has little left to do.
-constexpr uint64_t kFlushStep = 32 << 20;
-
 void add_extents(std::vector<Extent>& to, const std::vector<Extent>& more) {
   for (const Extent& extent : more)
     if (!to.empty() && to.back().end == extent.begin)
@@ -44,10 +41,10 @@ Error ImageWriter::failure(int error_number) const {
 }
 
 Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_version,
-                                        uint64_t expected_memory) {
-  ImageWriter writer(path);
-  writer.file_ = create_private_file(path, O_RDWR);
-  if (!writer.file_) return Error{"rank image {}: cannot be created: {}", path, errno_text(errno)};
+                                        uint64_t expected_memory, bool by_thread) {
+  Descriptor file = create_private_file(path, O_RDWR);
+  if (!file) return Error{"rank image {}: cannot be created: {}", path, errno_text(errno)};
+  ImageWriter writer(path, std::make_unique<ImageFile>(std::move(file), by_thread));
   writer.expected_ = expected_memory;
 
   ImageHeader header{};
@@ -65,16 +62,9 @@ Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_v
 
 // Consumes `pieces`.
 Status ImageWriter::append(std::vector<iovec>& pieces) {
-  const uint64_t bytes = bytes_of(pieces);
-  if (int error = write_all(file_.fd(), pieces, offset_); error != 0) return failure(error);
-  offset_ += bytes;
+  const int error = file_->append(pieces);
   pieces.clear();
-  if (offset_ - flushed_ >= kFlushStep) {  // a hint: fsync reports errors
-    ::sync_file_range(file_.fd(), static_cast<off_t>(flushed_), static_cast<off_t>(offset_ - flushed_),
-                      SYNC_FILE_RANGE_WRITE);
-    flushed_ = offset_;
-  }
-  return {};
+  return error != 0 ? Status(failure(error)) : Status();
 }
 
 Status ImageWriter::begin_region(const Region& region) {
@@ -136,17 +126,17 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
     append_bytes(index, entry.referenced.data(), entry.referenced.size() * sizeof(uint64_t));
   }
 
-  if (index.size() > index_limit(offset_ - sizeof(ImageHeader)) || metadata.size() > kMetadataLimit)
+  if (index.size() > index_limit(file_->bytes() - sizeof(ImageHeader)) || metadata.size() > kMetadataLimit)
     return Error{
         "rank image {}: what is to be said of the memory is too long ({} bytes): it is in too many pieces",
         path_, index.size() + metadata.size()};
   ImageTrailer trailer{};
   std::memcpy(trailer.magic, kTrailerMagic, sizeof trailer.magic);
   trailer.header_checksum = header_checksum_;
-  trailer.index_offset = offset_;
+  trailer.index_offset = file_->bytes();
   trailer.index_bytes = index.size();
   trailer.index_checksum = checksum(index);
-  trailer.metadata_offset = offset_ + index.size();
+  trailer.metadata_offset = trailer.index_offset + index.size();
   trailer.metadata_bytes = metadata.size();
   trailer.metadata_checksum = checksum(metadata);
   trailer.file_bytes = trailer.metadata_offset + trailer.metadata_bytes + sizeof trailer;
@@ -156,8 +146,7 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
                             {const_cast<char*>(metadata.data()), metadata.size()},
                             {&trailer, sizeof trailer}};
   if (Status written = append(pieces); !written) return written.error();
-  if (::fsync(file_.fd()) != 0) return failure(errno);
-  if (int error = file_.close(); error != 0) return failure(error);
+  if (const int error = file_->finish(); error != 0) return failure(error);
   return ImageTotals{trailer.file_bytes, memory_, device_memory_, trailer.checksum};
 }
 

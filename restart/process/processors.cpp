@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstdlib>
 
@@ -38,6 +39,12 @@ uint32_t possible_processors() {
   char* end = nullptr;
   const unsigned long highest = strtoul(number.c_str(), &end, 10);
   return end == number.c_str() ? 0 : static_cast<uint32_t>(highest + 1);
+}
+
+uint32_t allowed_processors() {
+  uint32_t count = 0;
+  for (const unsigned long word : affinity_below(UINT32_MAX)) count += std::popcount(word);
+  return count;
 }
 
 std::string no_processor_below(uint32_t number) {

@@ -12,6 +12,9 @@ namespace cropdl::process {
 // The highest number that a processor of this machine can have, plus one; 0: unknown.
 uint32_t possible_processors();
 
+// How many processors the calling thread may run on; 0: unknown.
+uint32_t allowed_processors();
+
 // "" or a refusal: the calling thread may run on no processor below `number`. 0: no limit.
 std::string no_processor_below(uint32_t number);
 

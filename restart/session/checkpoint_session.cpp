@@ -18,6 +18,7 @@
 #include "restart/process/attributes.h"
 #include "restart/process/machine.h"
 #include "restart/process/process_ids.h"
+#include "restart/process/processors.h"
 #include "restart/process/raised_limit.h"
 #include "restart/threads/pending_signals.h"
 #include "restart/threads/program_threads.h"
@@ -174,7 +175,8 @@ Result<coord::ImageSummary> CheckpointSession::save(const std::string& directory
   summary.file = restart::image_name(job_.launch.rank);
   auto sink = restart::ImageWriter::create(
       directory + "/" + summary.file, seam::kSeamVersion,
-      host_memory::memory_bytes(snapshot->memory) + job_.libraries.content_bytes());
+      host_memory::memory_bytes(snapshot->memory) + job_.libraries.content_bytes(),
+      process::allowed_processors() >= 2 * job_.launch.ranks);  // all ranks are on one node
   if (!sink) return sink.error();
   const auto totals = persist(*snapshot, *sink);
   if (!totals) return totals.error();

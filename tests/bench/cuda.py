@@ -35,7 +35,7 @@ def built(folder, name, nvcc, *flags):
 
 
 def checkpoints(program, rounds, size):
-    startups, stalls, gaps, images, restarts, extra = [], [], [], [], [], []
+    startups, first, stalls, gaps, images, restarts, extra = [], [], [], [], [], [], []
     for number in range(-1, rounds):  # -1: warm-up
         with Place("bulk") as place:
             arguments = ["--steps", "1000000", "--log", place.path("log")]
@@ -52,8 +52,7 @@ def checkpoints(program, rounds, size):
             run = [tool("cropdl-run"), "--software-gpu", "--interval", "0", "--dir", place.store, "--", program, "--bytes", str(size)]
             job = place.start(run + arguments, environment=QUIET)
             job.wait_for_step(200)
-            if number < 0:
-                take_checkpoint(place, job)  # this also warms the tmpfs's pages
+            earlier = stall_of(take_checkpoint(place, job)[1])  # this also warms the tmpfs's pages
             before = Log(job.log).last_step()
             version, text, _ = take_checkpoint(place, job)
             job.wait_for_step(Log(job.log).last_step() + 50)
@@ -69,9 +68,10 @@ def checkpoints(program, rounds, size):
         print(f"  {'warm-up' if number < 0 else number + 1}: {text}; gap {gap:.3f} s, image {image / 1e6:.1f} MB, restart {restart:.3f} s, "
               f"native start {startup:.3f} s, memory {plain / 1e6:.0f} MB natively and {under / 1e6:.0f} MB", flush=True)
         if number >= 0:
-            startups.append(startup), stalls.append(stall), gaps.append(gap), images.append(image), restarts.append(restart)
+            first.append(earlier), startups.append(startup), stalls.append(stall), gaps.append(gap), images.append(image), restarts.append(restart)
             extra.append(under - plain)
-    print(f"medians of {rounds}: stall {median(stalls):.3f} s (seen by the program {median(gaps):.3f} s), image {median(images) / 1e9:.4f} GB, "
+    print(f"medians of {rounds}: stall {median(stalls):.3f} s (seen by the program {median(gaps):.3f} s; a job's first version {median(first):.3f} s), "
+          f"image {median(images) / 1e9:.4f} GB, "
           f"restart to the next step {median(restarts):.3f} s, {median(restarts) - median(startups):+.3f} s beyond the native start-up of "
           f"{median(startups):.3f} s; {median(extra) / 1e6:+.0f} MB of memory")
 

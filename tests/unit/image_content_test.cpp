@@ -435,6 +435,46 @@ TEST_F(ImageContent, AFullDiskIsReportedWithTheMissingBytes) {
             "rank image " + path("a.img") + ": File too large (needed about 13 more MB)");
 }
 
+TEST_F(ImageContent, AThreadWritesTheSameFile) {
+  constexpr uint64_t kBytes = 40 << 20;
+  Memory memory(kTestAddress, kBytes);
+  fill(memory.data(), kBytes, 8);
+  for (uint64_t page = 0; page < kBytes / kImagePage; page += 5)  // so chunks are of several pieces
+    std::memset(memory.data() + page * kImagePage, 0, kImagePage);
+  const Region region{memory.begin(), memory.end(), PROT_READ, "big", {{memory.begin(), memory.end()}}};
+  for (const bool by_thread : {false, true}) {
+    Result<ImageWriter> writer = ImageWriter::create(path(by_thread ? "b.img" : "a.img"), 1, 0, by_thread);
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(add_region(*writer, region));
+    ASSERT_TRUE(writer->finish("{}"));
+  }
+  EXPECT_TRUE(read(path("a.img")) == read(path("b.img")));
+}
+
+TEST_F(ImageContent, AThreadsFullDiskIsReported) {
+  constexpr uint64_t kBytes = 40 << 20;
+  Memory memory(kTestAddress, kBytes);
+  fill(memory.data(), kBytes, 9);
+  const Region region{memory.begin(), memory.end(), PROT_READ, "big", {{memory.begin(), memory.end()}}};
+  for (const rlim_t room :
+       {rlim_t{20} << 20, rlim_t{kBytes} - (1 << 20)}) {  // noticed by put(), and at the end
+    Status done;
+    {
+      FullDisk full(room);
+      Result<ImageWriter> writer = ImageWriter::create(path("a.img"), 1, kBytes, true);
+      ASSERT_TRUE(writer);
+      done = add_region(*writer, region);
+      if (done)
+        if (auto totals = writer->finish("{}"); !totals) done = totals.error();
+    }
+    ASSERT_FALSE(done);
+    EXPECT_NE(done.error().message.find("rank image " + path("a.img") + ": File too large"),
+              std::string::npos)
+        << done.error().message;
+    ::unlink(path("a.img").c_str());
+  }
+}
+
 TEST_F(ImageContent, DescriptorsStayAboveTheUpperHalfs) {
   Result<ImageWriter> writer = ImageWriter::create(path("a.img"), 1);
   ASSERT_TRUE(writer);

@@ -1,0 +1,135 @@
+#include "restart/image_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "restart/chunks.h"
+
+namespace cropdl::restart {
+
+namespace {
+
+// Start write-back this often, so that the final fsync has little left to do.
+constexpr uint64_t kFlushStep = 32 << 20;
+// A smaller image is written sooner than a thread is made.
+constexpr uint64_t kWorthAThread = 8 << 20;
+
+}  // namespace
+
+// Writes blocks, each a copy of what one append() got, in their order.
+class ImageFile::Thread {
+ public:
+  Thread(ImageFile& file, uint64_t offset) : file_(file), offset_(offset), thread_([this] { run(); }) {}
+  ~Thread() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  // Returns the errno value of an earlier write, or 0.
+  int append(std::span<const iovec> pieces) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return filled_ - written_ < blocks_.size() || error_ != 0; });
+    if (error_ != 0) return error_;
+    std::vector<char>& block = blocks_[filled_ % blocks_.size()];
+    lock.unlock();  // the thread does not touch a block that is not filled
+    block.resize(bytes_of(pieces));
+    char* at = block.data();
+    for (const iovec& one : pieces) {
+      std::memcpy(at, one.iov_base, one.iov_len);
+      at += one.iov_len;
+    }
+    lock.lock();
+    ++filled_;
+    lock.unlock();
+    changed_.notify_all();
+    return 0;
+  }
+
+  // Waits until all is written.
+  int finish() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return written_ == filled_ || error_ != 0; });
+    return error_;
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return written_ != filled_ || ended_; });
+      if (written_ == filled_ || error_ != 0) return;
+      std::vector<char>& block = blocks_[written_ % blocks_.size()];
+      lock.unlock();
+      iovec piece{block.data(), block.size()};
+      const int error = file_.write({&piece, 1}, offset_);
+      offset_ += block.size();
+      lock.lock();
+      ++written_;
+      error_ = error;
+      changed_.notify_all();
+      if (error != 0) return;
+    }
+  }
+
+  ImageFile& file_;
+  uint64_t offset_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::array<std::vector<char>, 8> blocks_;
+  uint64_t filled_ = 0, written_ = 0;  // numbers of blocks
+  int error_ = 0;
+  bool ended_ = false;
+  std::thread thread_;  // last: it uses the rest
+};
+
+ImageFile::ImageFile(Descriptor file, bool by_thread) : file_(std::move(file)), by_thread_(by_thread) {}
+
+ImageFile::~ImageFile() = default;
+
+int ImageFile::write(std::span<iovec> pieces, uint64_t offset) {
+  const uint64_t end = offset + bytes_of(pieces);
+  if (const int error = write_all(file_.fd(), pieces, offset); error != 0) return error;
+  if (end - flushed_ >= kFlushStep) {  // a hint: fsync reports errors
+    ::sync_file_range(file_.fd(), static_cast<off_t>(flushed_), static_cast<off_t>(end - flushed_),
+                      SYNC_FILE_RANGE_WRITE);
+    flushed_ = end;
+  }
+  return 0;
+}
+
+int ImageFile::append(std::span<iovec> pieces) {
+  const uint64_t offset = bytes_, bytes = bytes_of(pieces);
+  bytes_ += bytes;
+  if (by_thread_ && !thread_ && offset >= kWorthAThread) {
+    try {
+      thread_ = std::make_unique<Thread>(*this, offset);
+    } catch (const std::system_error&) {  // no more threads: the caller writes
+    }
+  }
+  if (!thread_) return write(pieces, offset);
+  return thread_->append(pieces);
+}
+
+int ImageFile::finish() {
+  if (thread_)
+    if (const int error = thread_->finish(); error != 0) return error;
+  thread_.reset();
+  if (::fsync(file_.fd()) != 0) return errno;
+  return file_.close();
+}
+
+}  // namespace cropdl::restart
