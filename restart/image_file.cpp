@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -39,18 +39,17 @@ class ImageFile::Thread {
     thread_.join();
   }
 
-  // Returns the errno value of an earlier write, or 0.
+  // At most kBlock bytes. Returns the errno value of an earlier write, or 0.
   int append(std::span<const iovec> pieces) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return filled_ - written_ < blocks_.size() || error_ != 0; });
     if (error_ != 0) return error_;
-    std::vector<char>& block = blocks_[filled_ % blocks_.size()];
+    Block& block = blocks_[filled_ % blocks_.size()];
     lock.unlock();  // the thread does not touch a block that is not filled
-    block.resize(bytes_of(pieces));
-    char* at = block.data();
+    block.bytes = 0;
     for (const iovec& one : pieces) {
-      std::memcpy(at, one.iov_base, one.iov_len);
-      at += one.iov_len;
+      std::memcpy(block.data.data() + block.bytes, one.iov_base, one.iov_len);
+      block.bytes += one.iov_len;
     }
     lock.lock();
     ++filled_;
@@ -72,11 +71,11 @@ class ImageFile::Thread {
     for (;;) {
       changed_.wait(lock, [this] { return written_ != filled_ || ended_; });
       if (written_ == filled_ || error_ != 0) return;
-      std::vector<char>& block = blocks_[written_ % blocks_.size()];
+      Block& block = blocks_[written_ % blocks_.size()];
       lock.unlock();
-      iovec piece{block.data(), block.size()};
+      iovec piece{block.data.data(), block.bytes};
       const int error = file_.write({&piece, 1}, offset_);
-      offset_ += block.size();
+      offset_ += block.bytes;
       lock.lock();
       ++written_;
       error_ = error;
@@ -85,11 +84,16 @@ class ImageFile::Thread {
     }
   }
 
+  struct Block {
+    std::vector<char> data = std::vector<char>(kImageChunk);
+    size_t bytes = 0;
+  };
+
   ImageFile& file_;
   uint64_t offset_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<std::vector<char>, 8> blocks_;
+  std::array<Block, 8> blocks_;
   uint64_t filled_ = 0, written_ = 0;  // numbers of blocks
   int error_ = 0;
   bool ended_ = false;
@@ -117,11 +121,17 @@ int ImageFile::append(std::span<iovec> pieces) {
   if (by_thread_ && !thread_ && offset >= kWorthAThread) {
     try {
       thread_ = std::make_unique<Thread>(*this, offset);
-    } catch (const std::system_error&) {  // no more threads: the caller writes
+    } catch (const std::exception&) {  // no more threads, or memory: the caller writes
+      by_thread_ = false;
     }
   }
-  if (!thread_) return write(pieces, offset);
-  return thread_->append(pieces);
+  if (thread_ && bytes <= kImageChunk) return thread_->append(pieces);
+  if (thread_) {  // the index, which comes last
+    if (const int error = thread_->finish(); error != 0) return error;
+    thread_.reset();
+    by_thread_ = false;
+  }
+  return write(pieces, offset);
 }
 
 int ImageFile::finish() {

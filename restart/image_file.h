@@ -31,7 +31,7 @@ class ImageFile {
   int write(std::span<iovec> pieces, uint64_t offset);
 
   Descriptor file_;
-  const bool by_thread_;
+  bool by_thread_;
   uint64_t bytes_ = 0;    // appended so far
   uint64_t flushed_ = 0;  // write-back started up to here; the writing thread's
   std::unique_ptr<Thread> thread_;

@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <thread>
 
 #include "base/checksum.h"
 #include "restart/image_layout.h"
+#include "tests/unit/soon.h"
 
 namespace cropdl::restart {
 namespace {
@@ -445,8 +447,14 @@ TEST_F(ImageContent, AThreadWritesTheSameFile) {
   for (const bool by_thread : {false, true}) {
     Result<ImageWriter> writer = ImageWriter::create(path(by_thread ? "b.img" : "a.img"), 1, 0, by_thread);
     ASSERT_TRUE(writer);
+    const auto threads = [] {
+      return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+    };
+    const auto before = threads();
     ASSERT_TRUE(add_region(*writer, region));
+    EXPECT_EQ(threads() - before, by_thread ? 1 : 0);
     ASSERT_TRUE(writer->finish("{}"));
+    EXPECT_TRUE(soon([&] { return threads() == before; }));
   }
   EXPECT_TRUE(read(path("a.img")) == read(path("b.img")));
 }

@@ -28,7 +28,7 @@ Group& group() {
 
 // Calls on several streams in one group are one launch on the first stream; it waits for the others, and they
 // wait for it.
-ncclResult_t launch_on_streams(const Launching& one) {
+ncclResult_t begin_on_streams(const Launching& one, Launch* launch) {
   Current current(one.communicator->context);
   std::vector<CUstream> streams;
   std::vector<Call> calls;
@@ -38,7 +38,7 @@ ncclResult_t launch_on_streams(const Launching& one) {
     if (!known) streams.push_back(stream);
     calls.push_back(call);
   }
-  auto join = [&](bool before) {
+  auto join = [streams](bool before) {
     for (size_t i = 1; i < streams.size(); i++) {
       CUevent event;
       CUstream from = before ? streams[i] : streams[0], to = before ? streams[0] : streams[i];
@@ -51,9 +51,26 @@ ncclResult_t launch_on_streams(const Launching& one) {
     return true;
   };
   if (!join(true)) return failed(ncclUnhandledCudaError, "the streams of a group cannot be joined");
-  if (ncclResult_t result = launch(one.communicator, streams[0], calls)) return result;
-  return join(false) ? ncclSuccess
-                     : failed(ncclUnhandledCudaError, "the streams of a group cannot be joined");
+  if (ncclResult_t result = begin_launch(streams[0], std::move(calls), launch)) return result;
+  launch->steps.push_back([join] {
+    return join(false) ? ncclSuccess
+                       : failed(ncclUnhandledCudaError, "the streams of a group cannot be joined");
+  });
+  return ncclSuccess;
+}
+
+// What has begun before a failure is launched.
+ncclResult_t launch(const std::vector<Launching>& launchings) {
+  std::vector<Launch> launches;
+  ncclResult_t failure = ncclSuccess;
+  for (const Launching& one : launchings) {
+    Launch launch{one.communicator, {}, nullptr};
+    failure = begin_on_streams(one, &launch);
+    if (failure != ncclSuccess) break;
+    launches.push_back(std::move(launch));
+  }
+  const ncclResult_t result = finish_launches(&launches);
+  return result != ncclSuccess ? result : failure;
 }
 
 }  // namespace
@@ -80,15 +97,13 @@ ncclResult_t group_end() {
     return done.spoilt;
   }
   ncclResult_t result = done.makings.empty() ? ncclSuccess : make_all(std::move(done.makings));
-  for (const Launching& one : done.launchings) {
-    if (result != ncclSuccess && result != ncclInProgress) break;
-    if (ncclResult_t answer = launch_on_streams(one)) result = answer;
-  }
-  return result;
+  if (result != ncclSuccess && result != ncclInProgress) return result;
+  const ncclResult_t answer = launch(done.launchings);
+  return answer != ncclSuccess ? answer : result;
 }
 
 ncclResult_t enqueue(const Communicator& communicator, CUstream stream, Call call) {
-  if (!in_group()) return launch_on_streams({communicator, {{stream, std::move(call)}}});
+  if (!in_group()) return launch({{communicator, {{stream, std::move(call)}}}});
   for (Launching& one : group().launchings)
     if (one.communicator == communicator) return one.calls.emplace_back(stream, std::move(call)), ncclSuccess;
   group().launchings.push_back({communicator, {{stream, std::move(call)}}});

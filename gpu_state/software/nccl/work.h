@@ -2,7 +2,7 @@
 // own interface (library_work.h), work_public.cpp over the public driver API alone, for any device.
 #pragma once
 
-#include "gpu_state/software/nccl/communicator.h"
+#include "gpu_state/software/nccl/launch.h"
 
 namespace cropdl::nccl {
 
@@ -11,10 +11,10 @@ extern const char* const kBuild;  // for people: which of the two
 // When a communicator is made: what its device and this build need. With its context current.
 ncclResult_t prepare(ncclComm* communicator);
 
-// Adds the calls to the stream as one piece of work, which keeps the communicator alive. With its context
-// current.
-ncclResult_t give(const Communicator& communicator, CUstream stream, const std::vector<Call>& calls);
-// The same for a stream that is captured.
+// Adds to the launch the steps that add the calls to the stream, as one piece of work, which keeps the
+// communicator alive. With its context current.
+ncclResult_t give(CUstream stream, const std::vector<Call>& calls, Launch* launch);
+// Adds the calls to a stream that is captured.
 ncclResult_t give_captured(const Communicator& communicator, CUstream stream, cuuint64_t capture,
                            const std::vector<Call>& calls);
 

@@ -51,15 +51,18 @@ ncclResult_t prepare(ncclComm* communicator) {
   return communicator->proxy ? ncclSuccess : ncclSystemError;
 }
 
-ncclResult_t give(const Communicator& communicator, CUstream stream, const std::vector<Call>& calls) {
+ncclResult_t give(CUstream stream, const std::vector<Call>& calls, Launch* launch) {
+  const Communicator communicator = launch->communicator;
   for (const Call& call : calls)
     if (ncclResult_t result = check_buffers(call, *communicator)) return result;
-  Proxy& proxy = *communicator->proxy;
-  CUresult result = CUDA_SUCCESS;
-  for (const Round& round : rounds_of(calls, communicator->rank, communicator->ranks))
-    if (result == CUDA_SUCCESS) result = proxy.add(communicator, stream, round);
-  const CUresult ended = proxy.end_launch(stream);  // also after an error: what was added is to pass
-  return taken(result ? result : ended);
+  for (Round& round : rounds_of(calls, communicator->rank, communicator->ranks))
+    launch->steps.push_back([=, round = std::move(round)] {
+      return taken(communicator->proxy->add(communicator, stream, round));
+    });
+  launch->at_end = [=] {
+    return taken(communicator->proxy->end_launch(stream));
+  };  // what was added is to pass
+  return ncclSuccess;
 }
 
 ncclResult_t give_captured(const Communicator&, CUstream, cuuint64_t, const std::vector<Call>&) {

@@ -76,8 +76,11 @@ const char* const kBuild = "software device";
 
 ncclResult_t prepare(ncclComm*) { return ncclSuccess; }
 
-ncclResult_t give(const Communicator& communicator, CUstream stream, const std::vector<Call>& calls) {
-  return taken(enqueue(communicator, stream, calls, false));
+ncclResult_t give(CUstream stream, const std::vector<Call>& calls, Launch* launch) {
+  launch->steps.push_back([communicator = launch->communicator, stream, calls] {
+    return taken(enqueue(communicator, stream, calls, false));
+  });
+  return ncclSuccess;
 }
 
 // In a capture, the previous launch may be a node of the same capture. Otherwise the graph, whenever it is

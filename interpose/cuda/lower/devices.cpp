@@ -337,7 +337,7 @@ Status open_libraries() {
   for (const RealLibrary& l : before) {
     // A program that has not initialised the driver continues without one.
     if (std::string why = why_not_real(l.soname.c_str());
-        !why.empty() && (kept_facts() || l.soname != "libcuda.so.1"))
+        !why.empty() && (kept_facts() || l.soname != kDriverName))
       return Error{"cannot restart: " + why};
     for (const RealLibrary& now : real_libraries())
       if (now.soname == l.soname && (now.version != l.version || now.software != l.software))

@@ -20,7 +20,6 @@
 namespace cropdl::cuda {
 namespace {
 
-constexpr const char* kDriverName = "libcuda.so.1";
 // Shared by the software device's BLAS libraries, which find it by its name among the loaded libraries.
 constexpr const char* kSoftwareProducts = "libcropdl-software-gpu-products.so";
 

@@ -14,6 +14,8 @@ namespace cropdl::cuda {
 // ours are.
 void choose_real_libraries(const launching::Boot& boot);
 
+inline constexpr const char* kDriverName = "libcuda.so.1";
+
 struct RealLibrary {
   std::string soname;   // the shim's name: "libcudart.so.13"
   std::string path;     // of the loaded file

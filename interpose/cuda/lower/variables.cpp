@@ -114,10 +114,10 @@ int architecture_of(int device) {
   return major * 10 + minor;
 }
 
+// Whether the code runs on the software device. NCCL may be ours beside a real driver (--software-nccl).
 bool is_software() {
-  for (const RealLibrary& l : real_libraries())
-    if (l.software) return true;
-  return false;
+  return std::ranges::any_of(real_libraries(),
+                             [](const RealLibrary& l) { return l.software && l.soname == kDriverName; });
 }
 
 std::map<std::pair<uint64_t, int>, CodeFacts>& known_facts() {

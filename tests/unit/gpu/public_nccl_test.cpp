@@ -19,6 +19,7 @@
 namespace {
 
 std::atomic<bool> lacks_memory_operations{false};
+std::vector<CUstream> waiting;  // the streams of the library's waits, in order
 
 }  // namespace
 
@@ -29,6 +30,14 @@ extern "C" CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, C
   const CUresult result = kDrivers(value, which, device);
   if (which == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS && lacks_memory_operations) *value = 0;
   return result;
+}
+
+extern "C" CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                        unsigned flags) {
+  static const auto kDrivers =
+      reinterpret_cast<decltype(&cuStreamWaitValue64)>(dlsym(RTLD_NEXT, "cuStreamWaitValue64_v2"));
+  waiting.push_back(stream);
+  return kDrivers(stream, address, value, flags);
 }
 
 namespace {
@@ -145,6 +154,22 @@ TEST_F(PublicNccl, StreamsGoOnWhereRanksCallDifferentThings) {
   }
   make();
   expect_sum(device_memory, contexts_[0]);
+}
+
+// A stream takes so much work only: it would block the thread that has yet to launch the other rank.
+TEST_F(PublicNccl, RanksOfAGroupTakeTurns) {
+  make();
+  constexpr size_t kLarge = 9 << 20;
+  waiting.clear();
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int rank : {0, 1})
+    ASSERT_EQ(ncclAllReduce(at(device_memory(kLarge)), at(device_memory(kLarge)), kLarge, ncclInt8, ncclSum,
+                            comms_[rank], stream(rank)),
+              ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  ASSERT_GE(waiting.size(), 8u);
+  for (size_t i = 0; i < waiting.size(); i++) EXPECT_EQ(waiting[i], streams_[i % 2]) << i;
+  for (CUstream one : streams_) EXPECT_EQ(cuStreamSynchronize(one), CUDA_SUCCESS);
 }
 
 TEST_F(PublicNccl, NeedsMemoryOperationsOfStreams) {

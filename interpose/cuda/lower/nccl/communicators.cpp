@@ -279,6 +279,7 @@ ncclResult_t lower_ncclCommInitAll(ncclComm_t* comms, int n, const int* devices)
   uint64_t random = 0;
   while (getrandom(&random, sizeof random, 0) != sizeof random) {
   }
+  std::vector<Communicator*> made;
   for (int i = 0; i < n; ++i) {
     Communicator* const c = new_communicator(identity_from(random), seam::nccl::kFn_ncclCommInitAll,
                                              devices ? devices[i] : i);  // regardless of the current device
@@ -288,10 +289,10 @@ ncclResult_t lower_ncclCommInitAll(ncclComm_t* comms, int n, const int* devices)
       continue;
     }
     *real_place(c) = real[static_cast<size_t>(i)];
-    c->stage = kMaking;
-    settle(c);
     comms[i] = one_abi::handle_of<ncclComm_t>(c->word);
+    made.push_back(c);
   }
+  for (Communicator* c : made) settle(c);  // not before all are listed: a cut counts the members
   return result;
 }
 

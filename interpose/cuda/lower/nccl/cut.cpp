@@ -58,14 +58,8 @@ void add_communicators(coord::RankStatus& status) {
   if (!__atomic_load_n(&state, __ATOMIC_ACQUIRE)) return;
   handles::SpinGuard guard(lock);
   each_communicator([&](const Communicator* c) {
-    if (c->stage == kReady && c->size > 1) {
-      const auto same =
-          std::ranges::find_if(status.members, [&](const auto& m) { return m.comm == c->identity; });
-      if (same == status.members.end())
-        status.members.push_back({c->identity, 1, static_cast<uint32_t>(c->size)});
-      else
-        ++same->here;
-    }
+    if (c->stage == kReady && c->size > 1)
+      status.members.push_back({c->identity, 1, static_cast<uint32_t>(c->size)});
     const uint64_t meeting = coord::kSubgroupCall | c->identity;
     if (c->stage == kMaking &&
         std::find(status.inside.begin(), status.inside.end(), meeting) == status.inside.end())

@@ -103,7 +103,7 @@ struct Beginning {
 };
 
 // After success: updates state and the program's variables.
-void finish(const Call& c) {
+void finish(const Call& c, ncclResult_t result) {
   Communicator* const m = communicator(c.comm);
   if (Making* const making = c.making) {
     if (joins(c)) joined_with(making->id, making->ids);
@@ -115,10 +115,8 @@ void finish(const Call& c) {
   } else if (c.function == fn::kFn_ncclCommFinalize && m) {
     m->stage = kFinalized;
   } else if (c.function == fn::kFn_ncclCommWindowRegister) {
-    // Without support for windows NCCL makes none, and says so by null; it does that later if it need not
-    // block.
-    const bool later = m && m->has_config && m->config.blocking == 0;
-    if (later || *static_cast<ncclWindow_t*>(c.receive))
+    // Without support for windows NCCL makes none, and says so by null. It may do that later.
+    if (result == ncclInProgress || *static_cast<ncclWindow_t*>(c.receive))
       one_abi::mark_unsaved(kNccl, c.function, "a window's addresses are read by kernels");
   }
 }
@@ -146,7 +144,7 @@ ncclResult_t execute(std::span<Call* const> calls, bool grouped) {
   }
   for (const Call* c : calls) {
     if (went_on(result))
-      finish(*c);
+      finish(*c, result);
     else
       take_back(*c);
   }
