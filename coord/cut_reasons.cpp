@@ -80,7 +80,7 @@ std::string Coordinator::who_is_ahead_of(const RankSlot& slot) const {
 std::string Coordinator::incomplete_communicator() const {
   std::map<uint64_t, uint64_t> there;
   for (const RankSlot& s : slots_)
-    for (const Membership& m : s.status.members) there[m.comm] += m.here;
+    for (const Membership& m : s.status.members) ++there[m.comm];
   for (uint32_t r = 0; r < slots_.size(); ++r)
     for (const Membership& m : slots_[r].status.members)
       if (there[m.comm] != m.ranks)

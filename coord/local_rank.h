@@ -28,10 +28,10 @@ struct CollectiveCount {
   bool operator==(const CollectiveCount&) const = default;
 };
 
-// A rank's share of a communicator that its library makes again from all members together.
+// A member of a communicator that its library makes again from all members together. A rank may have several.
 struct Membership {
-  uint64_t comm;         // as in CollectiveCount
-  uint32_t here, ranks;  // members in this process; members altogether
+  uint64_t comm;   // as in CollectiveCount
+  uint32_t ranks;  // number of members
   bool operator==(const Membership&) const = default;
 };
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <condition_variable>
@@ -31,15 +30,10 @@ class ImageFile::Thread {
  public:
   Thread(ImageFile& file, uint64_t offset) : file_(file), offset_(offset), thread_([this] { run(); }) {}
   ~Thread() {
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
+    if (thread_.joinable()) end();
   }
 
-  // At most kBlock bytes. Returns the errno value of an earlier write, or 0.
+  // At most kImageChunk bytes. Returns the errno value of an earlier write, or 0.
   int append(std::span<const iovec> pieces) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return filled_ - written_ < blocks_.size() || error_ != 0; });
@@ -58,10 +52,14 @@ class ImageFile::Thread {
     return 0;
   }
 
-  // Waits until all is written.
-  int finish() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return written_ == filled_ || error_ != 0; });
+  // Writes what is left. Call once. Returns as append() does.
+  int end() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
     return error_;
   }
 
@@ -118,6 +116,10 @@ int ImageFile::write(std::span<iovec> pieces, uint64_t offset) {
 int ImageFile::append(std::span<iovec> pieces) {
   const uint64_t offset = bytes_, bytes = bytes_of(pieces);
   bytes_ += bytes;
+  if (bytes > kImageChunk) {  // the index, which comes last
+    if (const int error = end_thread(); error != 0) return error;
+    return write(pieces, offset);
+  }
   if (by_thread_ && !thread_ && offset >= kWorthAThread) {
     try {
       thread_ = std::make_unique<Thread>(*this, offset);
@@ -125,19 +127,17 @@ int ImageFile::append(std::span<iovec> pieces) {
       by_thread_ = false;
     }
   }
-  if (thread_ && bytes <= kImageChunk) return thread_->append(pieces);
-  if (thread_) {  // the index, which comes last
-    if (const int error = thread_->finish(); error != 0) return error;
-    thread_.reset();
-    by_thread_ = false;
-  }
-  return write(pieces, offset);
+  return thread_ ? thread_->append(pieces) : write(pieces, offset);
+}
+
+int ImageFile::end_thread() {
+  const int error = thread_ ? thread_->end() : 0;
+  thread_.reset();
+  return error;
 }
 
 int ImageFile::finish() {
-  if (thread_)
-    if (const int error = thread_->finish(); error != 0) return error;
-  thread_.reset();
+  if (const int error = end_thread(); error != 0) return error;
   if (::fsync(file_.fd()) != 0) return errno;
   return file_.close();
 }

@@ -29,6 +29,7 @@ class ImageFile {
  private:
   class Thread;
   int write(std::span<iovec> pieces, uint64_t offset);
+  int end_thread();  // 0 or the errno value of one of its writes
 
   Descriptor file_;
   bool by_thread_;

@@ -51,6 +51,24 @@ class AgentJob : public ::testing::Test {
     };
     return c;
   }
+  // A job of one rank runs into its time limit, whose cut begins 0.2 s after the start. It is tried anew,
+  // with more time, on a machine that is too busy for the first limits, unless the cut was `begun`.
+  template <class Prepare, class Begun>
+  void reach_the_time_limit(Prepare prepare, Begun begun) {
+    for (const double cost : {0.05, 2.0, 14.0}) {
+      agents_.clear();
+      lines_.clear();
+      fakes_ = std::vector<FakeRank>(1);
+      prepare(fakes_[0]);
+      AgentConfig c = config(0, 1);
+      c.time_limit = 1.2 + 2 * cost;
+      c.former_cost = cost;
+      c.limits.attempt_bound = 60'000'000;
+      add(c, fakes_[0]);
+      ASSERT_TRUE(soon([&] { return !lines().empty(); }));
+      if (begun()) break;
+    }
+  }
   static Schedule every(double seconds) { return {Schedule::Kind::kEvery, seconds}; }
   Agent& add(const AgentConfig& c, LocalRank& rank) {
     Result<std::unique_ptr<Agent>> a = Agent::start(c, rank, c.rank == 0 ? &sink_ : nullptr);
@@ -1230,20 +1248,7 @@ TEST_F(AgentJob, ALastVersionByCommandMayExceedTheTimeLimit) {
 }
 
 TEST_F(AgentJob, AnUnfinishedCutIsAbandonedAtTheTimeLimit) {
-  // The cut begins 0.2 s after the start. The later ones are for a machine that is too busy for the first.
-  for (const double cost : {0.05, 2.0, 14.0}) {
-    agents_.clear();
-    lines_.clear();
-    fakes_ = std::vector<FakeRank>(1);
-    fakes_[0].unstoppable = true;
-    AgentConfig c = config(0, 1);
-    c.time_limit = 1.2 + 2 * cost;
-    c.former_cost = cost;
-    c.limits.attempt_bound = 60'000'000;
-    add(c, fakes_[0]);
-    ASSERT_TRUE(soon([&] { return !lines().empty(); }));
-    if (fakes_[0].holds == 1) break;
-  }
+  reach_the_time_limit([](FakeRank& fake) { fake.unstoppable = true; }, [&] { return fakes_[0].holds == 1; });
   EXPECT_TRUE(soon([&] { return fakes_[0].resumes == 1; }));
   EXPECT_EQ(lines().size(), 1u);
   EXPECT_EQ(fakes_[0].left_with, 0);
@@ -1251,19 +1256,7 @@ TEST_F(AgentJob, AnUnfinishedCutIsAbandonedAtTheTimeLimit) {
 }
 
 TEST_F(AgentJob, ImagesThatTheTimeLimitFindsUnfinishedBecomeAnOrdinaryVersion) {
-  // As above.
-  for (const double cost : {0.05, 2.0, 14.0}) {
-    agents_.clear();
-    lines_.clear();
-    fakes_ = std::vector<FakeRank>(1);
-    fakes_[0].slow_write = true;
-    AgentConfig c = config(0, 1);
-    c.time_limit = 1.2 + 2 * cost;
-    c.former_cost = cost;
-    add(c, fakes_[0]);
-    ASSERT_TRUE(soon([&] { return !lines().empty(); }));
-    if (sink_.begun == 1) break;
-  }
+  reach_the_time_limit([](FakeRank& fake) { fake.slow_write = true; }, [&] { return sink_.begun == 1; });
   EXPECT_EQ(fakes_[0].resumes, 0);
   fakes_[0].slow_write = false;
   EXPECT_TRUE(soon([&] { return fakes_[0].resumes == 1; }));

@@ -596,8 +596,9 @@ TEST_F(CutProtocol, AbortingOneRankMakesAllAbortTheAttempt) {
 }
 
 TEST_F(CutProtocol, CommunicatorThatSomeMembersDoNotHaveIsRefused) {
-  ranks_[0].stands.members = {{kX, 1, kRanks + 1}, {8, 2, 2}};  // one rank has two members
-  for (uint32_t r = 1; r < kRanks; ++r) ranks_[r].stands.members = {{kX, r == 1 ? 2u : 1u, kRanks + 1}};
+  for (FakeRank& r : ranks_) r.stands.members = {{kX, kRanks + 1}};
+  ranks_[0].stands.members.insert(ranks_[0].stands.members.end(), {{8, 2}, {8, 2}});
+  ranks_[1].stands.members.push_back({kX, kRanks + 1});  // a rank may have two members
   request();
   publish();
   EXPECT_TRUE(outcomes_.back().published);

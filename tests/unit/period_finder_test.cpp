@@ -44,6 +44,23 @@ class Loop : public testing::Test {
     EXPECT_TRUE(finder.at_boundary()) << "iteration " << done;
     EXPECT_EQ(finder.iterations(), done);
   }
+  // Five epochs, each so many iterations and an evaluation. The first evaluation shows where iterations
+  // begin.
+  void make_epochs(const std::string& before, int iterations, const std::string& evaluation) {
+    finder = {};
+    done = 0;
+    make(before);
+    for (int epoch = 0; epoch < 5; ++epoch) {
+      for (int i = 0; i < iterations; ++i) {
+        iterate("abc");
+        if (epoch > 0 && i > 0) expect_number();
+      }
+      make(evaluation);
+      if (epoch > 0) {
+        EXPECT_EQ(finder.iterations(), done) << before << " " << evaluation;
+      }
+    }
+  }
 
   PeriodFinder finder;
   uint64_t done = 0, found_after = 0;
@@ -84,20 +101,7 @@ TEST_F(Loop, WithBucketsOfWhichSomeAreEqualIsOne) {
 // The first evaluation shows where iterations begin.
 TEST_F(Loop, BeginsAfterAnEvaluationThatFollowsSimilarCalls) {
   for (const std::string before : {"c", "bc", "IWbc"}) {
-    SetUp();
-    finder = {};
-    done = 0;
-    make(before);
-    for (int epoch = 0; epoch < 5; ++epoch) {
-      for (int i = 0; i < 7; ++i) {
-        iterate("abc");
-        if (epoch > 0 && i > 0) expect_number();
-      }
-      make("ee");
-      if (epoch > 0) {
-        EXPECT_EQ(finder.iterations(), done);
-      }
-    }
+    make_epochs(before, 7, "ee");
     iterate("abc");
     EXPECT_EQ(finder.iterations(), done);
     EXPECT_EQ(finder.pattern().length, 3u);
@@ -107,20 +111,10 @@ TEST_F(Loop, BeginsAfterAnEvaluationThatFollowsSimilarCalls) {
 // Likewise if the evaluation is a loop itself.
 TEST_F(Loop, BeginsAfterALongEvaluationThatFollowsSimilarCalls) {
   for (const std::string before : {"c", "bc", "IWbc"})
-    for (const std::string evaluation : {"e", "ef", "efgh"}) {
-      finder = {};
-      done = 0;
-      make(before);
-      for (int epoch = 0; epoch < 5; ++epoch) {
-        for (int i = 0; i < 50; ++i) {
-          iterate("abc");
-          if (epoch > 0 && i > 0) expect_number();
-        }
-        for (int i = 0; i < 45; ++i) make(evaluation);
-        if (epoch > 0) {
-          EXPECT_EQ(finder.iterations(), done) << before << " " << evaluation;
-        }
-      }
+    for (const std::string step : {"e", "ef", "efgh"}) {
+      std::string evaluation;
+      for (int i = 0; i < 45; ++i) evaluation += step;
+      make_epochs(before, 50, evaluation);
     }
 }
 

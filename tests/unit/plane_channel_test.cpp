@@ -21,8 +21,7 @@ namespace cropdl::coord {
 namespace {
 
 std::vector<Message> one_of_each() {
-  RankStatus s{{{1, 2}, {~0ull, 4}},    {1, 5}, {{2, 1}}, {{5, 1, 2}}, 3, "why", false,
-               {7, 50'000, {{1, 4, 2}}}};
+  RankStatus s{{{1, 2}, {~0ull, 4}}, {1, 5}, {{2, 1}}, {{5, 2}}, 3, "why", false, {7, 50'000, {{1, 4, 2}}}};
   Outcome o;
   o.published = true;
   o.version = 9;

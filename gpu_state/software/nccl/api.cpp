@@ -4,11 +4,10 @@
 #include <nccl.h>
 
 #include <cstring>
-#include <fstream>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/random.h"
-#include "base/say.h"
 #include "gpu_state/software/nccl/communicator.h"
 #include "gpu_state/software/nccl/group.h"
 #include "gpu_state/software/nccl/two_names.h"
@@ -49,15 +48,7 @@ constexpr size_t kMarkAt = 32;  // in an id, behind the token
 
 // The machine's mark in an id: the boot's UUID (random(4)), the same in all containers.
 std::string mark_of_machine() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string mark;
-  file >> mark;
-  return mark.substr(0, sizeof(ncclUniqueId) - kMarkAt - 1);
-}
-
-ncclResult_t refused(const std::string& line) {
-  say("software NCCL: " + line);
-  return failed(ncclInvalidUsage, line);
+  return kernel_text("/proc/sys/kernel/random/boot_id").substr(0, sizeof(ncclUniqueId) - kMarkAt - 1);
 }
 
 ncclResult_t initialise(ncclComm_t* into, int ranks, const ncclUniqueId& id, int rank,

@@ -75,6 +75,11 @@ ncclResult_t failed(ncclResult_t result, std::string why) {
   return result;
 }
 
+ncclResult_t refused(const std::string& line) {
+  say("software NCCL: " + line);
+  return failed(ncclInvalidUsage, line);
+}
+
 const char* last_error() { return error_of_this_thread().c_str(); }
 
 void publish(const Communicator& communicator) {

@@ -77,6 +77,8 @@ using Communicator = std::shared_ptr<ncclComm>;
 
 // Returns the result, and sets the text of ncclGetLastError for this thread.
 ncclResult_t failed(ncclResult_t result, std::string why);
+// ncclInvalidUsage, with a line that is said as well.
+ncclResult_t refused(const std::string& line);
 const char* last_error();
 
 // The table of valid handles.

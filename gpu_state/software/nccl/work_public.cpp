@@ -1,6 +1,5 @@
 // See work.h: the calls run on a thread of the communicator (proxy.h), on copies in host memory.
 #include "base/format.h"
-#include "base/say.h"
 #include "gpu_state/software/nccl/buffers.h"
 #include "gpu_state/software/nccl/proxy.h"
 #include "gpu_state/software/nccl/rounds.h"
@@ -9,11 +8,6 @@
 namespace cropdl::nccl {
 
 namespace {
-
-ncclResult_t refused(const std::string& line) {
-  say("software NCCL: " + line);
-  return failed(ncclInvalidUsage, line);
-}
 
 // A copy to or from other memory would block the caller, or fail only after other ranks have gone on.
 ncclResult_t check_buffer(const Call& call, const void* buffer) {

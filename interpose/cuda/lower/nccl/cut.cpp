@@ -59,7 +59,7 @@ void add_communicators(coord::RankStatus& status) {
   handles::SpinGuard guard(lock);
   each_communicator([&](const Communicator* c) {
     if (c->stage == kReady && c->size > 1)
-      status.members.push_back({c->identity, 1, static_cast<uint32_t>(c->size)});
+      status.members.push_back({c->identity, static_cast<uint32_t>(c->size)});
     const uint64_t meeting = coord::kSubgroupCall | c->identity;
     if (c->stage == kMaking &&
         std::find(status.inside.begin(), status.inside.end(), meeting) == status.inside.end())
