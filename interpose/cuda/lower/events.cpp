@@ -113,9 +113,23 @@ R correct(R r, uint64_t from, uint64_t to, float* ms) {
   return r;
 }
 
-}  // namespace
+// Brings an event into the state of one recorded into a graph: nothing can be asked of it.
+CUresult record_in_a_capture(CUevent event) {
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  CUresult r = CROPDL_DRIVER(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
+  if (r != CUDA_SUCCESS) return r;
+  r = CROPDL_DRIVER(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  if (r == CUDA_SUCCESS) {
+    r = CROPDL_DRIVER(cuEventRecord)(event, stream);
+    const CUresult ended = CROPDL_DRIVER(cuStreamEndCapture)(stream, &graph);
+    if (r == CUDA_SUCCESS) r = ended;
+    if (graph) CROPDL_DRIVER(cuGraphDestroy)(graph);
+  }
+  CROPDL_DRIVER(cuStreamDestroy_v2)(stream);
+  return r;
+}
 
-namespace {
 // No call reports that a graph's node has recorded an event. The event itself shows it, if it keeps times.
 Status mark_recorded_by_graphs() {
   std::vector<std::vector<uint64_t>> of(rt::kMaxDevices);
@@ -162,6 +176,21 @@ Status note_event_times() {
 void resume_event_times() {
   for (const auto& [slot, age] : of_this_run()) slot->owner[2] = age;
   of_this_run().clear();
+}
+
+Status record_events() {
+  if (!rt::tables) return {};
+  for (const handles::Handle h : rt::tables->in_order(kind::cudaEvent)) {
+    const handles::Slot& slot = *rt::tables->slot(h);
+    if (slot.state != handles::kLive || (slot.flags & rt::kTouched) == 0) continue;
+    const OnDevice on(rt::device_of(slot));
+    const auto event = reinterpret_cast<CUevent>(slot.owner[0]);
+    if (((slot.flags & rt::kCaptured) != 0
+             ? record_in_a_capture(event)
+             : CROPDL_DRIVER(cuEventRecord)(event, CU_STREAM_LEGACY)) != CUDA_SUCCESS)
+      return Error{"cannot restart: an event cannot be recorded again (cuEventRecord fails)"};
+  }
+  return {};
 }
 
 void begin_event_times() {

@@ -10,7 +10,9 @@ namespace cropdl::cuda {
 Status note_event_times();
 // After the image is written or given up. MAIN.
 void resume_event_times();
-// After the events were recorded again. START.
+// Records the program's recorded events once more, so that waits for them end. START.
+Status record_events();
+// After that. START.
 void begin_event_times();
 
 }  // namespace cropdl::cuda
