@@ -1,6 +1,5 @@
 #include "interpose/cuda/lower/device_drain.h"
 
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -13,15 +12,6 @@
 
 namespace cropdl::cuda {
 namespace {
-
-std::atomic<int> trouble{0};
-std::atomic<bool> draining{false};
-std::atomic<int64_t> begun_at{0};
-bool looking;  // MAIN
-IdleWatch& drain_watch() {
-  static auto& watch = *new IdleWatch;
-  return watch;
-}
 
 // Waits for all work of a device, on a thread of its own. Pending work may wait for the host, and an enqueued
 // probe would make other streams wait. The thread never ends; one wait at a time.
@@ -84,6 +74,13 @@ Waiter& waiter(int device) {
   return *all[device];
 }
 
+std::string goes_on_too_long() {
+  return formatted(
+      "the device has not come to its end within {} s: a kernel runs that long, or waits for the host; ask "
+      "again",
+      kLongestWait / 1'000'000);
+}
+
 }  // namespace
 
 void IdleWatch::begin() {
@@ -102,32 +99,23 @@ int IdleWatch::look() {
   return CUDA_SUCCESS;
 }
 
-void begin_drain_of_devices(int64_t since) {
-  trouble = 0;
-  looking = false;
-  begun_at = since;
-  draining = true;
+void DeviceDrain::begin(int64_t since) {
+  error_ = 0;
+  watching_ = false;
+  begun_at_ = since;
+  draining_ = true;
 }
 
-bool devices_idle() {
-  if (!looking) drain_watch().begin();
-  looking = true;
-  const int result = drain_watch().look();
+bool DeviceDrain::step() {
+  if (!watching_) watch_.begin();
+  watching_ = true;
+  const int result = watch_.look();
   if (result == CUDA_SUCCESS)
-    draining = false;
+    draining_ = false;
   else if (result != CUDA_ERROR_NOT_READY)
-    trouble = result;
+    error_ = result;
   return result == CUDA_SUCCESS;
 }
-
-namespace {
-std::string goes_on_too_long() {
-  return formatted(
-      "the device has not come to its end within {} s: a kernel runs that long, or waits for the host; ask "
-      "again",
-      kLongestWait / 1'000'000);
-}
-}  // namespace
 
 std::string awaited_device(int64_t since) {
   if (monotonic_us() - since <= kLongestWait) return "";
@@ -138,12 +126,12 @@ std::string awaited_device(int64_t since) {
   return waits ? goes_on_too_long() : "";
 }
 
-std::string idle_trouble() {
-  if (trouble != 0)
+std::string DeviceDrain::trouble() const {
+  if (error_ != 0)
     return formatted(
         "a kernel or copy on the device has failed (CUDA error {}): what the device holds is lost",
-        trouble.load());
-  return draining && monotonic_us() - begun_at > kLongestWait ? goes_on_too_long() : "";
+        error_.load());
+  return draining_ && monotonic_us() - begun_at_ > kLongestWait ? goes_on_too_long() : "";
 }
 
 }  // namespace cropdl::cuda

@@ -2,6 +2,7 @@
 // FS base.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -29,12 +30,23 @@ inline constexpr int64_t kLongestWait = 5'000'000;
 // it was asked to stop (monotonic_us). AGENT.
 std::string awaited_device(int64_t since);
 
-// MAIN, while the program is stopped. `since`: when the wait for the program began (monotonic_us).
-void begin_drain_of_devices(int64_t since);
-// Poll after begin_drain_of_devices(). The first call begins the wait; nothing more is launched by then.
-// MAIN.
-bool devices_idle();
-// "", or why the devices will never be idle: a kernel failed, and with it its context. AGENT or MAIN.
-std::string idle_trouble();
+// Serves attempts in sequence; each begins with begin(). MAIN while the program is stopped, unless stated
+// otherwise.
+class DeviceDrain {
+ public:
+  // `since`: when the wait for the program began (monotonic_us).
+  void begin(int64_t since);
+  // Poll after begin(). The first call begins the wait; nothing more is launched by then.
+  bool step();
+  // "", or why the devices will never be idle: a kernel failed, and with it its context. AGENT or MAIN.
+  std::string trouble() const;
+
+ private:
+  IdleWatch watch_;
+  bool watching_ = false;
+  std::atomic<bool> draining_{false};
+  std::atomic<int64_t> begun_at_{0};
+  std::atomic<int> error_{0};  // of a failed kernel or copy
+};
 
 }  // namespace cropdl::cuda

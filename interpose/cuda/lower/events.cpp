@@ -4,8 +4,6 @@
 #include "interpose/cuda/lower/events.h"
 
 #include <cstring>
-#include <utility>
-#include <vector>
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/real.h"
@@ -52,47 +50,6 @@ class Now {
   CUevent event_ = nullptr;
   bool fine_ = false;
 };
-
-// Values that a cut has changed for the image. This run continues with the old ones.
-std::vector<std::pair<handles::Slot*, uint64_t>>& of_this_run() {
-  static auto& its = *new std::vector<std::pair<handles::Slot*, uint64_t>>;
-  return its;
-}
-
-// The library's times have 24 bits, exact only between events close in time, so ages are summed from each
-// event to the next. False: no event can be recorded.
-bool note_times_of(int device, const std::vector<handles::Slot*>& events) {
-  const Now now(device);
-  if (!now.fine()) return false;
-  const handles::Slot* last = nullptr;
-  double last_age = 0, since_restart = -1;
-  for (handles::Slot* slot : events) {
-    float ms = 0;
-    double age = 0;
-    if (of_before(slot)) {
-      // A restart records events one after another; all of them stand for its beginning.
-      if (since_restart < 0 &&
-          CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS)
-        since_restart = ms;
-      of_this_run().emplace_back(slot, slot->owner[2]);
-      set_age(*slot, since_restart + age_of(*slot));
-      continue;
-    }
-    if (last &&
-        CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*last), real_event(*slot)) == CUDA_SUCCESS) {
-      age = last_age - ms;
-    } else if (CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS) {
-      age = ms;
-    } else {
-      slot->owner[2] = 0;  // it keeps no time
-      continue;
-    }
-    last = slot;
-    last_age = age;
-    set_age(*slot, age);
-  }
-  return true;
-}
 
 Error cannot_be_asked(int device) {
   return Error{
@@ -152,7 +109,42 @@ Status mark_recorded_by_graphs() {
 }
 }  // namespace
 
-Status note_event_times() {
+// The library's times have 24 bits, exact only between events close in time, so ages are summed from each
+// event to the next. False: no event can be recorded.
+bool EventTimes::note_those_of(int device, const std::vector<handles::Slot*>& events) {
+  const Now now(device);
+  if (!now.fine()) return false;
+  const handles::Slot* last = nullptr;
+  double last_age = 0, since_restart = -1;
+  for (handles::Slot* slot : events) {
+    float ms = 0;
+    double age = 0;
+    if (of_before(slot)) {
+      // A restart records events one after another; all of them stand for its beginning.
+      if (since_restart < 0 &&
+          CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS)
+        since_restart = ms;
+      of_this_run_.emplace_back(slot, slot->owner[2]);
+      set_age(*slot, since_restart + age_of(*slot));
+      continue;
+    }
+    if (last &&
+        CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*last), real_event(*slot)) == CUDA_SUCCESS) {
+      age = last_age - ms;
+    } else if (CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS) {
+      age = ms;
+    } else {
+      slot->owner[2] = 0;  // it keeps no time
+      continue;
+    }
+    last = slot;
+    last_age = age;
+    set_age(*slot, age);
+  }
+  return true;
+}
+
+Status EventTimes::note() {
   if (Status marked = mark_recorded_by_graphs(); !marked) return marked;
   std::vector<std::vector<handles::Slot*>> of(rt::kMaxDevices);
   for (uint64_t word : rt::living(kind::cudaEvent)) {
@@ -168,14 +160,14 @@ Status note_event_times() {
     }
   }
   for (size_t device = 0; device < of.size(); ++device)
-    if (!of[device].empty() && !note_times_of(static_cast<int>(device), of[device]))
+    if (!of[device].empty() && !note_those_of(static_cast<int>(device), of[device]))
       return cannot_be_asked(static_cast<int>(device));
   return {};
 }
 
-void resume_event_times() {
-  for (const auto& [slot, age] : of_this_run()) slot->owner[2] = age;
-  of_this_run().clear();
+void EventTimes::resume() {
+  for (const auto& [slot, age] : of_this_run_) slot->owner[2] = age;
+  of_this_run_.clear();
 }
 
 Status record_events() {

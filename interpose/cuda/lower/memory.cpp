@@ -31,7 +31,9 @@ memory::Driver real_driver() {
   return driver;
 }
 
-CUcontext retained_contexts[memory::kDevices];  // retained by this file, until let_contexts_go()
+// Retained by this file, from the first primary_context() of a cut or restart until let_contexts_go(). No
+// member of either: gpu_state/memory calls primary_context() by a pointer without data.
+CUcontext retained_contexts[memory::kDevices];
 
 MemoryState* state_in_heap() {
   return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);

@@ -27,8 +27,6 @@ struct Facts {
   DeviceFacts devices[kMostDevices];
 };
 
-std::vector<std::string> other;  // lines of other_devices()
-
 int attribute_of_device(CUdevice_attribute what, int device) {
   int value = 0;
   return CROPDL_DRIVER(cuDeviceGetAttribute)(&value, what, device) == CUDA_SUCCESS ? value : 0;
@@ -97,7 +95,7 @@ std::string noted_devices() {
   return text;
 }
 
-Status compare_devices() {
+Status compare_devices(std::vector<std::string>* other) {
   const Facts* was = kept_facts();
   if (!was) return {};
   int driver = 0, runtime = 0;
@@ -133,7 +131,7 @@ Status compare_devices() {
     (devices.empty() ? devices : devices += ", ") += formatted("device {}", d);
   }
   for (const auto& [models, devices] : differing)
-    other.push_back(formatted(
+    other->push_back(formatted(
         "cropdl-restart: {}: {} before, {} here: the state is the same bit for bit, but libraries may now "
         "choose other kernels, which add in another order",
         devices, models.first, models.second));
@@ -153,7 +151,7 @@ Status note_libraries() {
   return {};
 }
 
-Status open_libraries() {
+Status open_libraries(std::vector<std::string>* other) {
   const auto* kept = reinterpret_cast<const char*>(one_abi::family->members[one_abi::kMemberLibraries]);
   if (!kept) return {};
   std::istringstream text(kept);
@@ -174,7 +172,7 @@ Status open_libraries() {
       return Error{"cannot restart: " + why};
     for (const RealLibrary& now : real_libraries())
       if (now.soname == l.soname && (now.version != l.version || now.software != l.software))
-        other.push_back(formatted(
+        other->push_back(formatted(
             "cropdl-restart: {} was {}, and is {} here: the state is the same bit for bit, but it may now "
             "compute in another order",
             l.soname, l.version.empty() ? l.path : l.version, now.version.empty() ? now.path : now.version));
@@ -189,7 +187,5 @@ uint64_t devices_of_image() {
     if (was->devices[d].used) mask |= uint64_t{1} << d;
   return mask;
 }
-
-const std::vector<std::string>& other_devices() { return other; }
 
 }  // namespace cropdl::cuda

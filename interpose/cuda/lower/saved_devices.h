@@ -15,14 +15,12 @@ namespace cropdl::cuda {
 Status note_devices();
 Status note_libraries();
 std::string noted_devices();  // in use, for people: "2 x NVIDIA H100 (compute capability 9.0)"
-// START: opens the files used before, or files of the same names; the error is a line that names a missing
-// one.
-Status open_libraries();
-// START: checks that this process has what the image needs; the error is one line that names what is missing.
-Status compare_devices();
+// START. Both add to `other` lines for people: the program continues with another version of a library, or on
+// another model of the same architecture. The error is a line that names what is missing.
+// Opens the files used before, or files of the same names.
+Status open_libraries(std::vector<std::string>* other);
+// Checks that this process has what the image needs.
+Status compare_devices(std::vector<std::string>* other);
 uint64_t devices_of_image();  // the devices that the program used, one bit each
-// Lines for people: the program continues on another model of the same architecture, or with another version
-// of a library.
-const std::vector<std::string>& other_devices();
 
 }  // namespace cropdl::cuda

@@ -9,32 +9,26 @@
 #include "interpose/one_abi/state.h"
 
 namespace cropdl::cuda {
-namespace {
 
-bool variables_may_move = false;
-Status noted;  // the error of settle_memory()
-
-}  // namespace
-
-void settle_memory() {
-  noted = {};
+void MemoryCut::settle() {
+  settled_ = {};
   DeviceMemory* its = known_device_memory();
   if (!its && one_abi::family && !used_devices().empty()) {  // there may be variables only
     its = device_memory();
     const auto variables = its ? std::vector<memory::Variable>() : registered_variables();
     if (!variables)
-      noted = variables.error();
+      settled_ = variables.error();
     else if (!variables->empty())
-      noted = Error{"CUDA: the variable {} of device {} cannot be saved: there is no device memory",
-                    variables->front().name, variables->front().device};
+      settled_ = Error{"CUDA: the variable {} of device {} cannot be saved: there is no device memory",
+                       variables->front().name, variables->front().device};
   }
   if (!its) return;
   its->pools.settle();
-  noted = note_unmapped_host_memory();
-  if (!noted) return;
+  settled_ = note_unmapped_host_memory();
+  if (!settled_) return;
   auto variables = registered_variables();
-  noted = variables ? addresses_may_come_again(*variables) : variables.error();
-  if (noted) noted = its->contents.note_variables(std::move(*variables));
+  settled_ = variables ? addresses_may_come_again(*variables) : variables.error();
+  if (settled_) settled_ = its->contents.note_variables(std::move(*variables));
 }
 
 uint64_t memory_region_bytes() {
@@ -46,8 +40,8 @@ uint64_t memory_region_bytes() {
   return bytes;
 }
 
-Status save_memory(restart::ChunkSink& sink) {
-  if (!noted) return noted;
+Status MemoryCut::save(restart::ChunkSink& sink) {
+  if (!settled_) return settled_;
   DeviceMemory* its = known_device_memory();
   if (!its) return {};
   if (Status there = its->own.map_contents(one_abi::real_word); !there) return there;
@@ -67,9 +61,7 @@ Status take_addresses() {
   return its->arena.restore();
 }
 
-void let_variables_move(bool may) { variables_may_move = may; }
-
-Status load_memory(const restart::ImageReader& image) {
+Status load_memory(const restart::ImageReader& image, bool variables_may_move) {
   DeviceMemory* its = known_device_memory();
   if (!its) return {};
   if (Status there = register_host_memory_again(); !there) return there;

@@ -16,15 +16,21 @@ namespace cropdl::cuda {
 // "", or why memory in use cannot be saved. AGENT or MAIN.
 std::string memory_refusal();
 
-// --- A cut. MAIN, all devices idle.
-void settle_memory();  // before the heap is saved
+// A cut. Serves attempts in sequence. MAIN, all devices idle.
+class MemoryCut {
+ public:
+  void settle();  // before the heap is saved
+  Status save(restart::ChunkSink& sink);
+
+ private:
+  Status settled_;
+};
 uint64_t memory_region_bytes();
-Status save_memory(restart::ChunkSink& sink);
 
 // --- A restart. START.
-Status take_addresses();            // before objects are made again: addresses and chunks
-void let_variables_move(bool may);  // before load_memory(): cropdl-restart --moved-variables
-Status load_memory(const restart::ImageReader& image);  // after objects are made again
+Status take_addresses();  // before objects are made again: addresses and chunks
+// After objects are made again. `variables_may_move`: cropdl-restart --moved-variables.
+Status load_memory(const restart::ImageReader& image, bool variables_may_move);
 
 // --- Parts in memory_host.cpp, memory_pointers.cpp and memory_variables.cpp.
 Status note_unmapped_host_memory();  // MAIN
