@@ -55,12 +55,14 @@ using Order = std::variant<Hold, Targets, Stop, Drain, Write, Resume, End>;
 struct StatusReport {
   uint64_t attempt;
   uint64_t revision;
+  int64_t waited;  // LocalRank::waited()
   RankStatus status;
 };  // `revision`: of the targets that the rank applied, 0: none
 struct Sent {
   uint64_t attempt;
   bool stopped;
   bool examining;  // not yet `stopped`, because its state is being examined
+  int64_t waited;  // LocalRank::waited()
   std::vector<PeerCount> sent;
 };  // final once stopped
 struct Drained {
@@ -117,8 +119,8 @@ struct Outcome {
   uint64_t version = 0;
   uint64_t bytes = 0;        // of all images
   double stall_seconds = 0;  // from Stop to Resume; ranks held before Stop still run
-  // Time from Hold to Resume, of all attempts, published or not; from Stop if the targets were the end of an
-  // iteration.
+  // Time from Hold to Resume, of all attempts, published or not. If the targets were the end of an iteration:
+  // from Stop to Resume, and the longest that a rank was held before a collective until then.
   double held_seconds = 0;
   uint32_t attempts = 0;
   bool too_early = false;  // not published because a rank is starting
@@ -134,7 +136,8 @@ struct BeginVersion {};  // answered by version_begun() or sink_failed()
 struct Publish {
   std::vector<ImageSummary> images;
   double stall_seconds;
-};  // answered by published() or sink_failed()
+  double wait_seconds;  // the longest that a rank was held before a collective, until it stopped
+};                      // answered by published() or sink_failed()
 // Removes the version that was begun. Answered by discarded(); until then no rank is held.
 struct Discard {};
 struct Finished {
@@ -196,6 +199,7 @@ class Coordinator {
     bool reported = false;  // `status` was reported in this attempt
     uint64_t revision = 0;  // of the targets under which `status` was taken
     RankStatus status;
+    int64_t reported_at = 0, waited = 0;  // as of `status`, then of the last Sent
     // What compare() finds: short of a target, or inside a collective; short of a predicted end.
     bool behind = false, short_of_end = false;
     std::vector<HeldCalls> held_back;  // of `status.held`: those that the targets do not admit
@@ -242,6 +246,7 @@ class Coordinator {
   std::string who_is_ahead_of(const RankSlot& slot) const;
   void predict();  // sets targets at the end of an iteration, if all ranks agree on one
   void fail(const std::string& line, int64_t now, Actions* out, bool too_early = false);
+  int64_t longest_wait(int64_t now) const;
   void end_attempt(int64_t now, Actions* out);  // sends Resume to all, then Discard if a version was begun
   void finish(Outcome outcome, Actions* out);
   void broadcast(const Order& order, Actions* out);

@@ -61,6 +61,7 @@ void Coordinator::begin_attempt(int64_t now, Actions* out) {
     s.reported = s.stopped = s.examining = s.write_over = false;
     s.revision = s.drain_revision = s.drained_revision = 0;
     s.status = {};
+    s.waited = 0;
     s.behind = s.short_of_end = false;
     s.held_back.clear();
     s.unexpected = 0;
@@ -125,6 +126,8 @@ void Coordinator::on(uint32_t rank, const StatusReport& m, int64_t now, Actions*
   const bool changed = !(s.status == m.status);
   s.reported = true;
   s.revision = m.revision;
+  s.waited = m.waited;
+  s.reported_at = now;
   if (changed) {
     s.status = m.status;
     compare(&s);
@@ -168,6 +171,7 @@ void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {
   }
   s.sent = std::move(sent);
   s.stopped = m.stopped;
+  s.waited = m.waited;
   const bool examined = someone_examines();
   s.examining = m.examining;
   if (examined && !someone_examines()) bound_from_ = now;
@@ -253,6 +257,7 @@ void Coordinator::consider_publish(int64_t now, Actions* out) {
   Publish action;
   for (const RankSlot& s : slots_) action.images.push_back(s.image);
   action.stall_seconds = in_seconds(now - stop_told_);
+  action.wait_seconds = in_seconds(longest_wait(now));
   out->push_back(action);
 }
 
@@ -353,10 +358,22 @@ void Coordinator::fail(const std::string& line, int64_t now, Actions* out, bool 
   finish(outcome, out);
 }
 
+// A rank that is held reports nothing until that changes.
+int64_t Coordinator::longest_wait(int64_t now) const {
+  int64_t longest = 0;
+  for (const RankSlot& s : slots_) {
+    const bool is_held = stop_told_ == 0 && !s.status.held.empty();
+    longest = std::max(longest, s.waited + (is_held ? now - s.reported_at : 0));
+  }
+  return longest;
+}
+
 void Coordinator::end_attempt(int64_t now, Actions* out) {
   // Running to the end of an iteration costs the ranks nothing.
-  const bool ran = runs_to_ends();
-  held_ += now - (!ran ? started_ : stop_told_ != 0 ? stop_told_ : now);
+  if (runs_to_ends())
+    held_ += longest_wait(now) + (stop_told_ != 0 ? now - stop_told_ : 0);
+  else
+    held_ += now - started_;
   broadcast(Resume{attempt_}, out);
   if (!version_begun_) return;
   version_begun_ = false;

@@ -125,7 +125,7 @@ void Participant::report_standing(LocalRank& rank, bool even_if_unchanged, std::
   RankStatus s = rank.status();
   if (!even_if_unchanged && s == last_status_) return;
   last_status_ = s;
-  out->push_back(StatusReport{attempt_, revision_, std::move(s)});
+  out->push_back(StatusReport{attempt_, revision_, rank.waited(), std::move(s)});
 }
 
 void Participant::report_sent(LocalRank& rank, bool stopped, std::vector<Report>* out) {
@@ -135,7 +135,7 @@ void Participant::report_sent(LocalRank& rank, bool stopped, std::vector<Report>
   sent_reported_ = true;
   last_examining_ = examining;
   last_sent_ = sent;
-  out->push_back(Sent{attempt_, stopped, examining, std::move(sent)});
+  out->push_back(Sent{attempt_, stopped, examining, rank.waited(), std::move(sent)});
 }
 
 }  // namespace cropdl::coord

@@ -113,6 +113,8 @@ class LocalRank {
   virtual void hold() = 0;
   virtual void set_targets(const std::vector<CollectiveCount>& targets) = 0;
   virtual RankStatus status() = 0;
+  // For how long (us) a thread of the program was held before a collective, in this attempt.
+  virtual int64_t waited() { return 0; }
 
   // --- Stop. Called repeatedly (about every 100 us) until true: every thread of the program is outside of
   // the LH with a complete context, refusals have been checked, and the main thread serves the functions

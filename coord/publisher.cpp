@@ -20,9 +20,10 @@ Publisher::Publisher()
   ended_.reserve(kMostEnded);
 }
 
-void Publisher::publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds) {
-  run([sink, images = std::move(images), stall_seconds]() -> Ended {
-    return caught([&] { return sink->publish(images, stall_seconds); });
+void Publisher::publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds,
+                        double wait_seconds) {
+  run([sink, images = std::move(images), stall_seconds, wait_seconds]() -> Ended {
+    return caught([&] { return sink->publish(images, stall_seconds, wait_seconds); });
   });
 }
 

@@ -19,7 +19,8 @@ class VersionSink {
   virtual Result<std::string> begin() = 0;
   // Makes the version visible, durably. `images` is indexed by rank. Returns the version's number. After an
   // error the caller calls discard().
-  virtual Result<uint64_t> publish(const std::vector<ImageSummary>& images, double stall_seconds) = 0;
+  virtual Result<uint64_t> publish(const std::vector<ImageSummary>& images, double stall_seconds,
+                                   double wait_seconds) = 0;
   // Removes the version that was begun. The ranks run meanwhile.
   virtual void discard() = 0;
   // Removes obsolete versions while the ranks run: freeing gigabytes takes time. In its own thread,

@@ -75,6 +75,7 @@ std::string manifest_text(const Manifest& m) {
               {"host", {{"glibc", json_bytes(m.glibc)}, {"kernel", json_bytes(m.kernel)}}},
               {"cpu_features", json_bytes(m.cpu_features)},
               {"stall_seconds", std::isfinite(m.stall_seconds) ? m.stall_seconds : 0.0},
+              {"wait_seconds", std::isfinite(m.wait_seconds) ? m.wait_seconds : 0.0},
               {"bytes", m.bytes()},
               {"memory", m.memory()},
               {"images", images}};
@@ -107,6 +108,7 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
     m.kernel = bytes_from_json(object.at("host").at("kernel"));
     m.cpu_features = list_from_json(object.at("cpu_features"));
     m.stall_seconds = object.at("stall_seconds").get<double>();
+    m.wait_seconds = object.value("wait_seconds", 0.0);
     for (const json& image : object.at("images")) {
       m.images.push_back({bytes_from_json(image.at("file")), integer_from_json<uint64_t>(image.at("bytes")),
                           integer_from_json<uint64_t>(image.at("memory")),

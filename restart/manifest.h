@@ -45,6 +45,7 @@ struct Manifest {
   std::string glibc, kernel;              // of the host; for people, never a reason to refuse
   std::vector<std::string> cpu_features;  // features that a restart needs
   double stall_seconds = 0;
+  double wait_seconds = 0;            // before the stall; 0 also in versions that do not say
   std::vector<ManifestImage> images;  // indexed by rank
   bool operator==(const Manifest&) const = default;
 

@@ -48,6 +48,17 @@ std::unordered_map<const seam::ThreadRecord*, uint64_t> let_in;
 // For a held thread, the calls that it would begin together. Under hold_lock.
 std::unordered_map<const seam::ThreadRecord*, std::vector<coord::HeldCalls>> held_together;
 bool told = false;  // targets were set in this hold; under hold_lock
+// Threads that are held now, since when one is, and how long one was before, in this hold. Under hold_lock.
+uint32_t held_threads = 0;
+int64_t held_from = 0, held_before = 0;
+
+// The call before which this thread is held; 0: none. Under hold_lock.
+void note_held(uint64_t identity) {
+  const bool was_held = seam::current_thread()->held != 0, is_held = identity != 0;
+  stand_held(identity);
+  if (is_held && !was_held && held_threads++ == 0) held_from = monotonic_us();
+  if (was_held && !is_held && --held_threads == 0) held_before += monotonic_us() - held_from;
+}
 
 void nap(uint64_t identity) {
   const auto library = static_cast<seam::LibraryNumber>(identity >> 56 & 0x7f);
@@ -60,7 +71,7 @@ void nap(uint64_t identity) {
 bool begin_if(bool allowed, uint64_t identity) {
   const bool yes = allowed || !hold_flag.wanted.load(std::memory_order_relaxed);
   if (!yes) stand_inside(0);
-  stand_held(yes ? 0 : identity);
+  note_held(yes ? 0 : identity);
   return yes;
 }
 
@@ -99,12 +110,12 @@ bool parts_allowed(std::span<const Part> parts, seam::LibraryNumber library, boo
   if (beyond == parts.end() || !hold_flag.wanted.load(std::memory_order_relaxed)) {
     if (!announced) announce_parts(parts, library);
     held_together.erase(seam::current_thread());
-    stand_held(0);
+    note_held(0);
     return true;
   }
   if (announced) undo(parts);
   stand_inside(0);
-  stand_held(beyond->record->identity);
+  note_held(beyond->record->identity);
   // A thread without memory for the list is held all the same, perhaps until the attempt's bound.
   const Status listed = caught([&] {
     auto& all = held_together[seam::current_thread()];
@@ -121,7 +132,7 @@ bool keep_waiting(uint64_t identity) {
     handles::SpinGuard guard(hold_lock);
     let_in.erase(seam::current_thread());
     held_together.erase(seam::current_thread());
-    stand_held(0);
+    note_held(0);
     return false;
   }
   nap(identity);
@@ -187,6 +198,8 @@ void hold(const Source& source) {
     targets.clear();
     let_in.clear();
     told = false;
+    held_from = hold_began;
+    held_before = 0;
     if (hold_flag.wanted) return;
     hold_flag.wanted = true;
   }
@@ -216,6 +229,11 @@ void release() {
 }
 
 int64_t held_since() { return hold_began; }
+
+int64_t waited() {
+  handles::SpinGuard guard(hold_lock);
+  return held_before + (held_threads != 0 ? monotonic_us() - held_from : 0);
+}
 
 namespace {
 

@@ -36,6 +36,8 @@ void set_targets(std::span<const coord::CollectiveCount> targets);
 void release();
 // When the present hold began, or began anew (monotonic_us); 0: there is none.
 int64_t held_since();
+// For how long (us) at least one thread of the program was held, since the present hold began.
+int64_t waited();
 
 // Replaces in `status` the counts, and the calls that threads are inside of or held before.
 void fill(const Source& source, coord::RankStatus& status);

@@ -62,6 +62,7 @@ json version_json(const restart::Version& version) {
   add("device_memory", m.device_memory());
   add("devices", text_or_null(m.devices()));
   add("stall_seconds", m.stall_seconds);
+  add("wait_seconds", m.wait_seconds);
   add("iteration", m.iteration() == 0 ? json() : json(m.iteration()));
   return object;
 }

@@ -74,6 +74,8 @@ coord::RankStatus Rank::status() {
   return s;
 }
 
+int64_t Rank::waited() { return holding_ ? counting::waited() : 0; }
+
 // If the MPI cannot talk to the launcher, each rank is an MPI job of its own.
 std::string Rank::place_refusal() const {
   const auto place = libraries_.place();

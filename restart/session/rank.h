@@ -57,6 +57,7 @@ class Rank final : public coord::LocalRank {
   void hold() override;
   void set_targets(const std::vector<coord::CollectiveCount>& targets) override;
   coord::RankStatus status() override;
+  int64_t waited() override;
   bool try_stop(Status* failure) override;
   bool examining() override;
   std::string refusal_when_stopped() override;

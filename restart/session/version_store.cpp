@@ -15,10 +15,12 @@ Result<std::string> VersionStore::begin() {
   return draft->directory;
 }
 
-Result<uint64_t> VersionStore::publish(const std::vector<coord::ImageSummary>& images, double stall_seconds) {
+Result<uint64_t> VersionStore::publish(const std::vector<coord::ImageSummary>& images, double stall_seconds,
+                                       double wait_seconds) {
   restart::Manifest m = manifest_;
   m.created = utc_now();
   m.stall_seconds = stall_seconds;
+  m.wait_seconds = wait_seconds;
   char cwd[4096];
   if (getcwd(cwd, sizeof cwd) != nullptr) m.cwd = cwd;
   m.images.clear();

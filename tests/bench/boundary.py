@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Measures how long ranks wait for each other at a predicted cut. Versions are requested at random moments of a loop; the wait is the
-longest step of a rank around the cut, minus an undisturbed step and the stall. Also shows the number of iterations from request to cut,
-and, as noise, the same difference for undisturbed steps. The shape's steps must be equally long, which those of work_between_calls are
-not:
+"""Measures how long ranks wait for each other at a predicted cut. Versions are requested at random moments of a loop. The wait is what the
+version's manifest says: the longest time for which a rank was held before a collective, until it stopped (docs/boundaries.md). Beside it
+are the natural skew (how far apart the ranks end an undisturbed step), the number of iterations from request to cut, and how much longer
+the longest step around the cut is than an undisturbed one and the stall, with the same difference of undisturbed steps as noise. The
+shape's steps must be equally long, which those of work_between_calls are not:
 
   boundary.py [--mpi openmpi mpich] [--shape plain evaluation ...] [--pace 10000] [--versions 30] [--dir /dev/shm]"""
 
@@ -14,7 +15,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "driver"))
-from driver import Log, Place, iteration_of, logs_of, stall_of, status_of, take_checkpoint  # noqa: E402
+from driver import Log, Place, iteration_of, logs_of, manifest_of, stall_of, status_of, take_checkpoint  # noqa: E402
 
 
 def steps_of(log):
@@ -23,10 +24,10 @@ def steps_of(log):
 
 
 def measure(mpi, shape, pace, versions):
-    """For each version, the longest wait in ms and the iterations until the cut; for all other steps, how much longer than the median they
-    are."""
+    """In ms: for each version, the wait, and how much longer than usual its longest step was; for all other steps, how far apart the ranks
+    ended them, and how much longer than the median they were. And the iterations until each cut."""
     rng = random.Random(1)
-    taken = []
+    taken, waits = [], []
     with Place("boundary") as place:
         job = place.run(f"{mpi}/loops", ("--shape", shape, "--steps", "1000000", "--pace", str(pace)), mpi, 2)
         job.wait_for_step(60)
@@ -35,17 +36,21 @@ def measure(mpi, shape, pace, versions):
             before = Log(job.log).last_step()
             version, text, _ = take_checkpoint(place, job)
             if number >= 0:
+                waits.append(1e3 * manifest_of(place, version)["wait_seconds"])
                 taken.append((before, iteration_of(place, version), 1e3 * stall_of(text)))
         job.wait_for_step(Log(job.log).last_step() + 5)
         job.kill_running()
-        waits, noise = [], []
-        for log in logs_of(job.log, 2):
+        disturbed = {k + near for _, k, _ in taken for near in range(-2, 4)}
+        longer, noise = [], []
+        logs = logs_of(job.log, 2)
+        for log in logs:
             steps = steps_of(log)
             usual = statistics.median(steps.values())
-            disturbed = {k + near for _, k, _ in taken for near in range(-2, 4)}
-            waits.append([max(steps[k + near] for near in (0, 1)) - usual - stall for _, k, stall in taken])
+            longer.append([max(steps[k + near] for near in (0, 1)) - usual - stall for _, k, stall in taken])
             noise += [ms - usual for k, ms in steps.items() if k > 60 and k not in disturbed]
-        return [max(both) for both in zip(*waits)], [k - before for before, k, _ in taken], noise
+        ends = dict(logs[1].steps)
+        skew = [1e3 * abs(at - ends[k]) for k, at in logs[0].steps if k > 60 and k not in disturbed and k in ends]
+        return waits, [max(both) for both in zip(*longer)], skew, noise, [k - before for before, k, _ in taken]
 
 
 def shown(values):
@@ -64,9 +69,9 @@ def main():
     os.environ["CROPDL_TEST_TMP"] = options.dir
     for mpi in options.mpi:
         for shape in options.shape:
-            waits, iterations, noise = measure(mpi, shape, options.pace, options.versions)
-            print(f"{mpi} {shape}: waited {shown(waits)}; {min(iterations)} to {max(iterations)} iterations from request to cut; "
-                  f"undisturbed steps {shown(noise)}", flush=True)
+            waits, longer, skew, noise, iterations = measure(mpi, shape, options.pace, options.versions)
+            print(f"{mpi} {shape}: waited {shown(waits)}; natural skew {shown(skew)}; {min(iterations)} to {max(iterations)} iterations from "
+                  f"request to cut; step longer by {shown(longer)}; undisturbed steps {shown(noise)}", flush=True)
 
 
 if __name__ == "__main__":

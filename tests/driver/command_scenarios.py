@@ -1402,15 +1402,18 @@ def quiet():
         expect(text == "", f"{text!r}")
         if not place.versions():
             too_late("the program ended before its first version")
-    with Place("decisions") as place:
-        job = place.run("plain/plain", LONG, options=("--quiet", "--interval", "auto"))
-        job.wait_for_step(3)
-        take_checkpoint(place, job)
-        job.kill_running()
-        again = place.restart(options=("--quiet",))
-        again.wait_for_step(Log(again.log).last_step() + 3)
-        take_checkpoint(place, again)
-        expect(job.output() + again.output() == "", f"{job.output()!r} {again.output()!r}")
+    for words, how in ((("plain/plain", LONG), {"options": ("--quiet", "--interval", "auto")}),
+                       (("openmpi/torture", LONG, "openmpi", 2), {"preload": True, "environment": {"CROPDL_QUIET": "1", "CROPDL_INTERVAL": "auto"}})):
+        with Place("decisions") as place:
+            job = place.run(*words, **how)
+            job.wait_for_step(3)
+            take_checkpoint(place, job)
+            said = job.output()  # before the launcher's lines about the kill
+            job.kill_running()
+            again = place.restart(*words[2:], options=("--quiet",))
+            again.wait_for_step(Log(again.log).last_step() + 3)
+            take_checkpoint(place, again)
+            expect(said + again.output() == "", f"{how}: {said!r} {again.output()!r}")
 
 
 @scenario("command.status_watch_redraws_a_terminal")

@@ -437,7 +437,8 @@ class Place:
         log = log or self.path("log")
         target = ([app(program)] if isinstance(program, str) else list(program)) + list(arguments) + ["--log", log]
         if preload:
-            library = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": self.store, "CROPDL_INTERVAL": "0"}
+            library = {"LD_PRELOAD": os.path.join(BUILD, "lib", "libcropdl.so"), "CROPDL_DIR": self.store,
+                       "CROPDL_INTERVAL": (environment or {}).get("CROPDL_INTERVAL", "0")}
             command = launcher(mpi, ranks, library) + target
         else:
             unasked = [] if "--interval" in options else ["--interval", "0"]
@@ -550,10 +551,14 @@ def data_of(path, wanted):
     return found
 
 
+def manifest_of(place, version):
+    with open(place.version_path(version, "manifest.json")) as f:
+        return json.load(f)
+
+
 def iteration_of(place, version):
     """The iteration number of a version; all its images must have the same."""
-    with open(os.path.join(place.version_path(version), "manifest.json")) as f:
-        found = {image.get("iteration", 0) for image in json.load(f)["images"]}
+    found = {image.get("iteration", 0) for image in manifest_of(place, version)["images"]}
     expect(found != {0}, f"version {version}: no iteration was found")
     expect(len(found) == 1, f"version {version}: its images are of iterations {sorted(found)}")
     return found.pop()

@@ -67,14 +67,19 @@ def continues(place, mpi, ranks, before, reference, environment=None):
 
 # --- A time limit ------------------------------------------------------------------------------------------------
 
-def ended_before(moment, place, program, mpi, ranks, options, environment=None):
+def ended_in_time(place, job, moment):
     """`moment`: the limit, in seconds since 1970, as a function of the time of the program's first step (which is after the command's
     start)."""
-    reference = native(place, program, LONG, mpi, ranks)
-    job = place.run(program, LONG, mpi, ranks, options=("--interval", "auto", *options), environment=environment)
     before = ended_by_last_version(place, job, "before the time limit")
     late = os.path.getmtime(place.version_path(place.versions()[-1], "manifest.json")) - moment(before[job.log].steps[0][1])
     expect(late <= 0, f"the last version came {late:.2f} s after the limit")
+    return before
+
+
+def ended_before(moment, place, program, mpi, ranks, options, environment=None):
+    reference = native(place, program, LONG, mpi, ranks)
+    job = place.run(program, LONG, mpi, ranks, options=("--interval", "auto", *options), environment=environment)
+    before = ended_in_time(place, job, moment)
     continues(place, mpi, ranks, before, reference)
 
 
@@ -190,6 +195,39 @@ def at_sigterm(program, mpi, ranks, times):
 
 for _kind, _program, _mpi, _ranks in KINDS:
     scenario(f"end.{_kind}.sigterm_to_a_rank_ends_the_job_with_a_last_version")(lambda p=_program, m=_mpi, r=_ranks: at_sigterm(p, m, r, 5 if m == "none" else 2))
+
+
+def each_try(program, mpi, ranks, tries):
+    """Jobs end at random moments, in turn at a time limit and by SIGTERM to a rank: each takes a whole last version in time. The first two
+    are also restarted."""
+    at_random = seeded()
+    with Place("reference") as place:
+        reference = native(place, program, LONG, mpi, ranks)
+    for number in range(tries):
+        seconds = round(at_random.uniform(2, 4) + (ranks > 1), 3)
+        at_limit = number % 2 == 0
+        with Place("each") as place:
+            job = place.run(program, LONG, mpi, ranks, options=("--interval", "auto", *(("--time-limit", str(seconds)) if at_limit else ())))
+            if at_limit:
+                before = ended_in_time(place, job, lambda first: first + seconds)
+            else:
+                job.wait_for_step(1)
+                time.sleep(at_random.uniform(0, 1))
+                terminate(at_random.choice(job.ranks()))
+                before = ended_by_last_version(place, job, "at SIGTERM")
+            expect(len(place.versions()) == 1, f"try {number}: versions {place.versions()}")
+            status, text, _ = place.ask([tool("cropdl"), "verify", place.store])
+            expect(status == 0, f"try {number}: {text}")
+            if number < 2:
+                continues(place, mpi, ranks, before, reference)
+    print(f"{tries} of {tries}")
+
+
+# Fifty together.
+EACH_TRY = {f"end.{kind}.each_of_many_tries_ends_with_a_whole_last_version": (program, mpi, ranks, 18 if kind == "alone" else 16)
+            for kind, program, mpi, ranks in KINDS}
+for _name, _how in EACH_TRY.items():
+    scenario(_name)(lambda h=_how: each_try(*h))
 
 
 def by_command(program, mpi, ranks, times):
@@ -419,4 +457,5 @@ def while_another_is_taken():
 
 if __name__ == "__main__":
     sys.exit(scenario_main(SCENARIOS, at_random=True, quick=("end.alone.time_limit_ends", "end.openmpi.time_limit_ends"),
-                          long=("end.mpich.time_limit_ends_the_job_with_a_last_version",)))  # rank 0 keeps the time limit, whatever the MPI
+                          # rank 0 keeps the time limit, whatever the MPI
+                          long=("end.mpich.time_limit_ends_the_job_with_a_last_version", *EACH_TRY)))

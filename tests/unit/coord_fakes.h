@@ -35,6 +35,7 @@ class FakeRank : public LocalRank {
     const std::lock_guard lock(mutex);
     return stands;
   }
+  int64_t waited() override { return waits; }
   bool try_stop(Status* failure) override {
     allocate("stop");
     const std::lock_guard lock(mutex);
@@ -86,6 +87,7 @@ class FakeRank : public LocalRank {
   std::atomic<int> holds{0}, resumes{0}, drains{0}, left_with{0}, died_of{0};
   std::atomic<bool> unstoppable{false}, examines{false}, slow_write{false}, met{true};
   std::atomic<uint64_t> memory{0};
+  std::atomic<int64_t> waits{0};
   std::mutex mutex;  // guards the members below
   RankStatus stands;
   std::string stopped_refusal, stop_failure, drain_failure, write_failure, directory;
@@ -111,7 +113,7 @@ class FakeSink : public VersionSink {
     if (!begin_failure.empty()) return Error{begin_failure};
     return std::string("/version");
   }
-  Result<uint64_t> publish(const std::vector<ImageSummary>& images, double) override {
+  Result<uint64_t> publish(const std::vector<ImageSummary>& images, double, double) override {
     const Alone alone(this);
     while (slow_publish) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (no_memory_to_publish) throw std::bad_alloc();

@@ -143,6 +143,28 @@ TEST_F(Counting, AThreadThatMustStopLeavesAHeldGroupUncounted) {
   EXPECT_EQ(b.begun, 7u);
 }
 
+TEST_F(Counting, TheTimeInWhichAThreadIsHeldIsMeasured) {
+  constexpr int64_t kHeld = 20'000;  // us
+  counting::hold(source);
+  EXPECT_EQ(counting::waited(), 0);
+  std::thread agent([&] {
+    once_held();
+    std::this_thread::sleep_for(std::chrono::microseconds(kHeld));
+    EXPECT_GE(counting::waited(), kHeld) << "while it is held";
+    set_targets({{a.identity, 6}});
+  });
+  EXPECT_FALSE(counting::begin_unheld(&a, false));
+  EXPECT_TRUE(counting::begin_held(&a));
+  counting::end();
+  agent.join();
+  const int64_t waited = counting::waited();
+  EXPECT_GE(waited, kHeld);
+  std::this_thread::sleep_for(std::chrono::microseconds(kHeld));
+  EXPECT_EQ(counting::waited(), waited) << "when it is held no more";
+  counting::hold(source);
+  EXPECT_EQ(counting::waited(), 0) << "the next attempt";
+}
+
 TEST_F(Counting, AReleaseLetsAHeldGroupGo) {
   counting::hold(source);
   std::thread agent([&] {

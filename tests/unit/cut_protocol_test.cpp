@@ -37,7 +37,10 @@ class CutProtocol : public ::testing::Test {
         else
           coordinator_.sink_failed(sink_failure_, now_, &out);
       }
-      if (std::holds_alternative<Publish>(a)) publishing_ = true;
+      if (const auto* p = std::get_if<Publish>(&a)) {
+        publishing_ = true;
+        wait_seconds_ = p->wait_seconds;
+      }
       if (std::holds_alternative<Discard>(a)) {
         ++discarded_;
         resumes_before_discard_ = resumes_ordered_;
@@ -133,6 +136,7 @@ class CutProtocol : public ::testing::Test {
   int begun_ = 0, discarded_ = 0;
   int resumes_ordered_ = 0, resumes_before_discard_ = 0;
   bool publishing_ = false, slow_discard_ = false;
+  double wait_seconds_ = -1;
 };
 
 TEST_F(CutProtocol, ARequestIsPublishedAndAllContinue) {
@@ -580,6 +584,72 @@ TEST_F(CutProtocol, RanksRunToTheEndOfTheLatestsIteration) {
   EXPECT_TRUE(outcomes_.back().published);
 }
 
+TEST_F(CutProtocol, TheLongestWaitAtAPredictedEndIsRecordedAndIsACost) {
+  for (FakeRank& r : ranks_) {
+    r.stands.counts = {{kX, 10}};
+    r.stands.boundary = {4, 50'000, {{kX, 12, 3}}};
+  }
+  request();
+  now_ += 40'000;  // the way to the end costs nothing
+  ranks_[1].stands.counts = ranks_[2].stands.counts = {{kX, 12}};
+  ranks_[1].stands.held = {{kX, 13}};
+  ranks_[1].unstoppable = true;
+  settle();
+  now_ += 3'000;
+  ranks_[0].stands.counts = {{kX, 12}};
+  ranks_[1].waits = 3'100;  // as the rank itself has measured it by the time it stops
+  ranks_[2].waits = 200;
+  settle();
+  ranks_[1].unstoppable = false;
+  ranks_[1].waits = 3'200;
+  settle();
+  EXPECT_DOUBLE_EQ(wait_seconds_, 0.0032);
+  now_ += 250'000;
+  publish();
+  EXPECT_DOUBLE_EQ(outcomes_.back().stall_seconds, 0.25);
+  EXPECT_DOUBLE_EQ(outcomes_.back().held_seconds, 0.2532);
+}
+
+TEST_F(CutProtocol, APredictedEndThatDoesNotComeCostsTheTimeOfHeldRanks) {
+  for (FakeRank& r : ranks_) {
+    r.stands.counts = {{kX, 10}};
+    r.stands.boundary = {4, 50'000, {{kX, 12, 3}}};
+  }
+  request();
+  wait();  // the loop is over, nobody is held: the attempt ends
+  EXPECT_EQ(now_, 1'000'000 + 100'000 + limits_.prediction_bound);
+  wait();  // the next attempt cuts the ranks where they are
+  publish();
+  EXPECT_DOUBLE_EQ(outcomes_.back().held_seconds, 0) << "the program ran all the time";
+
+  request();
+  ranks_[1].stands.counts = {{kX, 12}};
+  ranks_[1].stands.held = {{kX, 13}};
+  ranks_[1].waits = 500;  // when it reports that; it says no more while it is held
+  settle();
+  now_ += 60'000;
+  act([&](Actions* o) { coordinator_.lost(2, "has ended its program", now_, o); });
+  EXPECT_DOUBLE_EQ(outcomes_.back().held_seconds, 0.0605);
+}
+
+TEST_F(CutProtocol, AfterARaiseAPredictedEndCostsAllTimeSinceTheHold) {
+  for (FakeRank& r : ranks_) {
+    r.stands.counts = {{kX, 10}};
+    r.stands.boundary = {4, 50'000, {{kX, 12, 3}}};
+  }
+  ranks_[1].stands.counts = {{kX, 10}, {8, 1}};
+  request();
+  ranks_[1].stands.counts = {{kX, 12}, {8, 1}};
+  ranks_[1].stands.held = {{kX, 13}};
+  settle();
+  const int64_t held = now_;
+  wait();
+  EXPECT_EQ(now_, held + 100'000 + limits_.raise_after);
+  EXPECT_EQ(coordinator_.raises(), 1u);
+  act([&](Actions* o) { coordinator_.withdraw("time is up", now_, o); });
+  EXPECT_DOUBLE_EQ(outcomes_.back().held_seconds, 0.115);
+}
+
 TEST_F(CutProtocol, AbortingOneRankMakesAllAbortTheAttempt) {
   for (FakeRank& r : ranks_) r.stands.counts = {{kX, 4}};
   ranks_[0].stands.inside = {8};
@@ -644,13 +714,13 @@ TEST_F(CutProtocol, AReportUnderOlderTargetsDoesNotStopAnyone) {
   coordinator_.joined(0, now_, &out);
   coordinator_.joined(1, now_, &out);
   coordinator_.request(now_, &out);
-  const StatusReport zero{1, 0, {{{kX, 1}}, {}, {}, {}, 0, "", false, {}}};
+  const StatusReport zero{1, 0, 0, {{{kX, 1}}, {}, {}, {}, 0, "", false, {}}};
   coordinator_.receive(0, zero, now_, &out);
   coordinator_.receive(1, zero, now_, &out);
-  coordinator_.receive(0, StatusReport{1, 1, zero.status}, now_, &out);
+  coordinator_.receive(0, StatusReport{1, 1, 0, zero.status}, now_, &out);
   coordinator_.receive(1, zero, now_, &out);
   EXPECT_EQ(coordinator_.phase(), Phase::kHolding);
-  coordinator_.receive(1, StatusReport{1, 1, zero.status}, now_, &out);
+  coordinator_.receive(1, StatusReport{1, 1, 0, zero.status}, now_, &out);
   EXPECT_EQ(coordinator_.phase(), Phase::kStopping);
 }
 

@@ -52,8 +52,8 @@ std::vector<Message> one_of_each() {
           Order{Write{1, "/dir"}},
           Order{Resume{1}},
           Order{End{1, 75}},
-          Report{StatusReport{1, 2, s}},
-          Report{Sent{1, true, false, {{2, 3}}}},
+          Report{StatusReport{1, 2, 3, s}},
+          Report{Sent{1, true, false, 4, {{2, 3}}}},
           Report{Drained{1, 2}},
           Report{Written{1, image}},
           Report{Refused{1, "r"}},
@@ -68,8 +68,8 @@ TEST(PlaneWire, MembersAreCountedFromTheStructsThemselves) {
   EXPECT_EQ(fields::count<Rejected>(), 1u);
   EXPECT_EQ(fields::count<Done>(), 1u);
   EXPECT_EQ(fields::count<Targets>(), 3u);
-  EXPECT_EQ(fields::count<Sent>(), 4u);
-  EXPECT_EQ(fields::count<StatusReport>(), 3u);
+  EXPECT_EQ(fields::count<Sent>(), 5u);
+  EXPECT_EQ(fields::count<StatusReport>(), 4u);
   EXPECT_EQ(fields::count<Hello>(), 4u);
   EXPECT_EQ(fields::count<ImageSummary>(), 7u);
   EXPECT_EQ(fields::count<RankStatus>(), 8u);

@@ -154,6 +154,7 @@ inline Manifest test_manifest(const StoreIdentity& job = test_job()) {
   manifest.kernel = "6.1";
   manifest.cpu_features = {"avx2", "fma"};
   manifest.stall_seconds = 0.0125;
+  manifest.wait_seconds = 0.0005;
   return manifest;
 }
 
