@@ -55,7 +55,8 @@ class Measurement:
     def run(self, under_cropdl, environment=None):
         with Place("bench") as place:
             command = list(self.launch)
-            command += [tool("cropdl-run"), *self.options, "--dir", place.store, "--"] if under_cropdl else self.natively
+            options = [word.replace("@metrics", place.path("metrics")) for word in self.options]
+            command += [tool("cropdl-run"), *options, "--dir", place.store, "--"] if under_cropdl else self.natively
             command += [word.replace("@", place.path("log")) for word in self.command]
             job = place.start(command, environment=dict(self.environment, **(environment or {})))
             began = time.monotonic()
@@ -80,12 +81,17 @@ def wall(name):
 
 
 def whole_run(name, notes):
-    """Under CropDL, appends the number of versions and the messages about the interval to `notes`."""
+    """The whole run, and its median step, which versions do not change: their sum is what CropDL costs beside the time in versions. Under
+    CropDL, appends the versions, their share of the time and the messages about the interval to `notes`."""
     def read(job, place, seconds):
         if tool("cropdl-run") in job.command:
             told = re.findall(r"cropdl: (a version every .*)", job.output())
-            notes.append(f"{max([0, *place.versions()])} versions in {seconds:.0f} s; {told[-1] if told else 'nothing told'}")
-        return {name: seconds * 1e9}
+            with open(place.path("metrics")) as f:
+                held = float(re.search(r"^cropdl_held_seconds_total (\S+)$", f.read(), re.M).group(1))
+            notes.append(f"{max([0, *place.versions()])} versions in {seconds:.0f} s, which held the ranks for {held:.2f} s, {100 * held / seconds:.2f} %; "
+                         f"{told[-1] if told else 'nothing told'}")
+        steps = training_step(job, place, seconds)["training_step"] if os.path.exists(place.path("log")) else None
+        return {f"{name}_whole_run": seconds * 1e9, **({f"{name}_median_step": steps} if steps else {})}
     return read
 
 
@@ -102,7 +108,7 @@ def with_versions(mpi, length, wanted):
         if wanted and name not in wanted:
             continue
         notes = []
-        yield Measurement(mpirun(mpi), command, whole_run(f"{name}_whole_run", notes), environment, interval="auto"), notes
+        yield Measurement(mpirun(mpi), command, whole_run(name, notes), environment, options=["--metrics", "@metrics"], interval="auto"), notes
 
 
 def compare(measurement, pairs, environment=None, suffix="", again=True):
@@ -121,13 +127,13 @@ def compare(measurement, pairs, environment=None, suffix="", again=True):
                 if pair >= 0:
                     samples[which].setdefault(name + suffix, []).append(value)
         if not again and pair >= 0:
-            print("".join(f"    {name}: {samples['native'][name][-1] * 1e-9:.3f} s, CropDL {samples['cropdl'][name][-1] * 1e-9:.3f} s"
+            print("".join(f"    {name}: {samples['native'][name][-1] * 1e-9:.6g} s, CropDL {samples['cropdl'][name][-1] * 1e-9:.6g} s"
                           for name in samples["native"]), flush=True)
         if sys.stderr.isatty():
             print(f"\r  pair {pair + 1} of {pairs} \r", end="", file=sys.stderr, flush=True)
     if not again:
         for name, values in samples["native"].items():
-            samples["native"][name], samples["again"][name] = values[::2], values[1::2]
+            samples["native"][name], samples["again"][name] = values[::2], values[1::2] or values
     return samples
 
 
@@ -166,7 +172,7 @@ def main():
             if "interval" in options.only:
                 for measurement, notes in with_versions(mpi, options.length, options.program):
                     show(compare(measurement, options.pairs, again=False), mpi, results)
-                    print("\n".join("    " + note for note in notes[1:4]), flush=True)
+                    print("\n".join("    " + note for note in notes[1:]), flush=True)
         if "numpy" in options.only:
             for name, command in (("numpy_start", ["/usr/bin/python3", "-c", "import numpy"]), ("true_start", ["/bin/true"])):
                 show(compare(Measurement([], command, wall(name)), options.pairs), "-", results)
