@@ -43,6 +43,9 @@ std::string why_not_here(const Process& p, const session::Metadata& m) {
     return formatted("this CPU lacks {}, which the program was started with", missing.front());
   if (auto line = process::vector_state_refusal(m.vector_state); !line.empty()) return line;
   if (auto line = missing_library(p, m); !line.empty()) return line;
+  if (auto line = process::unknown_attribute(m.attributes); !line.empty()) return line;
+  for (const auto& thread : m.threads)
+    if (auto line = process::unknown_attribute(thread.attributes); !line.empty()) return line;
   // An affinity that the program set itself is put back, whatever the launcher's is.
   if (m.attributes.count(process::kAffinity) == 0)
     if (auto line = process::no_processor_below(m.processors); !line.empty()) return line;

@@ -43,8 +43,8 @@ inline constexpr uintptr_t kMapBegin = kWindowBegin + 0x40'0000'0000;  // everyt
 // A guard of 4 GiB lies between here and the window's end.
 inline constexpr uintptr_t kMapEnd = kWindowEnd - 0x1'0000'0000;
 
-// The only range below 4 GiB that belongs to the LH. It holds the LH's thread blocks (docs/architecture.md,
-// "Entering and leaving"). It lies above 2 GiB, the limit of position-dependent programs and MAP_32BIT.
+// The only range below 4 GiB that belongs to the LH. It holds the LH's thread blocks
+// (docs/inside-a-rank.md). It lies above 2 GiB, the limit of position-dependent programs and MAP_32BIT.
 inline constexpr uintptr_t kLowBegin = 0xfc00'0000, kLowEnd = 0x1'0000'0000;
 // From here up to kLowBegin lie stacks of the program's threads, with their thread blocks.
 inline constexpr uintptr_t kLowStacks = 0x8000'0000;

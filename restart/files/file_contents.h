@@ -10,28 +10,12 @@
 
 #include "base/folder.h"
 #include "base/result.h"
-#include "restart/files/file_attributes.h"
+#include "restart/files/content_record.h"
 #include "restart/files/open_files.h"
 
 namespace cropdl::files {
 
 inline constexpr uint64_t kSaveFilesDefault = 1'000'000'000;
-
-struct FileContent {  // one per inode
-  std::string path;
-  FileIdentity identity;
-  std::string stored;              // name in the version's folder (restart/content.h); "": only appended to
-  uint64_t checksum = 0;           // of the whole content, or the mark
-  FileAttributes attributes = {};  // if it is stored
-};
-template <class Visit>
-void list_members(FileContent& c, Visit&& member) {  // base/json.h
-  member("path", c.path);
-  member("identity", c.identity);
-  member("stored", c.stored);
-  member.hex("checksum", c.checksum);
-  member.since("attributes", c.attributes);
-}
 
 // Sets OpenFile::content. Refuses by name to save more than `limit` bytes.
 Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, const std::string& directory,

@@ -6,7 +6,7 @@
 
 #include "base/folder.h"
 #include "base/result.h"
-#include "restart/files/file_contents.h"
+#include "restart/files/content_record.h"
 
 namespace cropdl::files {
 

@@ -98,6 +98,17 @@ Result<AttributeValues> changed_attributes() {
   return changed;
 }
 
+std::string unknown_attribute(const AttributeValues& saved) {
+  for (const auto& [name, value] : saved)
+    if (attributes_by_name().count(name) == 0)
+      return formatted(
+          "the program had set its {} to {}, and this CropDL does not know that attribute; restart the "
+          "version "
+          "with the CropDL that took it",
+          name, value);
+  return "";
+}
+
 Status restore_attributes(const AttributeValues& saved) {
   for (const auto& [name, value] : saved) own_names.insert(name);
   for (const AttributeStage stage : {AttributeStage::kFirst, AttributeStage::kLast,

@@ -48,6 +48,9 @@ std::string root_refusal();
 // saved.
 Result<AttributeValues> changed_attributes();
 
+// "" or a refusal: a saved attribute (of a newer CropDL) that the table does not have. Any thread of the LH.
+std::string unknown_attribute(const AttributeValues& saved);
+
 // Puts attributes back, in the stages up to kAfterCredentials. The MPI runs already, and nothing privileged
 // follows. Raises limits; the last stage only lowers them, which cannot fail.
 Status restore_attributes(const AttributeValues& saved);

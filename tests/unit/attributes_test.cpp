@@ -160,6 +160,12 @@ TEST(Attributes, ImpossibleAttributesAreRefusedByName) {
             0);
 }
 
+TEST(Attributes, UnknownOnesAreRefused) {
+  EXPECT_EQ(unknown_attribute({{"CPU affinity", "1"}, {"timer slack", "2"}}), "");
+  EXPECT_NE(unknown_attribute({{"CPU affinity", "1"}, {"time travel", "2"}}).find("its time travel to 2"),
+            std::string::npos);
+}
+
 TEST(Processors, ThoseBeyondAMachineWithFewerAreLeftOut) {
   EXPECT_EQ(in_child([] {
               cpu_set_t before, now;

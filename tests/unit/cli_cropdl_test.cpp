@@ -21,7 +21,8 @@ class CliCropdl : public StoreFixture {
     std::string out, error;
   };
   Outcome run(const std::string& arguments) {
-    std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path().string() + "/cropdl";
+    std::string program =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path().string() + "/../../bin/cropdl";
     std::string command =
         program + " " + arguments + " >" + path("stdout") + " 2>" + path("stderr") + " </dev/null";
     int status = ::system(command.c_str());

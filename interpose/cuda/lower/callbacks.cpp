@@ -8,14 +8,16 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/time.h"
 #include "interpose/gen/driver/undeclared.h"
 //
-#include "interpose/cuda/lower/devices.h"
-#include "interpose/cuda/lower/graphs.h"
+#include "interpose/cuda/lower/device_drain.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/one_abi/kinds.h"
@@ -61,6 +63,16 @@ struct Calls {
 };
 Calls& calls() {
   static auto& all = *new Calls;
+  return all;
+}
+
+std::mutex& host_nodes_mutex() {
+  static auto& m = *new std::mutex;
+  return m;
+}
+// By the data that the library got.
+std::unordered_map<void*, HostNode>& host_nodes() {
+  static auto& all = *new std::unordered_map<void*, HostNode>;
   return all;
 }
 
@@ -222,6 +234,27 @@ HostFunction* host_function(void (*function)(void*), void* data) {
 }
 
 void forget_host_function(HostFunction* function) { delete function; }
+
+std::atomic<bool> any_host_node{false};
+
+void host_node(HostNode& node) {
+  if (!node.function) return;  // the library checks it
+  const std::lock_guard guard(host_nodes_mutex());
+  // A program that captures in each step gives the same functions again and again.
+  static auto& given = *new std::map<std::pair<void (*)(void*), void*>, HostFunction*>;
+  HostFunction*& mine = given[{node.function, node.data}];
+  if (!mine) {
+    mine = host_function(node.function, node.data);
+    host_nodes()[mine] = node;
+    any_host_node = true;
+  }
+  node = {call_host_function, mine};
+}
+
+void program_host_node(HostNode& node) {
+  const std::lock_guard guard(host_nodes_mutex());
+  if (const auto found = host_nodes().find(node.data); found != host_nodes().end()) node = found->second;
+}
 
 bool begin_calling_graph() {
   Calls& c = calls();

@@ -4,6 +4,7 @@
 // (interpose/cuda/upper/callbacks.h) has run the program's function. LH.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "interpose/libraries/library.h"
@@ -16,6 +17,16 @@ struct HostFunction;
 HostFunction* host_function(void (*function)(void*), void* data);
 void forget_host_function(HostFunction* host_function);  // once no call can follow
 void call_host_function(void* host_function);            // any thread of the library
+
+// A host node of a graph: its function and data. host_node() replaces the program's by ours,
+// program_host_node() restores them.
+struct HostNode {
+  void (*function)(void*);
+  void* data;
+};
+void host_node(HostNode& node);
+void program_host_node(HostNode& node);
+extern std::atomic<bool> any_host_node;  // the library has ever got one
 
 // Enclose the launch of a graph that may have host nodes. Threads of the program. begin_calling_graph()
 // returns false if the program is to stop first: leave the LH and call again.

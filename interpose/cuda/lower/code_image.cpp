@@ -161,15 +161,6 @@ void read_fat_binary(std::span<const char> code, int architecture, bool text_onl
 
 }  // namespace
 
-// nvcc makes of malloc and of a new that the program does not define one of two names: malloc, and
-// __cuda_syscall_aligned_malloc for an alignment (also of __nv_aligned_device_malloc and
-// cuda::std::aligned_alloc). Other names with __cuda_syscall are those of launches, of device queries and of
-// bulk copies (seen with nvcc 13.0). A kernel's cudaMalloc is a function of libcudadevrt.a that calls malloc.
-bool allocates_on_heap(std::string_view name) {
-  return name == "malloc" || name == "__cuda_syscall_aligned_malloc" ||
-         name == "__nv_aligned_device_malloc_impl" || name == "__cudaCDP2Malloc";
-}
-
 std::span<const char> code_at(const void* image) {
   const auto* bytes = static_cast<const char*>(image);
   if (!bytes) return {};

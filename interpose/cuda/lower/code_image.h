@@ -4,10 +4,9 @@
 #pragma once
 
 #include <cstddef>
-#include <set>
 #include <span>
-#include <string>
-#include <string_view>
+
+#include "interpose/cuda/lower/code_facts.h"
 
 namespace cropdl::cuda {
 
@@ -16,20 +15,10 @@ namespace cropdl::cuda {
 // several parts.
 std::span<const char> code_at(const void* image);
 
-struct CodeFacts {
-  std::set<std::string> variables;  // in global and constant memory, by their names in the code
-  bool allocates = false;  // kernels call malloc or its like, whose blocks are in the device's own heap
-  bool read = false;       // false: unknown format, or it does not parse
-  bool broken = false;     // it does not parse: the facts are incomplete
-};
 // The facts of the part that a device of this architecture (10 * major + minor) runs. `text_only`: the device
 // runs only PTX.
 CodeFacts facts_of(std::span<const char> code, int architecture, bool text_only);
 // The same for an image at its original address, with all parts of a wrapper.
 CodeFacts facts_at(const void* image, int architecture, bool text_only);
-
-// Whether a function of that name, which the driver adds to code that calls it, takes memory of the device's
-// heap.
-bool allocates_on_heap(std::string_view name);
 
 }  // namespace cropdl::cuda

@@ -11,6 +11,7 @@
 //
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/registration.h"
+#include "interpose/cuda/lower/saved_devices.h"
 #include "interpose/handles/heap.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
@@ -47,7 +48,9 @@ KnownCode& known_code() {
   return its;
 }
 std::atomic<uint64_t> devices_with_code{0};  // one bit per device that has all code; changed under order()
-bool starting = false;                       // code is loaded only on the devices that the image names
+// During a restart: code is loaded only on the devices that the image names. No member of anything, since the
+// hooks below read it.
+bool starting = false;
 
 void forget_uses() {
   const std::lock_guard lock(known_code().mutex);

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "interpose/cuda/lower/code_image.h"
+#include "interpose/cuda/lower/code_facts.h"
 
 namespace cropdl::cuda {
 

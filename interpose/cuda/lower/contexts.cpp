@@ -10,6 +10,7 @@
 #include "interpose/cuda/lower/names.h"
 #include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/real.h"
+#include "interpose/cuda/lower/saved_devices.h"
 #include "interpose/one_abi/kinds.h"
 
 namespace rt = cropdl::one_abi;
@@ -137,6 +138,36 @@ void note_no_context_of_thread() {
   if (!current_context()) keep({});
 }
 
+namespace {
+
+// --- What one_abi asks of a thread's device.
+
+int current() {
+  int device = -1;
+  if (!driver_begun()) return -1;
+  if (opened(kCudart)) return CROPDL_CUDART(cudaGetDevice)(&device) == cudaSuccess ? device : -1;
+  CUdevice d = -1;
+  if (opened(kDriver) && CROPDL_DRIVER(cuCtxGetDevice)(&d) == CUDA_SUCCESS) return d;
+  return -1;
+}
+
+// Uses the runtime if the program does, so that the runtime knows. The primary context is current either way.
+bool make_current(int device) {
+  if (device < 0) return true;
+  if (current() == device && current_context()) return true;
+  return opened(kCudart) ? CROPDL_CUDART(cudaSetDevice)(device) == cudaSuccess : make_primary_current(device);
+}
+
+struct DeviceHooks {
+  DeviceHooks() {
+    rt::current_device = current;
+    rt::make_current = make_current;
+    rt::make_fresh = forget_thread;
+    rt::has_settled = note_context_of_thread;
+  }
+} device_hooks;
+
+}  // namespace
 }  // namespace cropdl::cuda
 
 using namespace cropdl::cuda;

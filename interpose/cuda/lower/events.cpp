@@ -4,8 +4,6 @@
 #include "interpose/cuda/lower/events.h"
 
 #include <cstring>
-#include <utility>
-#include <vector>
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/real.h"
@@ -53,47 +51,6 @@ class Now {
   bool fine_ = false;
 };
 
-// Values that a cut has changed for the image. This run continues with the old ones.
-std::vector<std::pair<handles::Slot*, uint64_t>>& of_this_run() {
-  static auto& its = *new std::vector<std::pair<handles::Slot*, uint64_t>>;
-  return its;
-}
-
-// The library's times have 24 bits, exact only between events close in time, so ages are summed from each
-// event to the next. False: no event can be recorded.
-bool note_times_of(int device, const std::vector<handles::Slot*>& events) {
-  const Now now(device);
-  if (!now.fine()) return false;
-  const handles::Slot* last = nullptr;
-  double last_age = 0, since_restart = -1;
-  for (handles::Slot* slot : events) {
-    float ms = 0;
-    double age = 0;
-    if (of_before(slot)) {
-      // A restart records events one after another; all of them stand for its beginning.
-      if (since_restart < 0 &&
-          CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS)
-        since_restart = ms;
-      of_this_run().emplace_back(slot, slot->owner[2]);
-      set_age(*slot, since_restart + age_of(*slot));
-      continue;
-    }
-    if (last &&
-        CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*last), real_event(*slot)) == CUDA_SUCCESS) {
-      age = last_age - ms;
-    } else if (CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS) {
-      age = ms;
-    } else {
-      slot->owner[2] = 0;  // it keeps no time
-      continue;
-    }
-    last = slot;
-    last_age = age;
-    set_age(*slot, age);
-  }
-  return true;
-}
-
 Error cannot_be_asked(int device) {
   return Error{
       "CUDA: when the events of device {} were recorded cannot be found out (cuEventRecord fails); ask again",
@@ -113,9 +70,23 @@ R correct(R r, uint64_t from, uint64_t to, float* ms) {
   return r;
 }
 
-}  // namespace
+// Brings an event into the state of one recorded into a graph: nothing can be asked of it.
+CUresult record_in_a_capture(CUevent event) {
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  CUresult r = CROPDL_DRIVER(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
+  if (r != CUDA_SUCCESS) return r;
+  r = CROPDL_DRIVER(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  if (r == CUDA_SUCCESS) {
+    r = CROPDL_DRIVER(cuEventRecord)(event, stream);
+    const CUresult ended = CROPDL_DRIVER(cuStreamEndCapture)(stream, &graph);
+    if (r == CUDA_SUCCESS) r = ended;
+    if (graph) CROPDL_DRIVER(cuGraphDestroy)(graph);
+  }
+  CROPDL_DRIVER(cuStreamDestroy_v2)(stream);
+  return r;
+}
 
-namespace {
 // No call reports that a graph's node has recorded an event. The event itself shows it, if it keeps times.
 Status mark_recorded_by_graphs() {
   std::vector<std::vector<uint64_t>> of(rt::kMaxDevices);
@@ -138,7 +109,42 @@ Status mark_recorded_by_graphs() {
 }
 }  // namespace
 
-Status note_event_times() {
+// The library's times have 24 bits, exact only between events close in time, so ages are summed from each
+// event to the next. False: no event can be recorded.
+bool EventTimes::note_those_of(int device, const std::vector<handles::Slot*>& events) {
+  const Now now(device);
+  if (!now.fine()) return false;
+  const handles::Slot* last = nullptr;
+  double last_age = 0, since_restart = -1;
+  for (handles::Slot* slot : events) {
+    float ms = 0;
+    double age = 0;
+    if (of_before(slot)) {
+      // A restart records events one after another; all of them stand for its beginning.
+      if (since_restart < 0 &&
+          CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS)
+        since_restart = ms;
+      of_this_run_.emplace_back(slot, slot->owner[2]);
+      set_age(*slot, since_restart + age_of(*slot));
+      continue;
+    }
+    if (last &&
+        CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*last), real_event(*slot)) == CUDA_SUCCESS) {
+      age = last_age - ms;
+    } else if (CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*slot), now.event()) == CUDA_SUCCESS) {
+      age = ms;
+    } else {
+      slot->owner[2] = 0;  // it keeps no time
+      continue;
+    }
+    last = slot;
+    last_age = age;
+    set_age(*slot, age);
+  }
+  return true;
+}
+
+Status EventTimes::note() {
   if (Status marked = mark_recorded_by_graphs(); !marked) return marked;
   std::vector<std::vector<handles::Slot*>> of(rt::kMaxDevices);
   for (uint64_t word : rt::living(kind::cudaEvent)) {
@@ -154,14 +160,29 @@ Status note_event_times() {
     }
   }
   for (size_t device = 0; device < of.size(); ++device)
-    if (!of[device].empty() && !note_times_of(static_cast<int>(device), of[device]))
+    if (!of[device].empty() && !note_those_of(static_cast<int>(device), of[device]))
       return cannot_be_asked(static_cast<int>(device));
   return {};
 }
 
-void resume_event_times() {
-  for (const auto& [slot, age] : of_this_run()) slot->owner[2] = age;
-  of_this_run().clear();
+void EventTimes::resume() {
+  for (const auto& [slot, age] : of_this_run_) slot->owner[2] = age;
+  of_this_run_.clear();
+}
+
+Status record_events() {
+  if (!rt::tables) return {};
+  for (const handles::Handle h : rt::tables->in_order(kind::cudaEvent)) {
+    const handles::Slot& slot = *rt::tables->slot(h);
+    if (slot.state != handles::kLive || (slot.flags & rt::kTouched) == 0) continue;
+    const OnDevice on(rt::device_of(slot));
+    const auto event = reinterpret_cast<CUevent>(slot.owner[0]);
+    if (((slot.flags & rt::kCaptured) != 0
+             ? record_in_a_capture(event)
+             : CROPDL_DRIVER(cuEventRecord)(event, CU_STREAM_LEGACY)) != CUDA_SUCCESS)
+      return Error{"cannot restart: an event cannot be recorded again (cuEventRecord fails)"};
+  }
+  return {};
 }
 
 void begin_event_times() {

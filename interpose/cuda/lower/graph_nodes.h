@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdlib>
 
+#include "interpose/cuda/lower/callbacks.h"
 #include "interpose/cuda/lower/graph_calls.h"
 #include "interpose/cuda/lower/launch_attributes.h"
 

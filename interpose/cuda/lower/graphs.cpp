@@ -1,11 +1,5 @@
 #include "interpose/cuda/lower/graphs.h"
 
-#include <atomic>
-#include <map>
-#include <mutex>
-#include <unordered_map>
-#include <utility>
-
 #include "interpose/cuda/lower/callbacks.h"
 #include "interpose/cuda/lower/nccl/captured.h"
 
@@ -14,40 +8,12 @@ namespace rt = cropdl::one_abi;
 namespace cropdl::cuda {
 namespace {
 
-std::mutex graphs_mutex;
-
-// By the data that the library got.
-std::unordered_map<void*, HostNode>& host_nodes() {
-  static auto& all = *new std::unordered_map<void*, HostNode>;
-  return all;
-}
-
-std::atomic<bool> any_host_node{false};  // any was ever given to the library
-thread_local bool launch_calls;          // the current launch may call host functions
+thread_local bool launch_calls;  // the current launch may call host functions
 
 }  // namespace
 
 uint64_t word_of_executable(uint64_t word) {
   return rt::is_virtual(word) ? word : rt::virtual_of(word, rt::kind::cudaGraphExec);
-}
-
-void host_node(HostNode& node) {
-  if (!node.function) return;  // the library checks it
-  const std::lock_guard guard(graphs_mutex);
-  // A program that captures in each step gives the same functions again and again.
-  static auto& given = *new std::map<std::pair<void (*)(void*), void*>, HostFunction*>;
-  HostFunction*& mine = given[{node.function, node.data}];
-  if (!mine) {
-    mine = host_function(node.function, node.data);
-    host_nodes()[mine] = node;
-    any_host_node = true;
-  }
-  node = {call_host_function, mine};
-}
-
-void program_host_node(HostNode& node) {
-  const std::lock_guard guard(graphs_mutex);
-  if (const auto found = host_nodes().find(node.data); found != host_nodes().end()) node = found->second;
 }
 
 bool begin_launch(cudaGraphExec_t executable) {

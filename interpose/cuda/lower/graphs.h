@@ -62,18 +62,10 @@ uint64_t word_of_executable(uint64_t word);
 
 // --- Functions of the program that threads of the library call.
 
-// A host node's function and data. host_node() replaces the program's by ours (callbacks.h),
-// program_host_node() restores them.
-struct HostNode {
-  void (*function)(void*);
-  void* data;
-};
-void host_node(HostNode& node);
 // Enclose the launch of an executable graph (real handle). False: the launch is held; leave the LH and call
 // again.
 bool begin_launch(cudaGraphExec_t executable);
 void end_launch(cudaGraphExec_t executable, bool launched);
-void program_host_node(HostNode& node);
 
 // Replaces a user object's destructor. The user object refuses checkpoints until the destructor has run.
 struct Destructor;

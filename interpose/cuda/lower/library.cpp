@@ -8,7 +8,7 @@
 #include "base/say.h"
 #include "interpose/cuda/lower/callbacks.h"
 #include "interpose/cuda/lower/code_order.h"
-#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/device_drain.h"
 #include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/events.h"
 #include "interpose/cuda/lower/memory.h"
@@ -17,6 +17,8 @@
 #include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
+#include "interpose/cuda/lower/saved_devices.h"
+#include "interpose/cuda/lower/saved_memory.h"
 #include "interpose/cuda/lower/shipped.h"
 #include "interpose/cuda/lower/static_runtime.h"
 #include "interpose/cuda/lower/variables.h"
@@ -39,8 +41,9 @@ Status on_a_thread_of_its_own(F run) {
 
 Status make_all_again() {
   restore_program_environment();
-  if (auto s = open_libraries(); !s) return s;
-  if (auto s = compare_devices(); !s) return s;
+  std::vector<std::string> other;
+  if (auto s = open_libraries(&other); !s) return s;
+  if (auto s = compare_devices(&other); !s) return s;
   if (auto s = take_addresses(); !s) return s;
   if (auto s = hold_contexts(); !s) return s;
   begin_numbers();
@@ -50,7 +53,7 @@ Status make_all_again() {
   end_restore_of_environment();
   if (auto s = record_events(); !s) return s;
   begin_event_times();
-  for (const std::string& line : other_devices()) say(line);
+  for (const std::string& line : other) say(line);
   return nccl::restore();
 }
 
@@ -70,7 +73,7 @@ class Runtime final : public libraries::Library {
   std::vector<std::string> functions_of_this_implementation_only() override { return {}; }
   void prepare(const launching::Boot& boot) override {
     choose_real_libraries(boot);
-    let_variables_move(boot.moved_variables);
+    variables_may_move_ = boot.moved_variables;
     steer_driver();
     prepare_static_runtimes(boot);
   }
@@ -118,42 +121,49 @@ class Runtime final : public libraries::Library {
 
   void progress() override {}
   void drive(bool) override {}
-  void begin_drain(std::span<const coord::PeerCount>) override {
-    begin_drain_of_devices(callbacks_awaited_since());
-  }
+  void begin_drain(std::span<const coord::PeerCount>) override { devices_.begin(callbacks_awaited_since()); }
   // Devices are polled once NCCL's own threads launch nothing more.
-  bool drain_step() override { return nccl::settled() && devices_idle(); }
+  bool drain_step() override { return nccl_.step() && devices_.step(); }
   std::string drain_trouble() override {
-    const std::string line = nccl::trouble();
-    return line.empty() ? idle_trouble() : line;
+    const std::string line = nccl_.trouble();
+    return line.empty() ? devices_.trouble() : line;
   }
   Status quiesce() override {
     if (Status noted = note_devices(); !noted) return noted;
     if (Status noted = note_libraries(); !noted) return noted;
     if (Status kept = keep_environment_of_driver(); !kept) return kept;
-    if (Status noted = note_event_times(); !noted) return noted;
+    if (Status noted = event_times_.note(); !noted) return noted;
     nccl::quiesce();
-    settle_memory();
+    memory_.settle();
     return {};
   }
   void resume() override {
-    resume_event_times();
+    event_times_.resume();
     let_contexts_go();
   }
 
-  Status save_contents(restart::ChunkSink& sink) override { return save_memory(sink); }
+  Status save_contents(restart::ChunkSink& sink) override { return memory_.save(sink); }
   uint64_t content_bytes() override { return memory_region_bytes(); }
   uint64_t memory_in_use() override { return cuda::memory_in_use(); }
   std::string devices() override { return noted_devices(); }
   Status load_contents(const restart::ImageReader& image) override {
-    return on_a_thread_of_its_own([&] { return load_memory(image); });
+    return on_a_thread_of_its_own([&] { return load_memory(image, variables_may_move_); });
   }
+
+ private:
+  // Of a cut: from its drain until the program continues.
+  nccl::Drain nccl_;
+  DeviceDrain devices_;
+  EventTimes event_times_;
+  MemoryCut memory_;
+
+  bool variables_may_move_ = false;
 };
 
 }  // namespace
 }  // namespace cropdl::cuda
 
 cropdl::libraries::Library* cropdl::libraries::cuda_library() {
-  static cuda::Runtime runtime;
+  static auto& runtime = *new cuda::Runtime;  // never destroyed: programs call their libraries during exit
   return &runtime;
 }

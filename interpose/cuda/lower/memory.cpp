@@ -7,8 +7,6 @@
 #include "gpu_state/memory/steering.h"
 #include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/devices.h"
-#include "interpose/cuda/lower/primary_contexts.h"
-#include "interpose/cuda/lower/taken_variables.h"
 #include "interpose/handles/heap.h"
 #include "interpose/one_abi/state.h"
 
@@ -24,8 +22,6 @@ std::atomic<uint64_t> begun{0};  // one bit per device where the runtime has sta
 // Each device's primary context, from the time when wait_for_device() first sees it until the device is
 // reset.
 std::atomic<CUcontext> seen_primary[memory::kDevices];
-bool variables_may_move = false;
-Status noted;  // the error of settle_memory()
 
 memory::Driver real_driver() {
   memory::Driver driver;
@@ -35,7 +31,9 @@ memory::Driver real_driver() {
   return driver;
 }
 
-CUcontext retained_contexts[memory::kDevices];  // retained by this file, until let_contexts_go()
+// Retained by this file, from the first primary_context() of a cut or restart until let_contexts_go(). No
+// member of either: gpu_state/memory calls primary_context() by a pointer without data.
+CUcontext retained_contexts[memory::kDevices];
 
 MemoryState* state_in_heap() {
   return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
@@ -65,6 +63,11 @@ void let_contexts_go() {
     CROPDL_DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
     retained_contexts[device] = nullptr;
   }
+}
+
+void MemoryState::drop(TakenVariable* one) {
+  handles::heap_free(reinterpret_cast<void*>(one->name));
+  variables.drop(one);
 }
 
 DeviceMemory::DeviceMemory(MemoryState& its)
@@ -126,6 +129,17 @@ DeviceMemory* device_memory() {
     return nullptr;
   }
   one_abi::family->members[one_abi::kMemberMemory] = reinterpret_cast<uint64_t>(state);
+  made.store(its, std::memory_order_release);
+  return its;
+}
+
+Result<DeviceMemory*> restored_device_memory() {
+  MemoryState* state = one_abi::family ? state_in_heap() : nullptr;
+  if (!state) return nullptr;
+  if (const char* why = state->device->check(); *why) return Error{std::string("cannot restart: ") + why};
+  auto* its = new DeviceMemory(*state);
+  if (Status taken = its->arena.reserve(std::min(device_count(), memory::kDevices)); !taken)
+    return taken.error();
   made.store(its, std::memory_order_release);
   return its;
 }
@@ -259,29 +273,8 @@ void forget_memory_of(int device) {
     return true;
   });
   its->state.variables.each([&](TakenVariable* one) {
-    if (one->device == device) drop(its->state, one);
+    if (one->device == device) its->state.drop(one);
   });
-}
-
-void settle_memory() {
-  noted = {};
-  DeviceMemory* its = known_device_memory();
-  if (!its && one_abi::family && !used_devices().empty()) {  // there may be variables only
-    its = device_memory();
-    const auto variables = its ? std::vector<memory::Variable>() : registered_variables();
-    if (!variables)
-      noted = variables.error();
-    else if (!variables->empty())
-      noted = Error{"CUDA: the variable {} of device {} cannot be saved: there is no device memory",
-                    variables->front().name, variables->front().device};
-  }
-  if (!its) return;
-  its->pools.settle();
-  noted = note_unmapped_host_memory();
-  if (!noted) return;
-  auto variables = registered_variables();
-  noted = variables ? addresses_may_come_again(*variables) : variables.error();
-  if (noted) noted = its->contents.note_variables(std::move(*variables));
 }
 
 uint64_t memory_in_use() {
@@ -296,67 +289,6 @@ uint64_t memory_in_use() {
   its->blocks.each([&](const memory::Block* one) { bytes += one->size; });
   last = bytes;
   return bytes;
-}
-
-uint64_t memory_region_bytes() {
-  DeviceMemory* its = known_device_memory();
-  uint64_t bytes = 0;
-  if (its)
-    for (const restart::Region& region : its->contents.regions())
-      for (const restart::Extent& extent : region.present) bytes += extent.end - extent.begin;
-  return bytes;
-}
-
-Status save_memory(restart::ChunkSink& sink) {
-  if (!noted) return noted;
-  DeviceMemory* its = known_device_memory();
-  if (!its) return {};
-  if (Status there = its->own.map_contents(one_abi::real_word); !there) return there;
-  Status saved = its->contents.save(sink);
-  its->own.unmap_contents();
-  return saved;
-}
-
-Status take_addresses() {
-  MemoryState* state = one_abi::family ? state_in_heap() : nullptr;
-  if (!state) return {};
-  if (const char* why = state->device->check(); *why) return Error{std::string("cannot restart: ") + why};
-  auto* its = new DeviceMemory(*state);
-  if (Status taken = its->arena.reserve(std::min(device_count(), memory::kDevices)); !taken) return taken;
-  made.store(its, std::memory_order_release);
-  // Holds the contexts: the thread that made the memory may reach its context only later.
-  if (Status there = its->managed.restore(hold_primary); !there) return there;
-  if (Status there = its->own.reserve_again(); !there) return there;
-  return its->arena.restore();
-}
-
-void let_variables_move(bool may) { variables_may_move = may; }
-
-Status load_memory(const restart::ImageReader& image) {
-  DeviceMemory* its = known_device_memory();
-  if (!its) return {};
-  if (Status there = register_host_memory_again(); !there) return there;
-  if (Status same = compare_taken_variables(); !same) return same;
-  if (Status there = its->own.map_again(one_abi::real_word); !there) return there;
-  if (Status there = its->own.map_contents(one_abi::real_word); !there) return there;
-  const VariablesHere here;
-  const Status loaded = its->contents.load(
-      image,
-      [&](const std::string& name, int device, uint64_t size) { return here.find(name, device, size); },
-      variables_may_move);
-  its->own.unmap_contents();
-  if (!loaded) return loaded;
-  if (Status given = its->own.give_access_again(); !given) return given;
-  if (Status told = its->advised.tell_again(primary_context); !told) return told;
-  return set_pointer_attributes_again();
-}
-
-std::string memory_refusal() {
-  const DeviceMemory* its = known_device_memory();
-  if (!its) return "";
-  if (const std::string why = its->own.refusal(); !why.empty()) return why;
-  if (const std::string why = its->managed.refusal(); !why.empty()) return why;
-  return host_memory_refusal();
 }
 
 }  // namespace cropdl::cuda

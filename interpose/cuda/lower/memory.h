@@ -1,11 +1,8 @@
-// The program's device memory (gpu_state/memory) in this plug-in: access for hand-written code, and what a
-// cut and a restart do with it. LH, LH FS base; a thread of the program, unless stated otherwise.
+// The program's device memory (gpu_state/memory) in this plug-in, for hand-written code. saved_memory.h has
+// what a cut and a restart do with it. LH, LH FS base; a thread of the program, unless stated otherwise.
 #pragma once
 
 #include <map>
-#include <memory>
-#include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -61,6 +58,8 @@ struct MemoryState {
   memory::Records<TakenVariable> variables;
   memory::Records<MemoryNumber> numbers;
   uint64_t reserved[28];
+
+  void drop(TakenVariable* one);  // and its name
 };
 static_assert(sizeof(MemoryState) == 41 * sizeof(uint64_t));
 
@@ -90,6 +89,8 @@ struct DeviceMemory {
 DeviceMemory* device_memory();
 // The same, if already made; else nullptr.
 DeviceMemory* known_device_memory();
+// START: made from the image's state; nullptr: the image has none.
+Result<DeviceMemory*> restored_device_memory();
 
 // The device's primary context, for copies at a cut and for what a restart makes in it. Held until
 // let_contexts_go(). nullptr: not available.
@@ -160,44 +161,7 @@ void forget_peer(int device);
 // START, before any library of the driver is loaded.
 void steer_driver();
 
-// "", or why memory in use cannot be saved. AGENT or MAIN.
-std::string memory_refusal();
-
 // Bytes of all blocks of the program. AGENT.
 uint64_t memory_in_use();
-
-// --- A cut. MAIN, all devices idle.
-void settle_memory();  // before the heap is saved
-uint64_t memory_region_bytes();
-Status save_memory(restart::ChunkSink& sink);
-
-// --- A restart. START.
-Status take_addresses();            // before objects are made again: addresses and chunks
-void let_variables_move(bool may);  // before load_memory(): cropdl-restart --moved-variables
-Status load_memory(const restart::ImageReader& image);  // after objects are made again
-
-// --- Parts in memory_host.cpp, memory_pointers.cpp and memory_variables.cpp.
-Status note_unmapped_host_memory();  // MAIN
-std::string host_memory_refusal();
-Status register_host_memory_again();
-Status set_pointer_attributes_again();
-Result<std::vector<memory::Variable>> registered_variables();
-// Whether a restart can find the variables at the same addresses; the error names one that it cannot.
-Status addresses_may_come_again(const std::vector<memory::Variable>& variables);
-// Finds this process's variables by the names in an image. START.
-class VariablesHere {
- public:
-  VariablesHere();
-  // 0: there is none of that size.
-  CUdeviceptr find(const std::string& name, int device, uint64_t size) const;
-
- private:
-  struct Found {
-    CUdeviceptr address;
-    size_t size;
-  };
-  std::unordered_map<std::string, const void*> symbols_;  // of registered code, on any device
-  std::map<std::pair<int, std::string>, Found> found_;
-};
 
 }  // namespace cropdl::cuda

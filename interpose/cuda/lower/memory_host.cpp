@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
+#include "interpose/cuda/lower/saved_memory.h"
 #include "restart/memory/mappings.h"
 
 namespace rt = cropdl::one_abi;

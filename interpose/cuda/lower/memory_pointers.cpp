@@ -8,6 +8,7 @@
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
+#include "interpose/cuda/lower/saved_memory.h"
 #include "interpose/one_abi/kinds.h"
 
 namespace rt = cropdl::one_abi;

@@ -8,6 +8,7 @@
 #include "base/say.h"
 #include "gpu_state/memory/steering.h"
 #include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/saved_memory.h"
 #include "interpose/cuda/lower/taken_variables.h"
 #include "interpose/cuda/lower/variables.h"
 
@@ -60,7 +61,7 @@ Result<std::vector<memory::Variable>> registered_variables() {
   if (its)
     its->state.variables.each([&](TakenVariable* one) {
       if (one->kind == TakenVariable::kSymbol) return;  // registered, too
-      if (!is_alive(*one)) return drop(its->state, one);
+      if (!is_alive(*one)) return its->state.drop(one);
       memory::Variable found{name_of(*one), 0, 0, one->device};
       if (const CUresult error = find_taken(*one, managed, &found.address, &found.size))
         trouble = variable_lost(found.name, one->device, error);

@@ -5,17 +5,13 @@
 
 #include <mutex>
 
-#include "interpose/cuda/lower/captures.h"
-#include "interpose/cuda/lower/code_order.h"
-#include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/memory.h"
-#include "interpose/cuda/lower/variables.h"
+#include "interpose/cuda/lower/saved_devices.h"
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
-namespace cudart = cropdl::seam::cudart;
 namespace driver = cropdl::seam::driver;
 
 namespace cropdl::cuda {
@@ -49,21 +45,6 @@ uint64_t word_of_primary(int device) {
   return 0;
 }
 
-// Drops everything made in a context of the device. Registered code, and code loaded for all contexts, stays:
-// the library loads it again itself.
-void device_was_reset(int device) {
-  for (const uint64_t word : rt::living(kind::ncclComm))
-    if (rt::device_of(*rt::slot_of(word)) == device)
-      rt::mark_unsaved(kCudart, cudart::kFn_cudaDeviceReset,
-                       "the device was reset while NCCL communicators of it were there");
-  end_captures_of(device);  // before the handles of their streams are gone
-  rt::forget_device(device);
-  device_code_is_gone(device);
-  heap_has_ended(device);
-  forget_memory_of(device);
-  forget_peer(device);
-}
-
 CUresult retain(CUcontext* context, CUdevice device) {
   if (!context || !rt::need_family()) return CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(context, device);
   const std::scoped_lock lock(retaining());
@@ -73,29 +54,6 @@ CUresult retain(CUcontext* context, CUdevice device) {
   *context = rt::handle_of<CUcontext>(primary_word(real, device));
   const handles::SpinGuard guard(rt::family_lock);
   if (Kept* k = kept(); k && has_number(device)) ++k->retained[device];
-  return r;
-}
-
-CUresult release(CUdevice device) {
-  const std::scoped_lock lock(retaining());
-  {
-    const handles::SpinGuard guard(rt::family_lock);
-    Kept* k = kept();
-    if (!k || !has_number(device) || k->retained[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    if (--k->retained[device] > 0) return CUDA_SUCCESS;
-  }
-  if (!held[device]) return CUDA_SUCCESS;
-  held[device] = false;
-  const CUresult r = CROPDL_DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
-  if (r == CUDA_SUCCESS && !device_used(device)) device_was_reset(device);
-  return r;
-}
-
-CUresult reset(CUdevice device) {
-  const CUresult r = CROPDL_DRIVER(cuDevicePrimaryCtxReset_v2)(device);
-  if (r != CUDA_SUCCESS) return r;
-  device_was_reset(device);
-  note_no_context_of_thread();
   return r;
 }
 
@@ -143,6 +101,21 @@ CUcontext hold_primary(int device) {
   const std::scoped_lock lock(retaining());
   CUcontext context = nullptr;
   return hold(device, &context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+CUresult release_primary(int device, void (*ended)(int device)) {
+  const std::scoped_lock lock(retaining());
+  {
+    const handles::SpinGuard guard(rt::family_lock);
+    Kept* k = kept();
+    if (!k || !has_number(device) || k->retained[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    if (--k->retained[device] > 0) return CUDA_SUCCESS;
+  }
+  if (!held[device]) return CUDA_SUCCESS;
+  held[device] = false;
+  const CUresult r = CROPDL_DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
+  if (r == CUDA_SUCCESS && !device_used(device)) ended(device);
+  return r;
 }
 
 Status hold_contexts() {
@@ -209,31 +182,4 @@ cudaError_t lower_cudaSetDeviceFlags(unsigned flags) {
   if (r == cudaSuccess) keep_flags(rt::current_device());
   return r;
 }
-CUresult lower_cuDevicePrimaryCtxRelease(CUdevice device) {
-  rt::Call call;
-  return release(device);
-}
-CUresult lower_cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  rt::Call call;
-  return release(device);
-}
-CUresult lower_cuDevicePrimaryCtxReset(CUdevice device) {
-  rt::Call call;
-  return reset(device);
-}
-CUresult lower_cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  rt::Call call;
-  return reset(device);
-}
-
-cudaError_t lower_cudaDeviceReset() {
-  rt::Call call;
-  const int device = rt::current_device();
-  const cudaError_t r = CROPDL_CUDART(cudaDeviceReset)();
-  if (r != cudaSuccess) return r;
-  device_was_reset(device);
-  note_no_context_of_thread();
-  return r;
-}
-
 }  // extern "C"

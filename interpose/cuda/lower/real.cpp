@@ -11,9 +11,7 @@
 #include <string_view>
 
 #include "base/say.h"
-#include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/environment.h"
-#include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/real_libraries.h"
 #include "interpose/cuda/lower/shipped.h"
 
@@ -61,31 +59,6 @@ void note_environment_of(const one_abi::RealLibrary& library, uint32_t function)
   if (name == "curand") note_reading_of_environment(Reader::kRand);
   if (name.starts_with("cublas")) note_reading_of_environment(Reader::kBlas);
 }
-
-int current() {
-  int device = -1;
-  if (!driver_begun()) return -1;
-  if (opened(kCudart)) return CROPDL_CUDART(cudaGetDevice)(&device) == cudaSuccess ? device : -1;
-  CUdevice d = -1;
-  if (opened(kDriver) && CROPDL_DRIVER(cuCtxGetDevice)(&d) == CUDA_SUCCESS) return d;
-  return -1;
-}
-
-// Uses the runtime if the program does, so that the runtime knows. The primary context is current either way.
-bool make_current(int device) {
-  if (device < 0) return true;
-  if (current() == device && current_context()) return true;
-  return opened(kCudart) ? CROPDL_CUDART(cudaSetDevice)(device) == cudaSuccess : make_primary_current(device);
-}
-
-struct DeviceHooks {
-  DeviceHooks() {
-    one_abi::current_device = current;
-    one_abi::make_current = make_current;
-    one_abi::make_fresh = forget_thread;
-    one_abi::has_settled = note_context_of_thread;
-  }
-} device_hooks;
 
 }  // namespace
 

@@ -138,18 +138,13 @@ bool note_taken(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUd
   return true;
 }
 
-void drop(MemoryState& state, TakenVariable* one) {
-  handles::heap_free(reinterpret_cast<void*>(one->name));
-  state.variables.drop(one);
-}
-
 void forget_variables_of(uint64_t registered_code) {
   DeviceMemory* its = known_device_memory();
   if (!its || !rt::is_virtual(registered_code)) return;
   const std::set<uint64_t> symbols = symbols_of(registered_code);
   std::lock_guard lock(its->blocks.lock());
   its->state.variables.each([&](TakenVariable* one) {
-    if (symbols.contains(one->symbol)) drop(its->state, one);
+    if (symbols.contains(one->symbol)) its->state.drop(one);
   });
 }
 
@@ -158,7 +153,7 @@ void forget_variables_of_unloaded_code() {
   if (!its) return;
   std::lock_guard lock(its->blocks.lock());
   its->state.variables.each([&](TakenVariable* one) {
-    if (!is_alive(*one)) drop(its->state, one);
+    if (!is_alive(*one)) its->state.drop(one);
   });
 }
 

@@ -30,6 +30,5 @@ Status compare_taken_variables();
 // modules and libraries that it has unloaded, before their handles are reused. A thread of the program.
 void forget_variables_of(uint64_t registered_code);
 void forget_variables_of_unloaded_code();
-void drop(MemoryState& state, TakenVariable* one);  // and its name
 
 }  // namespace cropdl::cuda

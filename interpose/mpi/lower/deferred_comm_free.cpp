@@ -50,6 +50,7 @@ struct Unlisted {
 // one rank than on another, which MPIs accept at the end, but a barrier after them would never complete.
 MPI_Comm all_ranks = MPI_COMM_NULL;
 
+// For the process's life: communicators are freed between checkpoints and across them.
 // Insertion takes the lock; testing uses try_lock, since one tester is enough.
 handles::SpinLock freed_lock;
 std::vector<Leaving> leaving;

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/cut_session.h"
 #include "interpose/mpi/lower/messages.h"
 
 namespace cropdl::mpi {
@@ -48,7 +49,7 @@ Left LeftMessages::begin_to_drop(CommRecord* record, MPI_Comm comm, bool drainin
   status_out(s, &status);
   bytes_.reset(new (std::nothrow) char[static_cast<size_t>(status.bytes) + 1]);
   if (!bytes_) {
-    if (draining) set_drain_trouble(kNoMemoryToDrain);
+    if (draining) cut_session().drain.set_trouble(kNoMemoryToDrain);
     return Left::kKept;
   }
   MPI_Message real = MPI_MESSAGE_NULL;
@@ -60,7 +61,7 @@ Left LeftMessages::begin_to_drop(CommRecord* record, MPI_Comm comm, bool drainin
   // Nobody can receive it any more, so the counts of this job will never agree.
   request_ = MPI_REQUEST_NULL;
   mark_unsaved(seam::kFn_MPI_Comm_free, kFailedToDrain);
-  if (draining) set_drain_trouble(kFailedToDrain);
+  if (draining) cut_session().drain.set_trouble(kFailedToDrain);
   return Left::kKept;
 }
 

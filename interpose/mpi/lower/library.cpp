@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "interpose/counting/agreement.h"
 #include "interpose/mpi/lower/counting.h"
-#include "interpose/mpi/lower/early_drain.h"
+#include "interpose/mpi/lower/cut_session.h"
 #include "interpose/mpi/lower/environment.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/progress_modes.h"
@@ -146,8 +146,8 @@ class Runtime final : public libraries::Library {
   }
 
   bool drains_early() override { return multiple; }
-  void begin_early_drain() override { mpi::begin_early_drain(); }
-  void end_early_drain() override { mpi::end_early_drain(); }
+  void begin_early_drain() override { cut_.early.begin(); }
+  void end_early_drain() override { cut_.early.end(); }
 
   void progress() override {
     const ComputesForCollectives modes;
@@ -166,14 +166,14 @@ class Runtime final : public libraries::Library {
     for (const coord::PeerCount& p : from) {
       if (p.world_rank < expected.size()) expected[p.world_rank] = p.messages;
     }
-    drain_begin(expected);
+    cut_.drain.begin(expected);
   }
   bool drain_step() override {
     const ComputesForCollectives modes;
-    return !active() || mpi::drain_step();
+    return !active() || cut_.drain.step();
   }
   std::string early_drain_trouble() override {
-    const char* t = state ? mpi::drain_trouble() : nullptr;
+    const char* t = state ? cut_.drain.trouble() : nullptr;
     return t ? t : "";
   }
   std::string drain_trouble() override {
@@ -184,7 +184,7 @@ class Runtime final : public libraries::Library {
   Status quiesce() override {
     if (!active()) return {};
     uint32_t maker = 0;
-    if (const int code = park_receives(&maker); code != MPI_SUCCESS) {
+    if (const int code = cut_.parked.park(&maker); code != MPI_SUCCESS) {
       return Error{"{}: a pending receive cannot be taken back: {}", function_name(maker), mpi_error(code)};
     }
     give_back_freed_comms();
@@ -193,7 +193,7 @@ class Runtime final : public libraries::Library {
   }
 
   void resume() override {
-    const int code = post_parked();
+    const int code = cut_.parked.post();
     if (code == MPI_SUCCESS) return;
     [[maybe_unused]] const Status said = caught([code] {
       say_of_rank("a pending receive cannot be posted again, and ends with the error: " + mpi_error(code));
@@ -202,7 +202,10 @@ class Runtime final : public libraries::Library {
 
   void announce_end() override { leave_hydra(); }
 
+  CutSession& cut() { return cut_; }
+
  private:
+  CutSession cut_;
   uint64_t oldest_pending_ = 0;  // request; 0: none, when the agent looked last
   int64_t pending_since_ = 0;
 
@@ -305,16 +308,21 @@ class Runtime final : public libraries::Library {
     code = remake_persistent_requests();
     if (code != MPI_SUCCESS)
       return Error{"cannot restart: a persistent request cannot be made again: " + mpi_error(code)};
-    code = post_parked_in_image();
+    code = cut_.parked.post_those_of_image();
     if (code != MPI_SUCCESS) return Error{"a pending receive cannot be posted again: " + mpi_error(code)};
     return {};
   }
 };
 
+Runtime& runtime() {
+  static auto& its = *new Runtime;  // never destroyed: the thread of the early drain uses it
+  return its;
+}
+
 }  // namespace
+
+CutSession& cut_session() { return runtime().cut(); }
+
 }  // namespace cropdl::mpi
 
-cropdl::libraries::Library* cropdl::libraries::mpi_library() {
-  static mpi::Runtime runtime;
-  return &runtime;
-}
+cropdl::libraries::Library* cropdl::libraries::mpi_library() { return &mpi::runtime(); }

@@ -9,7 +9,7 @@
 
 #include "base/float_modes.h"
 #include "interpose/mpi/lower/counting.h"
-#include "interpose/mpi/lower/early_drain.h"
+#include "interpose/mpi/lower/cut_session.h"
 #include "interpose/mpi/lower/environment.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/signal_actions.h"
@@ -66,7 +66,7 @@ int initialize_mpi(int required) {
   if (const int r = prepare_end(); r != MPI_SUCCESS) return r;
   state->provided = constants::to_seam_thread_level(provided);
   multiple = state->provided == seam::kThreadMultiple;
-  start_early_drain();
+  cut_session().early.start();
   return code;
 }
 

@@ -1,30 +1,13 @@
-// Pending receives at a cut: cancelled for the image, and posted again in their order. LH, LH FS base, the
-// parked main thread, or before the program runs.
+#include "interpose/mpi/lower/parked_receives.h"
+
 #include <algorithm>
-#include <utility>
 
 #include "base/caught.h"
-#include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
 namespace {
 
-// The receives that may be parked, in the order in which they were posted, each with its serial number. Kept
-// from park_receives() to post_parked(), which follows a write that perhaps failed for lack of memory, and
-// therefore must not allocate.
-std::vector<std::pair<uint64_t, Vid>> receives_at_cut;
-
-template <class F>
-void list_receives(F chosen) {
-  receives_at_cut.clear();
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    if (const RequestRecord* r = request_record(i); chosen(r))
-      receives_at_cut.emplace_back(r->serial, seam::make_vid(Kind::kRequest, i));
-  }
-  std::sort(receives_at_cut.begin(), receives_at_cut.end());
-}
-
-int park(Vid v) {
+int take_back(Vid v) {
   RequestRecord* r = request_record(v);
   if (const int code = MPI_Cancel(real_request(v)); code != MPI_SUCCESS) return code;  // pending as before
   MPI_Status s = no_message();
@@ -65,35 +48,45 @@ int post_again(Vid v) {
 
 }  // namespace
 
+template <class F>
+void ParkedReceives::list(F chosen) {
+  at_cut_.clear();
+  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
+    if (const RequestRecord* r = request_record(i); chosen(r))
+      at_cut_.emplace_back(r->serial, seam::make_vid(Kind::kRequest, i));
+  }
+  std::sort(at_cut_.begin(), at_cut_.end());
+}
+
 // The last receive first: if one cannot be cancelled, the earlier ones have kept their places, and the later
 // ones are posted again after it. (MPICH searches its list of all receives for each, as for each arriving
 // message.)
-int park_receives(uint32_t* maker) {
-  list_receives([](const RequestRecord* r) {
+int ParkedReceives::park(uint32_t* maker) {
+  list([](const RequestRecord* r) {
     return (r->state == kRequestActive && receives(r)) || r->state == kRequestParked;
   });
-  for (auto r = receives_at_cut.rbegin(); r != receives_at_cut.rend(); ++r) {
+  for (auto r = at_cut_.rbegin(); r != at_cut_.rend(); ++r) {
     const RequestRecord* record = request_record(r->second);
     if (record->state == kRequestParked) continue;  // in an earlier attempt that failed in the middle
     *maker = record->maker;
-    if (const int code = park(r->second); code != MPI_SUCCESS) return code;
+    if (const int code = take_back(r->second); code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;
 }
 
-int post_parked() {
+int ParkedReceives::post() {
   int result = MPI_SUCCESS;
-  for (const auto& [serial, v] : receives_at_cut) {
+  for (const auto& [serial, v] : at_cut_) {
     if (request_record(v)->state != kRequestParked) continue;
     if (const int code = post_again(v); code != MPI_SUCCESS && result == MPI_SUCCESS) result = code;
   }
-  receives_at_cut.clear();
+  at_cut_.clear();
   return result;
 }
 
-int post_parked_in_image() {
-  list_receives([](const RequestRecord* r) { return r->state == kRequestParked; });
-  return post_parked();
+int ParkedReceives::post_those_of_image() {
+  list([](const RequestRecord* r) { return r->state == kRequestParked; });
+  return post();
 }
 
 }  // namespace cropdl::mpi

@@ -33,6 +33,6 @@ int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* by
 
 // Before a drained message is taken: the MPI's error if the receive may not begin, which then takes no
 // message. A code of the MPI.
-int check_receive(void* buffer, int count, Vid datatype);  // message_drain.cpp
+int check_receive(void* buffer, int count, Vid datatype);  // drained_messages.cpp
 
 }  // namespace cropdl::mpi

@@ -344,21 +344,12 @@ std::string pending_synchronous_send(uint64_t* oldest = nullptr);
 void test_synchronous_sends();
 // Why the state of requests after all threads have stopped refuses it, or "".
 std::string request_trouble();
-// --- parked_receives.cpp
-// After the drain: cancels the pending receives, for post_parked() to post again in the same order. Returns a
-// code of the MPI. On an error, the failing receive, begun by `maker`, is pending or complete with the error;
-// others may be parked.
-int park_receives(uint32_t* maker);
-// Posts the receives that park_receives() has parked; one that cannot be posted completes with the error.
-// Returns the first error. Throws nothing and allocates nothing.
-int post_parked();
-int post_parked_in_image();  // at a restart: those that the image has
 
 // --- operations.cpp
 // An incomplete request uses the operation, so it outlives the program's free. Drops that use.
 void let_go_of_op(Vid op);
 
-// --- message_drain.cpp
+// --- drained_messages.cpp
 // The first drained message that matches (ranks and tags of the seam): probe_drained copies its status,
 // take_drained removes it from the queue.
 bool probe_drained(Vid comm, int source, int tag, seam::Status* status);
@@ -369,19 +360,12 @@ int deliver_drained(DrainedMessage* message, void* buffer, int count, Vid dataty
 seam::Status status_of(const DrainedMessage* message);
 // Begins to receive all bytes of a matched message. Returns a code of the MPI.
 int receive_bytes(MPI_Message* message, void* to, int64_t bytes, MPI_Request* request);
-extern const char* const kNoMemoryToDrain;
-extern const char* const kFailedToDrain;
-void set_drain_trouble(const char* why);                  // `why` stays
+void append_drained(DrainedMessage* message);             // after the others, before the program continues
 std::vector<DrainedMessage*> take_all_drained(Vid comm);  // also of a communicator being freed
 void drop_drained(std::span<DrainedMessage* const> messages);
-void drain_begin(std::span<const uint64_t> expected_by_rank);
-bool drain_step();
-// Receives arrived messages, and does nothing else, while threads of the program are inside blocking sends
-// (early_drain.h).
-void early_drain_begin();
-void early_drain_step();
-const char* drain_trouble();  // nullptr: none. Any thread.
-bool ready_to_deliver();      // after a restart, before the program runs
+// Makes what a delivery needs. Called before there is a message to deliver, hence on the parked main thread
+// or before the program runs: otherwise a thread of the program might be duplicating MPI_COMM_SELF.
+bool ready_to_deliver();
 
 // --- datatypes.cpp, operations.cpp, groups.cpp, infos.cpp: re-make one object at a restart
 int remake_datatype(Vid vid);

@@ -1,30 +1,12 @@
 // Communicators: rank and size without a call to the lower half; duplicating and freeing. UH, any thread.
-#include "interpose/mpi/upper/communicators.h"
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/communicator_hints.h"
 #include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/mpi/upper/info_lists.h"
+#include "interpose/mpi/upper/rank_cache.h"
 
 namespace cropdl::shim {
 namespace {
-
-// Cache of what never changes, not even over a restart. One word per entry, for atomic access: the
-// communicator's index, rank and size (20 bits each), and whether it is an inter-communicator (1 bit); 0:
-// empty. Larger communicators are not cached.
-constexpr unsigned kEntries = 256;
-constexpr uint64_t kLimit = 1u << 20;
-constexpr unsigned kIndexShift = 44, kRankShift = 24, kSizeShift = 4;
-constexpr uint64_t kInter = 1;
-uint64_t cache[kEntries];
-
-int rank_of(uint64_t entry) { return static_cast<int>(entry >> kRankShift & (kLimit - 1)); }
-int size_of(uint64_t entry) { return static_cast<int>(entry >> kSizeShift & (kLimit - 1)); }
-
-// The entry of `comm`, or 0.
-uint64_t cached(Vid comm) {
-  const uint64_t e = __atomic_load_n(&cache[vid_index(comm) % kEntries], __ATOMIC_RELAXED);
-  return e >> kIndexShift == vid_index(comm) ? e : 0;
-}
 
 struct Membership {
   int rank, size, inter;
@@ -35,12 +17,7 @@ int ask(Vid comm, Membership* m) {
   if (!error) error = call_library<int>(seam::kFn_MPI_Comm_size, comm, &m->size);
   if (!error) error = call_library<int>(seam::kFn_MPI_Comm_test_inter, comm, &m->inter);
   if (error) return error;
-  if (vid_index(comm) != 0 && static_cast<uint64_t>(m->size) < kLimit) {
-    const uint64_t e = static_cast<uint64_t>(vid_index(comm)) << kIndexShift |
-                       static_cast<uint64_t>(m->rank) << kRankShift |
-                       static_cast<uint64_t>(m->size) << kSizeShift | (m->inter ? kInter : 0);
-    __atomic_store_n(&cache[vid_index(comm) % kEntries], e, __ATOMIC_RELAXED);
-  }
+  cache_rank(comm, m->rank, m->size, m->inter != 0);
   return seam::kSuccess;
 }
 // For MPI_Comm_rank and MPI_Comm_size: sets *value to `member`.
@@ -72,16 +49,11 @@ int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
 bool is_root(MPI_Comm comm, int root) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   Membership m{};
-  if (const uint64_t e = cached(vid); __builtin_expect(e != 0, 1))
-    m = {rank_of(e), size_of(e), static_cast<int>(e & kInter)};
+  if (const uint64_t e = cached_rank(vid); __builtin_expect(e != 0, 1))
+    m = {rank_of(e), size_of(e), is_inter(e)};
   else if (ask(vid, &m))
     return false;
   return root == (m.inter ? MPI_ROOT : m.rank);
-}
-
-void forget_rank(Vid comm) { __atomic_store_n(&cache[vid_index(comm) % kEntries], 0, __ATOMIC_RELAXED); }
-void forget_ranks() {
-  for (uint64_t& e : cache) __atomic_store_n(&e, 0, __ATOMIC_RELAXED);
 }
 
 }  // namespace cropdl::shim
@@ -92,7 +64,7 @@ using namespace cropdl::shim;
 MPI_FUNCTION(int, Comm_rank, MPI_Comm comm, int* rank) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   if (__builtin_expect(!rank, 0)) return fail_mpi_call(vid, seam::kErrArg, seam::kFn_MPI_Comm_rank);
-  const uint64_t e = cached(vid);
+  const uint64_t e = cached_rank(vid);
   if (__builtin_expect(!e, 0)) return ask_for(&Membership::rank, vid, rank, seam::kFn_MPI_Comm_rank);
   *rank = rank_of(e);
   return MPI_SUCCESS;
@@ -100,7 +72,7 @@ MPI_FUNCTION(int, Comm_rank, MPI_Comm comm, int* rank) {
 MPI_FUNCTION(int, Comm_size, MPI_Comm comm, int* size) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   if (__builtin_expect(!size, 0)) return fail_mpi_call(vid, seam::kErrArg, seam::kFn_MPI_Comm_size);
-  const uint64_t e = cached(vid);
+  const uint64_t e = cached_rank(vid);
   if (__builtin_expect(!e, 0)) return ask_for(&Membership::size, vid, size, seam::kFn_MPI_Comm_size);
   *size = size_of(e);
   return MPI_SUCCESS;

@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/communicators.h"
 #include "interpose/mpi/upper/error_handlers.h"
+#include "interpose/mpi/upper/rank_cache.h"
 #include "interpose/seam/state.h"
 
 #if defined(CROPDL_ABI_OPENMPI)

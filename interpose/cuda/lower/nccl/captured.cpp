@@ -6,10 +6,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "interpose/cuda/lower/captures.h"
-#include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
-
 namespace cropdl::cuda::nccl {
 namespace {
 
@@ -36,18 +32,6 @@ Parts of(const void* graph) {
 }
 
 }  // namespace
-
-cudaGraph_t graph_capturing(cudaStream_t stream) {
-  if (!captures_expected) return nullptr;
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaGraph_t graph = nullptr;
-  if (CROPDL_CUDART(cudaStreamGetCaptureInfo)(one_abi::real(stream, one_abi::kind::cudaStream), &status,
-                                              nullptr, &graph, nullptr, nullptr, nullptr) != cudaSuccess) {
-    CROPDL_CUDART(cudaGetLastError)();  // not the program's error
-    return nullptr;
-  }
-  return status == cudaStreamCaptureStatusActive ? graph : nullptr;
-}
 
 void note_captured(cudaGraph_t graph, const counting::Part& part) {
   any_captured = true;

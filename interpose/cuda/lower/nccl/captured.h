@@ -13,8 +13,6 @@ namespace cropdl::cuda::nccl {
 
 using Parts = std::vector<counting::Part>;
 
-// The graph that a stream (virtual handle) is being captured into; null: none.
-cudaGraph_t graph_capturing(cudaStream_t stream);
 void note_captured(cudaGraph_t graph, const counting::Part& part);
 // Removes the records in this range, whose memory is about to be freed, from all graphs.
 void forget_records(const void* begin, const void* end);

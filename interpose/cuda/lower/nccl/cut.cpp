@@ -1,6 +1,5 @@
 // See library.h: NCCL's part of a cut.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "base/format.h"
@@ -11,8 +10,6 @@
 
 namespace cropdl::cuda::nccl {
 namespace {
-
-std::atomic<const char*> found_trouble{nullptr};
 
 // Messages that neither side has begun are left out.
 void add_pairs(const Communicator* c, std::vector<coord::CollectiveCount>& counts,
@@ -67,26 +64,26 @@ void add_communicators(coord::RankStatus& status) {
   });
 }
 
-bool settled() {
-  found_trouble = nullptr;
+bool Drain::step() {
+  trouble_ = nullptr;
   bool all = true;
   each_communicator([&](Communicator* c) {
     const ncclComm_t real = *real_place(c);
     if (!real) {
-      if (c->stage == kReady) found_trouble = "a split came to nothing";
+      if (c->stage == kReady) trouble_ = "a split came to nothing";
       all = all && c->stage != kReady;
       return;
     }
     ncclResult_t now = ncclSuccess;
     if (CROPDL_NCCL(ncclCommGetAsyncError)(real, &now) != ncclSuccess || now == ncclSuccess) return;
     all = false;
-    if (now != ncclInProgress) found_trouble = CROPDL_NCCL(ncclGetErrorString)(now);
+    if (now != ncclInProgress) trouble_ = CROPDL_NCCL(ncclGetErrorString)(now);
   });
   return all;
 }
 
-std::string trouble() {
-  const char* const what = found_trouble;
+std::string Drain::trouble() const {
+  const char* const what = trouble_;
   return what
              ? formatted("ncclCommGetAsyncError: a communicator has failed ({}), which cannot be saved", what)
              : "";

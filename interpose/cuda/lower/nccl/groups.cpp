@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "interpose/boundaries/token_ring.h"
+#include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/nccl/captured.h"
 #include "interpose/handles/heap.h"
 

@@ -2,6 +2,7 @@
 // LH FS base. AGENT, MAIN and START as in interpose/libraries/library.h.
 #pragma once
 
+#include <atomic>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,11 +21,17 @@ void add_communicators(coord::RankStatus& status);
 // Any thread. Whether the program has ever made or prepared a communicator.
 bool called();
 
-// MAIN, while the rank is stopped. Once all ranks have begun the pending work of non-blocking communicators,
-// NCCL finishes it itself. True: none is left.
-bool settled();
-std::string trouble();  // why settled() can never be true, or ""; AGENT or MAIN
-void quiesce();         // all members' counts are equal: drops the counts of ended communicators
+// Waits while the rank is stopped. Once all ranks have begun the pending work of non-blocking communicators,
+// NCCL finishes it itself.
+class Drain {
+ public:
+  bool step();                  // true: none is left. MAIN
+  std::string trouble() const;  // why step() can never be true, or ""; AGENT or MAIN
+
+ private:
+  std::atomic<const char*> trouble_{nullptr};
+};
+void quiesce();  // MAIN. All members' counts are equal: drops the counts of ended communicators
 
 // START. restore() after the family's objects are made; make_communicators_again() with the lines of all
 // ranks.

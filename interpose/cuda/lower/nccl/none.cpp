@@ -7,8 +7,8 @@ namespace cropdl::cuda::nccl {
 void add_counts(std::vector<coord::CollectiveCount>&, uint64_t (*)(uint64_t)) {}
 void add_communicators(coord::RankStatus&) {}
 bool called() { return false; }
-bool settled() { return true; }
-std::string trouble() { return ""; }
+bool Drain::step() { return true; }
+std::string Drain::trouble() const { return ""; }
 void quiesce() {}
 Status restore() { return {}; }
 std::string told_at_restart() { return ""; }

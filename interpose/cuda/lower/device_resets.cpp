@@ -1,0 +1,77 @@
+// The functions of the program that reset a device: the end of its primary context. LH, LH FS base, threads
+// of the program.
+#include "interpose/gen/driver/undeclared.h"
+//
+#include "interpose/cuda/lower/captures.h"
+#include "interpose/cuda/lower/code_order.h"
+#include "interpose/cuda/lower/contexts.h"
+#include "interpose/cuda/lower/memory.h"
+#include "interpose/cuda/lower/primary_contexts.h"
+#include "interpose/cuda/lower/variables.h"
+#include "interpose/one_abi/kinds.h"
+#include "interpose/one_abi/state.h"
+
+namespace rt = cropdl::one_abi;
+namespace cudart = cropdl::seam::cudart;
+
+namespace cropdl::cuda {
+namespace {
+
+// Drops everything made in a context of the device. Registered code, and code loaded for all contexts, stays:
+// the library loads it again itself.
+void device_was_reset(int device) {
+  for (const uint64_t word : rt::living(rt::kind::ncclComm))
+    if (rt::device_of(*rt::slot_of(word)) == device)
+      rt::mark_unsaved(kCudart, cudart::kFn_cudaDeviceReset,
+                       "the device was reset while NCCL communicators of it were there");
+  end_captures_of(device);  // before the handles of their streams are gone
+  rt::forget_device(device);
+  device_code_is_gone(device);
+  heap_has_ended(device);
+  forget_memory_of(device);
+  forget_peer(device);
+}
+
+CUresult reset(CUdevice device) {
+  const CUresult r = CROPDL_DRIVER(cuDevicePrimaryCtxReset_v2)(device);
+  if (r != CUDA_SUCCESS) return r;
+  device_was_reset(device);
+  note_no_context_of_thread();
+  return r;
+}
+
+}  // namespace
+}  // namespace cropdl::cuda
+
+using namespace cropdl::cuda;
+
+extern "C" {
+
+CUresult lower_cuDevicePrimaryCtxRelease(CUdevice device) {
+  rt::Call call;
+  return release_primary(device, device_was_reset);
+}
+CUresult lower_cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  rt::Call call;
+  return release_primary(device, device_was_reset);
+}
+CUresult lower_cuDevicePrimaryCtxReset(CUdevice device) {
+  rt::Call call;
+  return reset(device);
+}
+CUresult lower_cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  rt::Call call;
+  return reset(device);
+}
+
+cudaError_t lower_cudaDeviceReset() {
+  rt::Call call;
+  const int device = rt::current_device();
+  const cudaError_t r = CROPDL_CUDART(cudaDeviceReset)();
+  if (r != cudaSuccess) return r;
+  device_was_reset(device);
+  note_no_context_of_thread();
+  return r;
+}
+
+}  // extern "C"
