@@ -1,0 +1,77 @@
+// Times the token of a collective (boundaries::note): what a wrapper of MPI does to count a collective, with
+// and without the token. The two alternate, and the first one comes twice: its difference is the noise. One
+// thread notes. Prints nanoseconds for a call: medians and quartiles over all rounds.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <vector>
+
+#include "interpose/boundaries/token_ring.h"
+#include "interpose/counting/counting.h"
+
+namespace {
+
+using namespace cropdl;
+
+bool multiple;  // as the lower half's: known at run time only
+
+// As a wrapper: a function of its own, called through a pointer, with arguments that it does not know.
+__attribute__((noinline)) bool counted(counting::Record* r, uint64_t) {
+  const bool began = counting::begin_unheld(r, multiple);
+  counting::end();
+  return began;
+}
+__attribute__((noinline)) bool noted(counting::Record* r, uint64_t what) {
+  const bool began = counting::begin_unheld(r, multiple);
+  if (began)
+    boundaries::note(boundaries::call_of(seam::kLibraryMpi, 7), what, r->identity, r->begun, multiple);
+  counting::end();
+  return began;
+}
+
+double nanoseconds() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
+}
+
+double time_of(bool (*function)(counting::Record*, uint64_t), counting::Record* r) {
+  constexpr int kCalls = 20'000;  // so few that hardly any round is interrupted
+  bool (*volatile call)(counting::Record*, uint64_t) = function;
+  const double begin = nanoseconds();
+  for (int i = 0; i < kCalls; ++i) call(r, static_cast<uint64_t>(i));
+  return (nanoseconds() - begin) / kCalls;
+}
+
+void print(const char* name, std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  std::printf("%s %.2f (%.2f to %.2f)\n", name, values[n / 2], values[n / 4], values[n * 3 / 4]);
+}
+
+}  // namespace
+
+int main(int argc, char**) {
+  static seam::ThreadRecord thread;
+  thread.self = &thread;
+  seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
+  multiple = argc > 1;
+  counting::Record record{1, 0};
+  constexpr int kRounds = 2001;
+  std::vector<double> without, with, added, noise;
+  for (int round = -50; round < kRounds; ++round) {  // below 0: warm-up
+    const double first = time_of(counted, &record), noting = time_of(noted, &record),
+                 second = time_of(counted, &record);
+    if (round < 0) continue;
+    without.push_back(first);
+    with.push_back(noting);
+    added.push_back(noting - (first + second) / 2);
+    noise.push_back(second - first);
+  }
+  print("without", without);
+  print("with", with);
+  print("added", added);
+  print("noise", noise);
+  return 0;
+}
