@@ -207,7 +207,7 @@ std::string link_text(const std::string& path) {
 
 std::string resolved_path(const std::string& path) {
   char* const real = ::realpath(path.c_str(), nullptr);
-  const std::string text = real != nullptr ? real : "";
+  std::string text = real != nullptr ? real : "";
   ::free(real);
   return text;
 }

@@ -132,8 +132,10 @@ int lay(std::span<const int> t, MPI_Comm over, MPI_Comm* made) {
       auto weights = [&](const int* w, int n) {
         return !weighted ? MPI_UNWEIGHTED : n == 0 ? MPI_WEIGHTS_EMPTY : const_cast<int*>(w);
       };
-      return MPI_Dist_graph_create_adjacent(over, in, at, weights(at + in, in), out, at + 2 * in,
-                                            weights(at + 2 * in + out, out), MPI_INFO_NULL, kInOrder, made);
+      const int* const ins = at + in;
+      const int* const outs = ins + in;
+      return MPI_Dist_graph_create_adjacent(over, in, at, weights(ins, in), out, outs,
+                                            weights(outs + out, out), MPI_INFO_NULL, kInOrder, made);
     }
     default:
       return MPI_ERR_INTERN;

@@ -34,6 +34,7 @@ C_CALLBACKS(WIN_, MPI_Win)
   EXPORTED void lower##_ signature __attribute__((alias(#lower)));  \
   EXPORTED void lower##__ signature __attribute__((alias(#lower))); \
   EXPORTED void upper signature __attribute__((weak, alias(#lower)));
+// NOLINTBEGIN(bugprone-macro-parentheses): Integer is a type.
 #define FORTRAN_CALLBACKS(lower, upper, Integer)                                                         \
   EXPORTED void mpi_##lower##null_copy_fn(MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*,            \
                                           MPI_Fint* flag, MPI_Fint* error) {                             \
@@ -55,6 +56,7 @@ C_CALLBACKS(WIN_, MPI_Win)
                 (MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*, MPI_Fint*, MPI_Fint*))              \
   FORTRAN_NAMES(mpi_##lower##null_delete_fn, MPI_##upper##NULL_DELETE_FN,                                \
                 (MPI_Fint*, MPI_Fint*, Integer*, Integer*, MPI_Fint*))
+// NOLINTEND(bugprone-macro-parentheses)
 #undef MPI_NULL_COPY_FN
 #undef MPI_DUP_FN
 #undef MPI_NULL_DELETE_FN

@@ -92,7 +92,7 @@ void write_fields(HandleObject* h) {
   const size_t hash = kind == Kind::kComm       ? kHashOffsetComm
                       : kind == Kind::kDatatype ? kHashOffsetDatatype
                                                 : kHashOffsetWin;
-  memcpy(object + hash, &h, sizeof h);
+  memcpy(object + hash, &h, sizeof h);  // NOLINT(bugprone-sizeof-expression): the pointer is copied
 }
 
 }  // namespace

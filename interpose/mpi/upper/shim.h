@@ -233,6 +233,7 @@ class Statuses : Scratch<seam::Status, 16> {
 
 // Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory is
 // left.
+// NOLINTBEGIN(bugprone-sizeof-expression): T may be a pointer.
 template <class T>
 bool grow(T** array, uint32_t* size, uint32_t most = UINT32_MAX) {
   const uint32_t wanted = *size ? *size * 2 : 16, larger = wanted < most ? wanted : most;
@@ -243,6 +244,7 @@ bool grow(T** array, uint32_t* size, uint32_t most = UINT32_MAX) {
   *size = larger;
   return true;
 }
+// NOLINTEND(bugprone-sizeof-expression)
 
 // Integers, some of which are MPI constants to translate.
 class Constants : Scratch<int, 16> {
