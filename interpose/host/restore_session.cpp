@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <sstream>
 
 #include "base/format.h"
@@ -259,7 +260,10 @@ Status RestoreSession::place_files_memory_and_process() {
     return Error{"the job ran on the software GPU, and here it is not installed"};
   if (p_.boot.software_nccl && launching::software_nccl_directory(p_.boot.installation).empty())
     return Error{"the job needs the software NCCL, and here it is not installed"};
-  if (chdir(m.cwd.c_str()) != 0) return Error{"the program's directory {} is gone", m.cwd};
+  if (chdir(m.cwd.c_str()) != 0)
+    return errno == ENOENT
+               ? Error{"the program's directory {} is gone", m.cwd}
+               : Error{"the program's directory {} cannot be entered: {}", m.cwd, errno_text(errno)};
   if (auto s = files::place_files(saved_files(), reopening_); !s) return s;
   // The program may have raised it itself, and is given its own limits later.
   const process::RaisedLimit locked_memory(RLIMIT_MEMLOCK, RLIM_INFINITY);

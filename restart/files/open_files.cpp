@@ -105,6 +105,9 @@ std::string why_not(int fd, const struct stat& st, const std::string& path) {
       there.st_ino != st.st_ino || (may_be_hidden && has_name_of_deleted(path)))
     return formatted("{}{}{} cannot be saved yet: no restart could open it by its name",
                      S_ISDIR(st.st_mode) ? "the deleted directory " : "the deleted file ", path, number);
+  if (S_ISDIR(st.st_mode) && (fcntl(fd, F_GETFL) & O_PATH) == 0 && access(path.c_str(), R_OK) != 0)
+    return formatted("the program's directory {}{} cannot be opened again by its name: {}", path, number,
+                     errno_text(errno));
   return "";
 }
 

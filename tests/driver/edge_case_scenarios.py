@@ -92,6 +92,11 @@ for _name, _words in {
         "descriptors_of_high_numbers": "the program's descriptor <n> leaves no room above it for a restart below the hard limit (ulimit -Hn <n>); use lower numbers or raise that",
         }.items():
     edge_case("files", _name, _words)
+_WITHOUT_CAPABILITIES = 'setpriv --bounding-set -all --inh-caps -all "$@"' if os.geteuid() == 0 else '"$@"'
+edge_case("files", "closed_working_directory", "the program's directory @/closed cannot be entered by its name: Permission denied",
+          shell=_WITHOUT_CAPABILITIES)
+edge_case("files", "closed_directory_descriptor",
+          "the program's directory @/closed (descriptor 4) cannot be opened again by its name: Permission denied", shell=_WITHOUT_CAPABILITIES)
 for _name, _words in {
         "fifo": "a pipe (descriptor 4) cannot be saved yet",
         "listening_socket": "a socket (descriptor 4) cannot be saved yet",

@@ -185,6 +185,22 @@ static void deleted_working_directory(void) {
   while (edge_more()) EDGE_CHECK(!getcwd(where, sizeof where) && errno == ENOENT);
 }
 
+static void closed_working_directory(void) {
+  char where[PATH_MAX];
+  EDGE_CHECK(mkdir("closed", 0700) == 0 && chdir("closed") == 0 && getcwd(where, sizeof where));
+  EDGE_CHECK(chmod(where, 0) == 0);
+  while (edge_more()) EDGE_CHECK(open("file", O_RDONLY) < 0 && errno == EACCES);
+  EDGE_CHECK(chmod(where, 0700) == 0);
+}
+
+static void closed_directory_descriptor(void) {
+  EDGE_CHECK(mkdir("closed", 0700) == 0);
+  int fd = open("closed", O_RDONLY | O_DIRECTORY);
+  EDGE_CHECK(fd >= 0 && fchmod(fd, 0) == 0);
+  while (edge_more()) EDGE_CHECK(openat(fd, "file", O_RDONLY) < 0 && errno == EACCES);
+  EDGE_CHECK(fchmod(fd, 0700) == 0);
+}
+
 static void two_thousand_files(void) {
   struct rlimit limit;
   EDGE_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max >= 2100);
@@ -585,6 +601,8 @@ static const struct edge_case table[] = {
     {"path_descriptors", path_descriptors},
     {"opened_relative_to_a_descriptor", opened_relative_to_a_descriptor},
     {"deleted_working_directory", deleted_working_directory},
+    {"closed_working_directory", closed_working_directory},
+    {"closed_directory_descriptor", closed_directory_descriptor},
     {"two_thousand_files", two_thousand_files},
     {"descriptors_of_high_numbers", descriptors_of_high_numbers},
     {"sparse", sparse},
