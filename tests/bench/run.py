@@ -87,7 +87,7 @@ def whole_run(name, notes):
         if tool("cropdl-run") in job.command:
             told = re.findall(r"cropdl: (a version every .*)", job.output())
             with open(place.path("metrics")) as f:
-                held = float(re.search(r"^cropdl_held_seconds_total (\S+)$", f.read(), re.M).group(1))
+                held = float(re.search(r"^cropdl_held_seconds_total\{.*\} (\S+)$", f.read(), re.M).group(1))
             notes.append(f"{max([0, *place.versions()])} versions in {seconds:.0f} s, which held the ranks for {held:.2f} s, {100 * held / seconds:.2f} %; "
                          f"{told[-1] if told else 'nothing told'}")
         steps = training_step(job, place, seconds)["training_step"] if os.path.exists(place.path("log")) else None
