@@ -39,8 +39,6 @@ Result<LookedAt> look_at(const libraries::Libraries& libraries) {
   char cwd[4096];
   if (getcwd(cwd, sizeof cwd) == nullptr)
     return Error{"the program's directory is gone: " + errno_text(errno)};
-  if (access(cwd, X_OK) != 0)
-    return Error{"the program's directory {} cannot be entered by its name: {}", cwd, errno_text(errno)};
   seen.directory = cwd;
   auto identity = files::identify_file(-1, "");
   if (!identity) return Error{"the program's directory {}: {}", cwd, identity.error().message};
@@ -49,6 +47,8 @@ Result<LookedAt> look_at(const libraries::Libraries& libraries) {
   auto attributes = process::changed_attributes();
   if (!attributes) return attributes.error();
   seen.attributes = std::move(*attributes);
+  if (access(cwd, X_OK) != 0)
+    return Error{"the program's directory {} cannot be entered by its name: {}", cwd, errno_text(errno)};
   auto files = files::list_open_files(libraries.open_descriptors());
   if (!files) return files.error();
   seen.files = std::move(*files);
