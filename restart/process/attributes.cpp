@@ -103,8 +103,7 @@ std::string unknown_attribute(const AttributeValues& saved) {
     if (attributes_by_name().count(name) == 0)
       return formatted(
           "the program had set its {} to {}, and this CropDL does not know that attribute; restart the "
-          "version "
-          "with the CropDL that took it",
+          "version with the CropDL that took it",
           name, value);
   return "";
 }

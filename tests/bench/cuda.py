@@ -106,8 +106,8 @@ def main():
             if "train" in options.only:
                 for name, arguments in (("train", ["--epochs", "1"]), ("checkpoint-trainer", ["--steps", "300", "--pace", "0"])):
                     command = [app(f"cuda/static/{name}.openmpi"), *arguments, "--log", "@"]
-                    show(compare(Measurement(mpirun("openmpi"), command, lambda *run, name=name: {f"step of {name}": training_step(*run)["training_step"]},
-                                             QUIET, natively(2), ["--software-gpu=2"]), options.pairs), "openmpi", results)
+                    show(compare(Measurement(mpirun("openmpi"), command, training_step(f"step of {name}"), QUIET, natively(2), ["--software-gpu=2"]),
+                                 options.pairs), "openmpi", results)
             if "checkpoint" in options.only:
                 checkpoints(built(folder, "cuda_bulk", options.nvcc), options.rounds, options.bytes)
         except (Failure, subprocess.TimeoutExpired) as failure:

@@ -71,9 +71,13 @@ def printed(job, place, seconds):
     return {name: float(value) for name, value in (line.split() for line in job.output().splitlines() if line.count(" ") == 1)}
 
 
-def training_step(job, place, seconds):
+def median_step(place):
     times = [moment for _, moment in Log(place.path("log")).steps]
-    return {"training_step": statistics.median(b - a for a, b in zip(times, times[1:])) * 1e9}
+    return statistics.median(b - a for a, b in zip(times, times[1:])) * 1e9
+
+
+def training_step(name):
+    return lambda job, place, seconds: {name: median_step(place)}
 
 
 def wall(name):
@@ -90,8 +94,10 @@ def whole_run(name, notes):
                 held = float(re.search(r"^cropdl_held_seconds_total\{.*\} (\S+)$", f.read(), re.M).group(1))
             notes.append(f"{max([0, *place.versions()])} versions in {seconds:.0f} s, which held the ranks for {held:.2f} s, {100 * held / seconds:.2f} %; "
                          f"{told[-1] if told else 'nothing told'}")
-        steps = training_step(job, place, seconds)["training_step"] if os.path.exists(place.path("log")) else None
-        return {f"{name}_whole_run": seconds * 1e9, **({f"{name}_median_step": steps} if steps else {})}
+        found = {f"{name}_whole_run": seconds * 1e9}
+        if os.path.exists(place.path("log")):
+            found[f"{name}_median_step"] = median_step(place)
+        return found
     return read
 
 
@@ -168,7 +174,7 @@ def main():
                 show(compare(Measurement(mpirun(mpi), [program(f"{mpi}/calls")], printed), options.pairs), mpi, results)
             if "train" in options.only:
                 command = [app(f"{mpi}/train"), "--epochs", "2", "--log", "@"]
-                show(compare(Measurement(mpirun(mpi), command, training_step), options.pairs), mpi, results)
+                show(compare(Measurement(mpirun(mpi), command, training_step("training_step")), options.pairs), mpi, results)
             if "interval" in options.only:
                 for measurement, notes in with_versions(mpi, options.length, options.program):
                     show(compare(measurement, options.pairs, again=False), mpi, results)

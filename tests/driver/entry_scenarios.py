@@ -2,6 +2,7 @@
 """How cropdl-run and cropdl-restart handle unexpected options, files and programs."""
 
 import fcntl
+import graphlib
 import json
 import os
 import re
@@ -784,31 +785,6 @@ def folders():
     expect(not wrong, "\n".join(wrong))
 
 
-def circles_of(uses):
-    """The strongly connected components of a graph {node: set of nodes} with more than one node (Tarjan's algorithm)."""
-    number, lowest, path, found = {}, {}, [], []
-
-    def visit(node):
-        number[node] = lowest[node] = len(number)
-        path.append(node)
-        for used in sorted(uses.get(node, ())):
-            if used not in number:
-                visit(used)
-                lowest[node] = min(lowest[node], lowest[used])
-            elif used in path:
-                lowest[node] = min(lowest[node], number[used])
-        if lowest[node] == number[node]:
-            at = path.index(node)
-            if len(path) - at > 1:
-                found.append(path[at:])
-            del path[at:]
-
-    for node in sorted(uses):
-        if node not in number:
-            visit(node)
-    return found
-
-
 @scenario("documents.no_files_include_each_other_in_a_circle")
 def file_circles():
     """A header and the source of its name count as one file: what either includes, both use. The software GPU is exempt: its streams,
@@ -820,8 +796,10 @@ def file_circles():
             uses.setdefault(unit(path), set()).update(map(unit, re.findall(r'^ *# *include "([^"/]+/[^"]+)"', text, re.MULTILINE)))
             uses[unit(path)].discard(unit(path))
     expect(len(uses) > 300 and sum(map(len, uses.values())) > 1000, f"{len(uses)} files found")
-    found = circles_of(uses)
-    expect(not found, "circles of files:\n" + "\n".join(" ".join(sorted(circle)) for circle in found))
+    try:
+        graphlib.TopologicalSorter(uses).prepare()
+    except graphlib.CycleError as circle:
+        raise Failure("a circle of files: " + " includes ".join(reversed(circle.args[1])))
 
 
 def functions_of(text):
