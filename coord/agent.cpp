@@ -89,6 +89,7 @@ class Loop final : public Agent {
 
   int request_descriptor() const noexcept override { return config_.rank == 0 ? requested_.fd() : -1; }
   int terminated_descriptor() const noexcept override { return terminated_.fd(); }
+  int bell_descriptor() const noexcept override { return wake_.fd(); }
 
   Result<std::vector<std::string>> exchange(const std::string& mine) override {
     if (mine.size() > kLongestExchange) return Error{"rank {}: {}", config_.rank, kTooMuchToExchange};
@@ -150,7 +151,10 @@ class Loop final : public Agent {
       link_->add_to_poll(fds);
     wait(fds);
     const int64_t now = monotonic_us();
-    take_event(wake_);
+    if (take_event(wake_)) {
+      next_poll_ = 0;
+      alert_until_ = now + kAlert;
+    }
     if (stop_) return;
     look_at_sigterm(rank_.take_sigterm(), now);  // before an order resumes the program
     if (hub_) {
@@ -170,12 +174,18 @@ class Loop final : public Agent {
     if (now >= next_look_) observe(now);
     pass_on_exchange(now);
     serve_own_hub(now);
-    if (participant_.poll_period() != 0 && now >= next_poll_) {
-      next_poll_ = now + participant_.poll_period();
+    if (poll_period(now) != 0 && now >= next_poll_) {
+      next_poll_ = now + poll_period(now);
       poll_participant();
       serve_own_hub(now);  // handle a resulting order now: it sets next_poll_
     }
     if (hub_) hub_->tell();
+  }
+
+  // Of the participant (us), 0: none.
+  int64_t poll_period(int64_t now) const {
+    const int64_t period = participant_.poll_period();
+    return now < alert_until_ ? std::min(period, kAlertPeriod) : period;
   }
 
   void observe(int64_t now) {
@@ -351,6 +361,8 @@ class Loop final : public Agent {
 
   static constexpr size_t kOwnEvents = 3;
   static constexpr int64_t kSameSigterm = 500'000;  // us
+  // After the bell the rank's last collective before the cut is expected to end within kAlert (us).
+  static constexpr int64_t kAlert = 2'000, kAlertPeriod = 100;
   AgentConfig config_;
   LocalRank& rank_;
   std::unique_ptr<Hub> hub_;  // rank 0
@@ -358,6 +370,7 @@ class Loop final : public Agent {
   Participant participant_;
   std::vector<Report> reports_;
   int64_t next_poll_ = 0;
+  int64_t alert_until_ = 0;
   int64_t next_look_ = 0;  // next call of LocalRank::observe()
   Descriptor wake_ = make_event();
   Descriptor requested_ = make_event();

@@ -35,6 +35,10 @@ class Agent {
   // agent's thread unblocks SIGTERM, because the program may be stopped. Valid until stop().
   virtual int terminated_descriptor() const noexcept = 0;
 
+  // An eventfd; after a write, any thread's, the agent looks at its rank at once and for some time more
+  // often, if an attempt is under way. Valid until stop().
+  virtual int bell_descriptor() const noexcept = 0;
+
   // All-gathers small strings, indexed by rank; before and without MPI. Called equally often on every rank,
   // one thread at a time, not the agent's. Blocks while all ranks live. Fails if a rank dies or has not
   // joined within AgentConfig::rendezvous_seconds, or for texts beyond kLongestExchange (wire.h), with the

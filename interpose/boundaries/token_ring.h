@@ -24,7 +24,7 @@ struct Token {
 static_assert(sizeof(Token) == 64);
 
 struct alignas(64) TokenRing {
-  static constexpr uint64_t kTokens = 512;
+  static constexpr uint64_t kTokens = 2048;
   volatile uint64_t written;  // tokens ever written
   Token tokens[kTokens];
 };

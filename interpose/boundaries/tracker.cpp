@@ -10,7 +10,8 @@ TokenRing ring;
 
 namespace {
 
-// us between looks; the ring must hold all tokens written meanwhile.
+// us between looks; the ring must hold all tokens written meanwhile. If the first calls of a loop are lost,
+// each rank begins to count its iterations somewhere else, and no end of an iteration is common to all.
 constexpr int64_t kLearning = 20'000;
 constexpr int64_t kFollowing = 100'000;
 constexpr int64_t kNothingComes = 1'000'000;
@@ -60,7 +61,7 @@ int64_t Tracker::look(int64_t now) {
     }
   }
   if (finder_.iterations() != before) measure(now);
-  if (idle)
+  if (idle && (read_ == 0 || finder_.found()))
     pause_ = std::min(kNothingComes, pause_ * 2);
   else
     pause_ = finder_.found() ? kFollowing : kLearning;

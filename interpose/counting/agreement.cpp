@@ -36,6 +36,7 @@ using Targets = std::unordered_map<uint64_t, uint64_t>;
 Targets targets;
 std::atomic<const Source*> held_for;  // the source of the last hold
 std::atomic<int64_t> hold_began;      // 0: no hold
+std::atomic<int> bell = -1;           // see set_bell()
 
 // Subgroup calls, among processes that share no record (the leaders of two groups, the makers of a
 // communicator), have identities of their own. No member leaves one before all have begun it, so it is listed
@@ -67,6 +68,12 @@ void nap(uint64_t identity) {
   nanosleep(&t, nullptr);
 }
 
+// With no lock held: a system call.
+void ring() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(bell, &one, sizeof one);  // without a bell the agent looks later
+}
+
 // Decides on a call announced during a hold. If it may not begin, its announcement is taken back.
 bool begin_if(bool allowed, uint64_t identity) {
   const bool yes = allowed || !hold_flag.wanted.load(std::memory_order_relaxed);
@@ -80,19 +87,28 @@ bool within_target(const Record* r, uint64_t more) {
   return target != targets.end() && r->begun + more <= target->second;
 }
 
-bool call_allowed(Record* r) {
-  handles::SpinGuard guard(hold_lock);
-  if (begin_if(within_target(r, 0), r->identity)) return true;
-  add(&r->begun, ~uint64_t{0}, true);
-  return false;
+// kLast: the targets admit no further call on the same record.
+enum class Answer { kHeld, kBegun, kLast };
+
+// Of a call that has begun. Under hold_lock.
+Answer answer_for(const Record* r) {
+  const auto target = targets.find(r->identity);
+  return target != targets.end() && r->begun == target->second ? Answer::kLast : Answer::kBegun;
 }
 
-bool meeting_allowed(uint64_t identity) {
+Answer ask_for_call(Record* r) {
+  handles::SpinGuard guard(hold_lock);
+  if (begin_if(within_target(r, 0), r->identity)) return answer_for(r);
+  add(&r->begun, ~uint64_t{0}, true);
+  return Answer::kHeld;
+}
+
+Answer ask_for_meeting(uint64_t identity) {
   handles::SpinGuard guard(hold_lock);
   const auto mine = let_in.find(seam::current_thread());
   const bool allowed = mine != let_in.end() && mine->second == identity;
   if (allowed) let_in.erase(mine);
-  return begin_if(allowed, identity);
+  return begin_if(allowed, identity) ? Answer::kLast : Answer::kHeld;
 }
 
 void announce_parts(std::span<const Part> parts, seam::LibraryNumber library) {
@@ -102,7 +118,7 @@ void announce_parts(std::span<const Part> parts, seam::LibraryNumber library) {
 }
 
 // Counts under the lock, so nothing is ever undone but the announcement that met the hold.
-bool parts_allowed(std::span<const Part> parts, seam::LibraryNumber library, bool announced) {
+Answer ask_for_parts(std::span<const Part> parts, seam::LibraryNumber library, bool announced) {
   handles::SpinGuard guard(hold_lock);
   const auto beyond = std::find_if(parts.begin(), parts.end(), [&](const Part& p) {
     return !within_target(p.record, announced ? 0 : p.times);
@@ -111,7 +127,9 @@ bool parts_allowed(std::span<const Part> parts, seam::LibraryNumber library, boo
     if (!announced) announce_parts(parts, library);
     held_together.erase(seam::current_thread());
     note_held(0);
-    return true;
+    const bool is_last =
+        std::ranges::any_of(parts, [](const Part& p) { return answer_for(p.record) == Answer::kLast; });
+    return is_last ? Answer::kLast : Answer::kBegun;
   }
   if (announced) undo(parts);
   stand_inside(0);
@@ -123,7 +141,7 @@ bool parts_allowed(std::span<const Part> parts, seam::LibraryNumber library, boo
     for (const Part& p : parts) all.push_back({p.record->identity, p.record->begun + p.times});
   });
   if (!listed) held_together.erase(seam::current_thread());
-  return false;
+  return Answer::kHeld;
 }
 
 // Returns false if the thread must leave the LH; it then counts as held nowhere.
@@ -136,6 +154,19 @@ bool keep_waiting(uint64_t identity) {
     return false;
   }
   nap(identity);
+  return true;
+}
+
+// `ask` is called until the call may begin, with true the first time. Returns false as keep_waiting() does.
+template <class Ask>
+bool wait_to_begin(uint64_t identity, const Ask& ask) {
+  Answer answer = ask(true);
+  if (answer == Answer::kHeld) ring();
+  while (answer == Answer::kHeld) {
+    if (!keep_waiting(identity)) return false;
+    answer = ask(false);
+  }
+  if (answer == Answer::kLast) ring();
   return true;
 }
 
@@ -167,27 +198,24 @@ __attribute__((constructor)) static void register_for_membarrier() {
 }
 
 bool begin_held(Record* r) {
-  while (!call_allowed(r)) {
-    if (!keep_waiting(r->identity)) return false;
-    announce(r, true);
-  }
-  return true;
+  return wait_to_begin(r->identity, [r](bool announced) {
+    if (!announced) announce(r, true);
+    return ask_for_call(r);
+  });
 }
 
 bool begin_held_subgroup_call(uint64_t identity) {
-  while (!meeting_allowed(identity)) {
-    if (!keep_waiting(identity)) return false;
-    stand_inside(identity);
-  }
-  return true;
+  return wait_to_begin(identity, [identity](bool announced) {
+    if (!announced) stand_inside(identity);
+    return ask_for_meeting(identity);
+  });
 }
 
 bool begin_parts(std::span<const Part> parts, seam::LibraryNumber library) {
   announce_parts(parts, library);
   if (!held_back()) return true;
-  for (bool announced = true; !parts_allowed(parts, library, announced); announced = false)
-    if (!keep_waiting(several_of(library))) return false;
-  return true;
+  return wait_to_begin(several_of(library),
+                       [&](bool announced) { return ask_for_parts(parts, library, announced); });
 }
 
 void hold(const Source& source) {
@@ -227,6 +255,8 @@ void release() {
   let_in.clear();
   told = false;
 }
+
+void set_bell(int descriptor) { bell = descriptor; }
 
 int64_t held_since() { return hold_began; }
 

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
+#include "interpose/counting/agreement.h"
 #include "interpose/host/address_reservation.h"
 #include "interpose/host/filter.h"
 #include "interpose/host/loaded_objects.h"
@@ -73,6 +74,7 @@ void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
   static std::atomic<bool> leaving{false};
   // A second caller waits while the first thread ends the process.
   while (leaving.exchange(true)) pause();
+  counting::set_bell(-1);
   seam::writable_control->last_version_fd = -1;  // from now on SIGTERM kills, as natively
   if (this_process().agent) this_process().agent->stop();
   _exit(code);
@@ -233,6 +235,7 @@ Status start_agent(Process& p, double former_cost, double plausible_cost) {
   p.agent = std::move(*agent);
   seam::writable_control->trigger_fd = p.agent->request_descriptor();
   seam::writable_control->last_version_fd = p.agent->terminated_descriptor();
+  counting::set_bell(p.agent->bell_descriptor());
   return {};
 }
 

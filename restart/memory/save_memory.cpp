@@ -191,14 +191,6 @@ bool shows(const MappedFile& file, const Mapping& m, const ReadableMemory& memor
 
 }  // namespace
 
-std::string memory_refusal() {
-  const std::vector<Mapping> mine = program_part(read_mappings());
-  if (mine.empty()) return "cannot read /proc/self/maps, which tells where the program's memory is";
-  for (const Mapping& m : mine)
-    if (std::string line = file_refusal(m); !line.empty()) return line;
-  return "";
-}
-
 std::string refusal_of_stopped_memory(StoppedMemory* seen) {
   *seen = look();
   const std::vector<Mapping> mine = program_part(seen->all);

@@ -130,9 +130,8 @@ std::string memory() {
 void remember_filters() { filters_at_start = filters(); }
 
 std::string process_refusal() {
-  for (auto check :
-       {process::root_refusal, filters_refusal, futexes, children, asynchronous_io, timers, system_v, memory,
-        code, processor, host_memory::memory_refusal, files::interrupted_by_a_stop})
+  for (auto check : {process::root_refusal, filters_refusal, futexes, children, asynchronous_io, timers,
+                     system_v, memory, code, processor, files::interrupted_by_a_stop})
     if (std::string line = check(); !line.empty()) return line;
   return "";
 }

@@ -49,6 +49,8 @@ void Rank::hold() {
   // status() refuses this attempt, even if the program starts during it.
   if (!ready_) return;
   process_refusal_ = refusal_.empty() ? process_refusal() : refusal_;
+  // Now rather than in status(), while ranks are held.
+  if (has_tracker()) tracker_.look(monotonic_us());
   holding_ = true;
   set_attention(seam::kAttentionHold);
   libraries_.hold();

@@ -113,7 +113,7 @@ for _name, _words in {
         "shared_segment": "System V shared memory (shmat) cannot be saved yet",
         "detached_segment": "System V shared memory (shmat) cannot be saved yet",
         "named_semaphore": "the shared mapping of /dev/shm/sem.<w> (deleted) cannot be saved yet",
-        "shared_object": "the shared mapping of /dev/shm/odd-<n>-<x> (deleted) cannot be saved yet",
+        "shared_object": "the deleted file /dev/shm/odd-<n>-<x> (deleted) (descriptor 4) cannot be saved yet: no restart could open it by its name",
         "segment_of_others": "the System V shared memory <n> (shmget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         "semaphore_set": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         "proc_self_mem": "/proc/<n>/mem (descriptor 4) cannot be saved: it is of this very process; close it before the checkpoint",

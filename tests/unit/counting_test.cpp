@@ -1,7 +1,9 @@
 // links: cropdl_counting
 // Collective calls as a program's thread and the agent see them. The test's main thread is the program,
 // another thread acts as the agent.
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -163,6 +165,42 @@ TEST_F(Counting, TheTimeInWhichAThreadIsHeldIsMeasured) {
   EXPECT_EQ(counting::waited(), waited) << "when it is held no more";
   counting::hold(source);
   EXPECT_EQ(counting::waited(), 0) << "the next attempt";
+}
+
+// The agent looks at once, rather than a millisecond later.
+TEST_F(Counting, AThreadRingsWhenItIsHeldAndWhenItBeginsTheLastCallThatMayBegin) {
+  const int bell = eventfd(0, EFD_NONBLOCK);
+  const auto rung = [bell] {
+    uint64_t times = 0;
+    return read(bell, &times, sizeof times) == sizeof times ? times : 0;
+  };
+  const auto call = [this] {
+    EXPECT_FALSE(counting::begin_unheld(&a, false));
+    EXPECT_TRUE(counting::begin_held(&a));
+    counting::end();
+  };
+  counting::set_bell(bell);
+  counting::hold(source);
+  set_targets({{a.identity, 7}, {b.identity, 8}});
+  call();
+  EXPECT_EQ(rung(), 0u) << "another call may follow";
+  call();
+  EXPECT_EQ(rung(), 1u) << "the last one";
+  std::thread agent([&] {
+    once_held();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(rung(), 1u) << "held, once";
+    set_targets({{a.identity, 9}, {b.identity, 9}});
+  });
+  call();
+  agent.join();
+  EXPECT_EQ(rung(), 0u);
+  const Part parts[] = {{&a, 1}, {&b, 1}};
+  EXPECT_TRUE(counting::begin_parts(parts, kLibrary));
+  counting::end();
+  EXPECT_EQ(rung(), 1u) << "the last one of the first record, in a group";
+  counting::set_bell(-1);
+  close(bell);
 }
 
 TEST_F(Counting, AReleaseLetsAHeldGroupGo) {
