@@ -4,7 +4,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include "base/host.h"
 #include "base/say.h"
 #include "base/time.h"
+#include "coord/event.h"
 #include "coord/hub.h"
 #include "coord/job_file.h"
 #include "coord/link.h"
@@ -31,18 +31,6 @@
 namespace cropdl::coord {
 
 namespace {
-
-void signal_event(const Descriptor& event) {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(event.fd(), &one, sizeof one);  // fails only at the maximum count
-}
-
-bool take_event(const Descriptor& event) {
-  uint64_t count;
-  return read(event.fd(), &count, sizeof count) == sizeof count;
-}
-
-Descriptor make_event() { return move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))); }
 
 class Loop final : public Agent {
  public:
@@ -83,7 +71,7 @@ class Loop final : public Agent {
   void request() noexcept override {
     if (config_.rank != 0) return;
     const int saved = errno;
-    signal_event(requested_);
+    requested_.signal();
     errno = saved;
   }
 
@@ -97,7 +85,7 @@ class Loop final : public Agent {
     const uint64_t round = ++round_;
     to_exchange_ = ExchangeMine{round, mine};
     exchanged_.reset();
-    signal_event(wake_);
+    wake_.signal();
     const auto over = [&] { return exchanged_.has_value() || !alone_.empty(); };
     // The hub answers each exchange. A rank that loses or does not find the hub sets alone_.
     arrived_.wait(lock, over);
@@ -114,7 +102,7 @@ class Loop final : public Agent {
   void stop() override {
     if (!thread_.joinable()) return;
     stop_ = true;
-    signal_event(wake_);
+    wake_.signal();
     thread_.join();
   }
 
@@ -151,7 +139,7 @@ class Loop final : public Agent {
       link_->add_to_poll(fds);
     wait(fds);
     const int64_t now = monotonic_us();
-    if (take_event(wake_)) {
+    if (wake_.take()) {
       next_poll_ = 0;
       alert_until_ = now + kAlert;
     }
@@ -159,7 +147,7 @@ class Loop final : public Agent {
     look_at_sigterm(rank_.take_sigterm(), now);  // before an order resumes the program
     if (hub_) {
       hub_->handle(*fds, kOwnEvents, now);
-      if (take_event(requested_)) hub_->signalled(now);
+      if (requested_.take()) hub_->signalled(now);
       hub_->tick(now);
     } else {
       in->clear();
@@ -170,7 +158,7 @@ class Loop final : public Agent {
       link_->tick(now);
       notice_alone(now);
     }
-    look_at_sigterm(take_event(terminated_), now);  // after any message that this rank has joined
+    look_at_sigterm(terminated_.take(), now);  // after any message that this rank has joined
     if (now >= next_look_) observe(now);
     pass_on_exchange(now);
     serve_own_hub(now);
@@ -237,8 +225,8 @@ class Loop final : public Agent {
       pollfd fds[] = {{wake_.fd(), POLLIN, 0}, {terminated_.fd(), POLLIN, 0}};
       // Allocates nothing. If the program's limits do not let it wait, it looks away for 100 ms.
       if (poll(fds, 2, -1) < 0 && errno != EINTR) usleep(100'000);
-      take_event(wake_);
-      if (take_event(terminated_)) rank_.die(SIGTERM);
+      wake_.take();
+      if (terminated_.take()) rank_.die(SIGTERM);
     }
   }
 
@@ -372,9 +360,7 @@ class Loop final : public Agent {
   int64_t next_poll_ = 0;
   int64_t alert_until_ = 0;
   int64_t next_look_ = 0;  // next call of LocalRank::observe()
-  Descriptor wake_ = make_event();
-  Descriptor requested_ = make_event();
-  Descriptor terminated_ = make_event();
+  const Event wake_, requested_, terminated_;
   // From when on a SIGTERM kills the process. 0: no first one yet. INT64_MAX: already unblocked.
   int64_t deadly_from_ = 0;
   bool dies_ = false;  // the process will die of SIGTERM
