@@ -134,10 +134,8 @@ struct SendOrder {
 };
 struct BeginVersion {};  // answered by version_begun() or sink_failed()
 struct Publish {
-  std::vector<ImageSummary> images;
-  double stall_seconds;
-  double wait_seconds;  // the longest that a rank was held before a collective, until it stopped
-};                      // answered by published() or sink_failed()
+  NewVersion version;
+};  // answered by published() or sink_failed()
 // Removes the version that was begun. Answered by discarded(); until then no rank is held.
 struct Discard {};
 struct Finished {

@@ -254,11 +254,9 @@ void Coordinator::consider_publish(int64_t now, Actions* out) {
     if (!s.write_over && s.gone.empty()) return;
   if (!failure_.empty()) return fail(failure_, now, out);
   stage_ = Stage::kPublishing;
-  Publish action;
-  for (const RankSlot& s : slots_) action.images.push_back(s.image);
-  action.stall_seconds = in_seconds(now - stop_told_);
-  action.wait_seconds = in_seconds(longest_wait(now));
-  out->push_back(action);
+  NewVersion version{{}, in_seconds(now - stop_told_), in_seconds(longest_wait(now))};
+  for (const RankSlot& s : slots_) version.images.push_back(s.image);
+  out->push_back(Publish{std::move(version)});
 }
 
 void Coordinator::published(uint64_t version, int64_t now, Actions* out) {

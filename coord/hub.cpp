@@ -292,8 +292,8 @@ void Hub::carry_out(Actions actions, int64_t now) {
         coordinator_.sink_failed(directory.error().message, now, &actions);
     } else if (const auto* publish = std::get_if<Publish>(&a)) {
       memory_written_ = 0;
-      for (const ImageSummary& image : publish->images) memory_written_ += image.memory;
-      publisher_.publish(sink_, publish->images, publish->stall_seconds, publish->wait_seconds);
+      for (const ImageSummary& image : publish->version.images) memory_written_ += image.memory;
+      publisher_.publish(sink_, publish->version);
     } else if (std::holds_alternative<Discard>(a)) {
       publisher_.discard(sink_);
     } else if (const auto* f = std::get_if<Finished>(&a)) {

@@ -60,9 +60,10 @@ void Hub::begin_to_watch_the_limit(int64_t now) {
   watch_the_limit_if_long_enough(now);
   if (limit_ == 0)
     say(formatted(
-        "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s; "
-        "none is taken for it, unless another version proves quicker",
-        in_seconds(short_limit_ - now), predicted_cost()));
+        "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s, "
+        "and {:.2g} s are kept in reserve; none is taken for it, unless another version proves quicker",
+        in_seconds(short_limit_ - now), predicted_cost(),
+        last_version_margin(in_seconds(short_limit_ - now))));
 }
 
 // The expected cost is a guess, so a limit that is too short for it is examined again after a version.

@@ -99,6 +99,13 @@ struct ImageSummary {
   uint64_t iteration = 0;      // completed iterations; 0: unknown
 };
 
+// A version whose images are complete.
+struct NewVersion {
+  std::vector<ImageSummary> images;  // by rank
+  double stall_seconds = 0;          // from Stop on
+  double wait_seconds = 0;           // the longest that a rank was held before a collective, until it stopped
+};
+
 class LocalRank {
  public:
   virtual ~LocalRank() = default;

@@ -20,10 +20,9 @@ Publisher::Publisher()
   ended_.reserve(kMostEnded);
 }
 
-void Publisher::publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds,
-                        double wait_seconds) {
-  run([sink, images = std::move(images), stall_seconds, wait_seconds]() -> Ended {
-    return caught([&] { return sink->publish(images, stall_seconds, wait_seconds); });
+void Publisher::publish(VersionSink* sink, NewVersion version) {
+  run([sink, version = std::move(version)]() -> Ended {
+    return caught([&] { return sink->publish(version); });
   });
 }
 

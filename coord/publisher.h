@@ -27,8 +27,7 @@ class Publisher {
 
   int fd() const { return done_.fd(); }  // readable when take() has a result
   // One runs at a time: each call waits for the one before.
-  void publish(VersionSink* sink, std::vector<ImageSummary> images, double stall_seconds,
-               double wait_seconds);
+  void publish(VersionSink* sink, NewVersion version);
   void discard(VersionSink* sink);
   std::optional<Ended> take();   // in order of completion; empty: none left
   void wait() { end(thread_); }  // until neither runs; take() then has the result

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "coord/local_rank.h"
@@ -17,10 +16,8 @@ class VersionSink {
   virtual ~VersionSink() = default;
   // Creates a directory for all ranks' images, not yet visible as a version.
   virtual Result<std::string> begin() = 0;
-  // Makes the version visible, durably. `images` is indexed by rank. Returns the version's number. After an
-  // error the caller calls discard().
-  virtual Result<uint64_t> publish(const std::vector<ImageSummary>& images, double stall_seconds,
-                                   double wait_seconds) = 0;
+  // Makes the version visible, durably. Returns its number. After an error the caller calls discard().
+  virtual Result<uint64_t> publish(const NewVersion& version) = 0;
   // Removes the version that was begun. The ranks run meanwhile.
   virtual void discard() = 0;
   // Removes obsolete versions while the ranks run: freeing gigabytes takes time. In its own thread,

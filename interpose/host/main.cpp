@@ -219,7 +219,9 @@ Status start_agent(Process& p, double former_cost, double plausible_cost) {
   config.schedule = p.schedule;
   config.former_cost = former_cost;
   config.plausible_cost = plausible_cost;
-  config.time_limit = launching::time_limit(p.boot, p.schedule);
+  std::string note;
+  config.time_limit = launching::time_limit(p.boot, p.schedule, &note);
+  if (!note.empty() && config.rank == 0) say((p.boot.restart ? "cropdl-restart: " : "cropdl-run: ") + note);
   config.metrics = p.boot.metrics;
   config.quiet = p.boot.quiet;
   config.progress = writes_elsewhere() && !log_is_json();

@@ -63,12 +63,22 @@ coord::Schedule wanted_schedule(const Boot& boot, const coord::Schedule& former)
   return schedule;
 }
 
-double time_limit(const Boot& boot, const coord::Schedule& schedule) {
+double time_limit(const Boot& boot, const coord::Schedule& schedule, std::string* note) {
   double at = boot.ends_at;
   // Slurm's estimate of the job's end, made when the job started (man 1 sbatch).
   const char* said = getenv("SLURM_JOB_END_TIME");
-  if (at < 0 && said != nullptr && schedule.kind != coord::Schedule::Kind::kWhenAsked)
-    at = strtod(said, nullptr);
+  if (at < 0 && said != nullptr && schedule.kind != coord::Schedule::Kind::kWhenAsked) {
+    char* end = nullptr;
+    at = strtod(said, &end);
+    if (end == said || *end != 0) {
+      at = 0;
+      *note = formatted(
+          "SLURM_JOB_END_TIME={} is no time in seconds since 1970, so no last version is taken before the "
+          "batch "
+          "system's limit; --time-limit tells it",
+          said);
+    }
+  }
   constexpr double kTenYears = 10 * 365.25 * 86400;
   const double left = at - unix_time();
   if (!(at > 0) || left > kTenYears) return 0;

@@ -50,8 +50,9 @@ Result<Boot> parse_boot(const std::string& text);
 coord::Schedule wanted_schedule(const Boot& boot, const coord::Schedule& former);
 
 // Returns the seconds until the job's time limit; 0: unknown, negative: passed. The limit is from `boot`, or
-// else from the batch system if the schedule takes versions automatically.
-double time_limit(const Boot& boot, const coord::Schedule& schedule);
+// else from the batch system if the schedule takes versions automatically. If the batch system's cannot be
+// read, `*note` becomes a line that says so.
+double time_limit(const Boot& boot, const coord::Schedule& schedule, std::string* note);
 
 // Returns the folder of the software device's libraries (docs/software-gpu.md) in or beside the installation,
 // or "" if they are not installed.

@@ -12,6 +12,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <mutex>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "base/file.h"
@@ -120,6 +123,42 @@ void examine_limits(Findings& found) {
                                files.rlim_max, kOpenFiles)});
   if (known && sizes.rlim_max >= kSmallImages && files.rlim_max >= kOpenFiles)
     found.push_back({kOk, "limits", "file sizes, open files"});
+}
+
+// CropDL's own in a rank: its agent; rank 0's that holds the store's lock; one that writes the image, in
+// whose place the main thread writes it more slowly.
+constexpr size_t kNeededThreads = 2, kOwnThreads = 3;
+
+// Tries it: limits of the user (not of root), of the container and of the machine count.
+void examine_threads(Findings& found) {
+  std::mutex until_all_are_there;
+  std::vector<std::thread> threads;
+  std::string why;
+  {
+    const std::lock_guard lock(until_all_are_there);
+    try {
+      while (threads.size() < kOwnThreads)
+        threads.emplace_back([&] { const std::lock_guard wait(until_all_are_there); });
+    } catch (const std::system_error& error) {
+      why = errno_text(error.code().value());
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  add(found, "threads", why.empty(), formatted("{} more can be started", kOwnThreads),
+      threads.size() < kNeededThreads ? kPrevents : kSlow,
+      formatted(
+          "only {} more can be started, and a rank needs {} for CropDL: {} (ulimit -Hu, or the container's "
+          "limit)",
+          threads.size(), kOwnThreads, why));
+}
+
+// A restart begins in the directory in which the program was.
+void examine_directory(Findings& found) {
+  char name[4096];
+  const bool is_there = ::getcwd(name, sizeof name) != nullptr && ::access(name, X_OK) == 0;
+  const std::string why = is_there ? "" : errno_text(errno);
+  add(found, "directory", is_there, is_there ? name : "", kPrevents,
+      formatted("the present one cannot be entered by its name, as a restart would: {}", why));
 }
 
 // --- The store
@@ -240,6 +279,8 @@ int doctor(const std::vector<std::string>& command, const std::string& directory
   const std::string program = examine_program(command.front(), found);
   examine_kernel(found);
   examine_limits(found);
+  examine_threads(found);
+  examine_directory(found);
   examine_store(directory, program, command, found);
   const auto bad = std::ranges::find(found, kPrevents, &Finding::verdict);
   const bool good = bad == found.end();

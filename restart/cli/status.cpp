@@ -94,8 +94,7 @@ void add_job(std::vector<std::string>& lines, const StoreState& seen) {
     lines.push_back(live->iteration_us == 0 ? formatted("         iteration {}", live->iteration)
                                             : formatted("         iteration {}, {:.3g} s each",
                                                         live->iteration, in_seconds(live->iteration_us)));
-  if (!live->last_line.empty())
-    lines.push_back(formatted("         last checkpoint failed: {}", live->last_line));
+  if (!live->last_line.empty()) lines.push_back(formatted("         last attempt: {}", live->last_line));
 }
 
 std::vector<std::string> status_lines(const StoreState& seen) {

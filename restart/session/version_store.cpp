@@ -15,16 +15,15 @@ Result<std::string> VersionStore::begin() {
   return draft->directory;
 }
 
-Result<uint64_t> VersionStore::publish(const std::vector<coord::ImageSummary>& images, double stall_seconds,
-                                       double wait_seconds) {
+Result<uint64_t> VersionStore::publish(const coord::NewVersion& version) {
   restart::Manifest m = manifest_;
   m.created = utc_now();
-  m.stall_seconds = stall_seconds;
-  m.wait_seconds = wait_seconds;
+  m.stall_seconds = version.stall_seconds;
+  m.wait_seconds = version.wait_seconds;
   char cwd[4096];
   if (getcwd(cwd, sizeof cwd) != nullptr) m.cwd = cwd;
   m.images.clear();
-  for (const auto& image : images)
+  for (const auto& image : version.images)
     m.images.push_back({image.file, image.bytes, image.memory, image.checksum, host_name(),
                         image.device_memory, image.devices, image.iteration});
   auto number = store_.publish(m);

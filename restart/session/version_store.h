@@ -17,8 +17,7 @@ class VersionStore final : public coord::VersionSink {
       : store_(std::move(store)), manifest_(std::move(manifest)), job_(manifest_.job) {}
 
   Result<std::string> begin() override;
-  Result<uint64_t> publish(const std::vector<coord::ImageSummary>& images, double stall_seconds,
-                           double wait_seconds) override;
+  Result<uint64_t> publish(const coord::NewVersion& version) override;
   void discard() override { store_.discard(); }
   Status tidy() override { return store_.remove_old_versions(job_); }
   Status set_aside() override { return store_.set_old_versions_aside(job_); }

@@ -9,13 +9,13 @@ import sys
 import time
 
 from cuda_checkpoint_scenarios import WAYS, program_of, saved_on
-from driver import (SOURCE, Log, Place, app, check_continued, check_results, check_whole, expect, iteration_of, logs_of, metadata_of, native,
+from driver import (SOURCE, Log, Place, app, check_continued, check_results, check_whole, expect, iteration_of, logs_of, manifest_of, metadata_of, native,
                     scenario_main, seeded, take_checkpoint, tool)
 
 # After how many steps the iterations of each shape of loop must be known.
 SHAPES = {
     "plain": 8, "work_between_calls": 8, "one_call": 16, "equal_layers": 8, "overlapped_buckets": 8, "accumulation": 8, "evaluation": 10, "long_evaluation": 50,
-    "first_rank_evaluates": 10, "small_last_batch": 12, "alternating": 8, "nested": 14, "pipeline": 16,
+    "first_rank_evaluates": 10, "first_rank_runs_ahead": 10, "small_last_batch": 12, "alternating": 8, "nested": 14, "pipeline": 16,
     # 46: three calls per iteration, recognised by their call sites after some 130 calls
     "random_lengths": 46, "communicators": 8, "communicator_each_step": 46, "two_phases": 27}
 IN_PYTHON = {
@@ -46,6 +46,9 @@ def cut_at_iterations(program, mpi, steps, shape="", options=(), more=60, ranks=
             if shape == "work_between_calls":  # most random moments are in the middle of an iteration
                 begun = [metadata_of(place.version_path(version, f"rank-{r}.img"))["iterations"]["symbols"] for r in range(ranks)]
                 expect(begun == [0] * ranks, f"cut in the middle of iteration {iteration + 1}: {begun} of its calls were begun")
+            if shape == "first_rank_runs_ahead":
+                waited = manifest_of(place, version)["wait_seconds"]
+                expect(0 < waited < 60, f"rank 0 was held {waited} s until rank 1 came to the end of the iteration")
             job.kill_running()
             check_listed(place, version, iteration)
             before = logs_of(job.log, ranks)

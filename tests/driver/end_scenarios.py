@@ -100,6 +100,16 @@ def batch_system():
         ended_before(lambda _: limit, place, "plain/plain", "none", 1, (), {"SLURM_JOB_END_TIME": str(limit)})
 
 
+@scenario("end.alone.batch_system_whose_limit_is_unreadable_is_reported")
+def unreadable_batch_system():
+    with Place("unreadable") as place:
+        job = place.run("plain/plain", ("--steps", "20", "--pace", "20000"), options=("--interval", "auto"),
+                        environment={"SLURM_JOB_END_TIME": "tomorrow"})
+        job.finish()
+        expect(job.output().splitlines() == ["cropdl-run: SLURM_JOB_END_TIME=tomorrow is no time in seconds since 1970, so no last version is "
+                                             "taken before the batch system's limit; --time-limit tells it"], job.output())
+
+
 @scenario("end.alone.batch_system_is_not_asked_with_interval_0")
 def batch_system_unasked():
     with Place("unasked") as place:
@@ -139,8 +149,8 @@ def goes_on_behind(limit, seconds, line, before=""):
 
 
 scenario("end.alone.too_short_time_limit_is_reported_at_once")(lambda: goes_on_behind(
-    1, 2, r"the time limit is 1 s from now, which is too short for a last version: one may take [0-9.]+ s; none is taken for it, "
-    "unless another version proves quicker"))
+    1, 2, r"the time limit is 1 s from now, which is too short for a last version: one may take [0-9.]+ s, and 1 s are kept in reserve; "
+    "none is taken for it, unless another version proves quicker"))
 scenario("end.alone.time_limit_of_a_refused_program_changes_nothing")(lambda: goes_on_behind(
     3, 5, r"no last version was taken before the time limit: checkpoint refused: rank 0: a pipe \(descriptor \d+\) cannot be saved yet; "
     "the program goes on", "pipe = os.pipe()"))

@@ -15,7 +15,7 @@ import time
 
 from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, app, check_continued, check_results, check_whole, expect, expect_taken, collects_into, forge, launcher,
                     logs_of, metadata_of, native, scenario_main, take_checkpoint, tool)
-from hazard_scenarios import MODIFY_LDT, SECCOMP, without_call
+from hazard_scenarios import CLONE, CLONE3, MODIFY_LDT, SECCOMP, without_call
 
 SCENARIOS = {}
 scenario = collects_into(SCENARIOS)
@@ -76,7 +76,8 @@ def lacking():
         return done.stdout
 
     with Place("lacking") as place:
-        text = asked(0, "ok +seccomp +filters can be set", "ok +/proc .*", "ok +limits +file sizes, open files")
+        text = asked(0, "ok +seccomp +filters can be set", "ok +/proc .*", "ok +limits +file sizes, open files", "ok +threads +3 more can be started",
+                     "ok +directory +" + re.escape(os.getcwd()))
         speed = re.search(r": ([\d.]+) (.)B a second, so [\d.]+ s for 1 GB .* allows a version every ([\d.]+) (s|min|h) \(--max-overhead\); .* free", text)
         expect(speed, text)
         seconds = 1e9 / (float(speed[1]) * {"k": 1e3, "M": 1e6, "G": 1e9}[speed[2]])
@@ -90,6 +91,11 @@ def lacking():
               before=limited(resource.RLIMIT_FSIZE, 500_000_000))
         asked(1, "prevents +limits +no file may be larger than 8.0 MB, .*", "prevents +disk .*: cannot be written: File too large",
               before=limited(resource.RLIMIT_FSIZE, 8_000_000))
+        asked(1, r"prevents +threads +only 0 more can be started, and a rank needs 3 for CropDL: Function not implemented \(ulimit -Hu, .*\)",
+              before=lambda: [without_call(call) for call in (CLONE, CLONE3)])
+        os.mkdir(place.path("gone"))
+        asked(1, "prevents +directory +the present one cannot be entered by its name, as a restart would: No such file or directory",
+              before=lambda: (os.chdir(place.path("gone")), os.rmdir(place.path("gone"))))
         asked(1, "prevents +store .*/nowhere/new: cannot be made: No such file or directory", to="nowhere/new")
         os.symlink("nowhere", place.path("link"))
         with open(place.path("file"), "w"):

@@ -113,14 +113,14 @@ class FakeSink : public VersionSink {
     if (!begin_failure.empty()) return Error{begin_failure};
     return std::string("/version");
   }
-  Result<uint64_t> publish(const std::vector<ImageSummary>& images, double, double) override {
+  Result<uint64_t> publish(const NewVersion& version) override {
     const Alone alone(this);
     while (slow_publish) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (no_memory_to_publish) throw std::bad_alloc();
     if (!publish_failure.empty()) return Error{publish_failure};
     if (failures > 0) return --failures, Error{"the disk is full for a moment"};
     const std::lock_guard lock(mutex_);
-    images_ = images;
+    images_ = version.images;
     return ++versions;
   }
   void discard() override {

@@ -39,7 +39,7 @@ class CutProtocol : public ::testing::Test {
       }
       if (const auto* p = std::get_if<Publish>(&a)) {
         publishing_ = true;
-        wait_seconds_ = p->wait_seconds;
+        wait_seconds_ = p->version.wait_seconds;
       }
       if (std::holds_alternative<Discard>(a)) {
         ++discarded_;
