@@ -31,6 +31,7 @@ SOURCES = os.path.join(suite.HERE, "foreign")
 WORK = os.path.join(suite.BUILD, "suites", "foreign")
 POLITE = {"OMP_WAIT_POLICY": "passive", "OMPI_MCA_mpi_yield_when_idle": "1"}  # there are more threads than processors
 PATIENCE = float(os.environ.get("CROPDL_TEST_PATIENCE", "60"))
+KNOWN_AFTER = 12  # steps; CropDL must have found the program's iterations by then
 OPTIONS = argparse.Namespace(hpcc=None)
 NOT_UP = "has not joined|no job is running|store .*: No such file"  # while the job is alive: not ready yet
 BLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"  # the threaded OpenBLAS, whatever Debian's alternatives select
@@ -129,7 +130,7 @@ HPCC = (r"HPL_(RnormI|[AX]norm[1I]|BnormI|N)=.*|PTRANS_residual=.*|MPIRandomAcce
 
 PROGRAMS = {
     "torch": Program("PyTorch, two intra-op threads; gradients averaged by mpi4py", ["python3-torch", "python3-mpi4py", "python3-numpy"],
-                     ["/usr/bin/python3", ours("gradients.py")], "openmpi", 2, environment={"OMP_NUM_THREADS": "2", **POLITE}, step=r"step ([0-9]+)"),
+                     ["/usr/bin/python3", ours("gradients.py"), "120"], "openmpi", 2, environment={"OMP_NUM_THREADS": "2", **POLITE}, step=r"step ([0-9]+)"),
     "numpy": Program("numpy with threaded OpenBLAS, four threads", ["python3-numpy", "libopenblas0-pthread"],
                      ["/usr/bin/python3", ours("matmul.py")], environment={"LD_LIBRARY_PATH": BLAS}),
     "tbb": Program("Threading Building Blocks, four threads", ["libtbb-dev"], [built("tbb")],
@@ -199,15 +200,15 @@ def take(place, job):
         time.sleep(0.05)
 
 
-def first_step(program, job):
-    """The first step that a restarted run prints."""
+def printed_step(program, job, nth):
+    """The nth step that this run prints, once it has."""
     end = time.monotonic() + PATIENCE
     while True:
         alive = job.alive()
-        for line in job.output().splitlines()[:-1]:
-            if found := program.step.fullmatch(line):
-                return int(found.group(1))
-        expect(alive and time.monotonic() < end, f"tells no step behind a restart:\n{job.output()[-2000:]}")
+        found = [match.group(1) for line in job.output().splitlines()[:-1] if (match := program.step.fullmatch(line))]
+        if len(found) >= nth:
+            return int(found[nth - 1])
+        expect(alive and time.monotonic() < end, f"prints {len(found)} steps, and {nth} are waited for:\n{job.output()[-2000:]}")
         time.sleep(0.02)
 
 
@@ -218,8 +219,10 @@ def through(program, seconds, kills, rng):
         settle(program, place)
         launch = launcher(program.mpi, program.ranks)
         job = place.start(launch + [suite.tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] + program.command, environment=program.environment)
+        if program.step:
+            printed_step(program, job, KNOWN_AFTER)
         for kill in range(kills):
-            time.sleep(seconds * rng.uniform(0.03, 0.8 / kills))
+            time.sleep(seconds * rng.uniform(0.03, 0.6 / kills))
             text = take(place, job)
             time.sleep(seconds * rng.uniform(0, 0.05))
             expect(job.alive(), f"the job ended before kill {kill + 1}")
@@ -227,7 +230,7 @@ def through(program, seconds, kills, rng):
             print(f"    kill {kill + 1}: {text}", flush=True)
             job = place.start(launch + [suite.tool("cropdl-restart"), place.store], environment=program.environment)
             if program.step:
-                places.append((iteration_of(place, place.versions()[-1]), first_step(program, job) - 1))
+                places.append((iteration_of(place, place.versions()[-1]), printed_step(program, job, 1) - 1))
         job.finish(timeout=10 * PATIENCE)
         print(f"    versions are of iterations and steps {places}" if len(places) > 1 else "    its steps are not compared", flush=True)
         # A line may be printed just after the cut.
