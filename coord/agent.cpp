@@ -77,7 +77,7 @@ class Loop final : public Agent {
 
   int request_descriptor() const noexcept override { return config_.rank == 0 ? requested_.fd() : -1; }
   int terminated_descriptor() const noexcept override { return terminated_.fd(); }
-  int bell_descriptor() const noexcept override { return wake_.fd(); }
+  int wake_descriptor() const noexcept override { return wake_.fd(); }
 
   Result<std::vector<std::string>> exchange(const std::string& mine) override {
     if (mine.size() > kLongestExchange) return Error{"rank {}: {}", config_.rank, kTooMuchToExchange};
@@ -140,7 +140,7 @@ class Loop final : public Agent {
     wait(fds);
     const int64_t now = monotonic_us();
     if (wake_.take()) {
-      next_poll_ = 0;
+      next_poll_ = std::min(next_poll_, polled_ + kAlertPeriod);
       alert_until_ = now + kAlert;
     }
     if (stop_) return;
@@ -163,6 +163,7 @@ class Loop final : public Agent {
     pass_on_exchange(now);
     serve_own_hub(now);
     if (poll_period(now) != 0 && now >= next_poll_) {
+      polled_ = now;
       next_poll_ = now + poll_period(now);
       poll_participant();
       serve_own_hub(now);  // handle a resulting order now: it sets next_poll_
@@ -349,7 +350,8 @@ class Loop final : public Agent {
 
   static constexpr size_t kOwnEvents = 3;
   static constexpr int64_t kSameSigterm = 500'000;  // us
-  // After the bell the rank's last collective before the cut is expected to end within kAlert (us).
+  // For so long after a thread woke the agent, the rank's last collective before the cut is expected to end
+  // (us).
   static constexpr int64_t kAlert = 2'000, kAlertPeriod = 100;
   AgentConfig config_;
   LocalRank& rank_;
@@ -358,7 +360,7 @@ class Loop final : public Agent {
   Participant participant_;
   std::vector<Report> reports_;
   int64_t next_poll_ = 0;
-  int64_t alert_until_ = 0;
+  int64_t polled_ = 0, alert_until_ = 0;
   int64_t next_look_ = 0;  // next call of LocalRank::observe()
   const Event wake_, requested_, terminated_;
   // From when on a SIGTERM kills the process. 0: no first one yet. INT64_MAX: already unblocked.

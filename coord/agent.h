@@ -37,7 +37,7 @@ class Agent {
 
   // An eventfd; after a write, any thread's, the agent looks at its rank at once and for some time more
   // often, if an attempt is under way. Valid until stop().
-  virtual int bell_descriptor() const noexcept = 0;
+  virtual int wake_descriptor() const noexcept = 0;
 
   // All-gathers small strings, indexed by rank; before and without MPI. Called equally often on every rank,
   // one thread at a time, not the agent's. Blocks while all ranks live. Fails if a rank dies or has not

@@ -58,12 +58,12 @@ void Hub::begin_to_watch_the_limit(int64_t now) {
   if (config_.time_limit == 0) return;
   short_limit_ = now + in_us(std::max(config_.time_limit, 0.0));
   watch_the_limit_if_long_enough(now);
-  if (limit_ == 0)
-    say(formatted(
-        "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s, "
-        "and {:.2g} s are kept in reserve; none is taken for it, unless another version proves quicker",
-        in_seconds(short_limit_ - now), predicted_cost(),
-        last_version_margin(in_seconds(short_limit_ - now))));
+  if (limit_ != 0) return;
+  const double left = in_seconds(short_limit_ - now), cost = predicted_cost();
+  say(formatted(
+      "the time limit is {:.0f} s from now, which is too short for a last version: one may take {:.2g} s, "
+      "and {:.2g} s are reserved for it; none is taken for it, unless another version proves quicker",
+      left, cost, time_for_last_version(left, cost, in_seconds(static_cast<int64_t>(iterations_.us)))));
 }
 
 // The expected cost is a guess, so a limit that is too short for it is examined again after a version.

@@ -14,7 +14,7 @@ namespace {
 // each rank begins to count its iterations somewhere else, and no end of an iteration is common to all.
 constexpr int64_t kLearning = 20'000;
 constexpr int64_t kFollowing = 100'000;
-constexpr int64_t kNothingComes = 1'000'000;
+constexpr int64_t kNothingComes = 1'000'000;  // before the program's first collective, MPI_Init included
 // After more iterations than this without a call, a communicator is dropped.
 constexpr uint32_t kForgotten = 2;
 // Number of communicators watched while no iteration is known.
@@ -61,8 +61,8 @@ int64_t Tracker::look(int64_t now) {
     }
   }
   if (finder_.iterations() != before) measure(now);
-  if (idle && (read_ == 0 || finder_.found()))
-    pause_ = std::min(kNothingComes, pause_ * 2);
+  if (idle)
+    pause_ = std::min(read_ == 0 ? kNothingComes : kFollowing, pause_ * 2);
   else
     pause_ = finder_.found() ? kFollowing : kLearning;
   pause_ = std::max(pause_, kLearning);

@@ -36,7 +36,7 @@ using Targets = std::unordered_map<uint64_t, uint64_t>;
 Targets targets;
 std::atomic<const Source*> held_for;  // the source of the last hold
 std::atomic<int64_t> hold_began;      // 0: no hold
-std::atomic<int> bell = -1;           // see set_bell()
+std::atomic<int> agent_event = -1;    // see set_agent_event()
 
 // Subgroup calls, among processes that share no record (the leaders of two groups, the makers of a
 // communicator), have identities of their own. No member leaves one before all have begun it, so it is listed
@@ -69,9 +69,10 @@ void nap(uint64_t identity) {
 }
 
 // With no lock held: a system call.
-void ring() {
+void wake_agent() {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(bell, &one, sizeof one);  // without a bell the agent looks later
+  [[maybe_unused]] const ssize_t n =
+      write(agent_event, &one, sizeof one);  // without it the agent looks later
 }
 
 // Decides on a call announced during a hold. If it may not begin, its announcement is taken back.
@@ -87,7 +88,7 @@ bool within_target(const Record* r, uint64_t more) {
   return target != targets.end() && r->begun + more <= target->second;
 }
 
-// kLast: the targets admit no further call on the same record.
+// kLast: a target of the call admits no further one; its end may be what the cut waits for.
 enum class Answer { kHeld, kBegun, kLast };
 
 // Of a call that has begun. Under hold_lock.
@@ -161,12 +162,12 @@ bool keep_waiting(uint64_t identity) {
 template <class Ask>
 bool wait_to_begin(uint64_t identity, const Ask& ask) {
   Answer answer = ask(true);
-  if (answer == Answer::kHeld) ring();
+  if (answer == Answer::kHeld && !stop_wanted()) wake_agent();
   while (answer == Answer::kHeld) {
     if (!keep_waiting(identity)) return false;
     answer = ask(false);
   }
-  if (answer == Answer::kLast) ring();
+  if (answer == Answer::kLast) wake_agent();
   return true;
 }
 
@@ -256,7 +257,7 @@ void release() {
   told = false;
 }
 
-void set_bell(int descriptor) { bell = descriptor; }
+void set_agent_event(int descriptor) { agent_event = descriptor; }
 
 int64_t held_since() { return hold_began; }
 

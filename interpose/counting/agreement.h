@@ -34,9 +34,10 @@ class Source {
 void hold(const Source& source);
 void set_targets(std::span<const coord::CollectiveCount> targets);
 void release();
-// From now on a thread of the program writes to this eventfd, during a hold, when it comes to be held and
-// when it begins the last call that a target admits: then the agent should look soon. START, once; -1: none.
-void set_bell(int descriptor);
+// During a hold, a thread of the program writes to this eventfd when it comes to be held and when it begins
+// the last call that a target admits: the agent should look soon. -1: none. START; and the thread that ends
+// the process.
+void set_agent_event(int descriptor);
 // When the present hold began, or began anew (monotonic_us); 0: there is none.
 int64_t held_since();
 // For how long (us) at least one thread of the program was held, since the present hold began.

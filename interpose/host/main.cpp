@@ -74,7 +74,7 @@ void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
   static std::atomic<bool> leaving{false};
   // A second caller waits while the first thread ends the process.
   while (leaving.exchange(true)) pause();
-  counting::set_bell(-1);
+  counting::set_agent_event(-1);
   seam::writable_control->last_version_fd = -1;  // from now on SIGTERM kills, as natively
   if (this_process().agent) this_process().agent->stop();
   _exit(code);
@@ -237,7 +237,7 @@ Status start_agent(Process& p, double former_cost, double plausible_cost) {
   p.agent = std::move(*agent);
   seam::writable_control->trigger_fd = p.agent->request_descriptor();
   seam::writable_control->last_version_fd = p.agent->terminated_descriptor();
-  counting::set_bell(p.agent->bell_descriptor());
+  counting::set_agent_event(p.agent->wake_descriptor());
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "base/json.h"
@@ -70,12 +71,11 @@ double time_limit(const Boot& boot, const coord::Schedule& schedule, std::string
   if (at < 0 && said != nullptr && schedule.kind != coord::Schedule::Kind::kWhenAsked) {
     char* end = nullptr;
     at = strtod(said, &end);
-    if (end == said || *end != 0) {
+    if (end == said || *end != 0 || !std::isfinite(at) || at < 0) {
       at = 0;
       *note = formatted(
           "SLURM_JOB_END_TIME={} is no time in seconds since 1970, so no last version is taken before the "
-          "batch "
-          "system's limit; --time-limit tells it",
+          "batch system's limit; set it by --time-limit",
           said);
     }
   }

@@ -141,7 +141,15 @@ long leave_thread(const SystemCall& call);
 long gs_call(const SystemCall& call);  // arch_prctl for GS
 long rseq_call(const SystemCall& call);
 void wait_while_stopped(seam::ThreadRecord* t);  // any thread but main, in its suspend handler
-enum LineOnce : uint8_t { kTooManyThreads, kGsIsTaken, kNoRequeue, kLdtIsTaken, kNoDispatch, kBlockInTheWay };
+enum LineOnce : uint8_t {
+  kTooManyThreads,
+  kGsIsTaken,
+  kNoRequeue,
+  kLdtIsTaken,
+  kNoDispatch,
+  kBlockInTheWay,
+  kReplaced
+};
 void say(const char* line);  // prints the line for users
 void say_once(LineOnce which, const char* line);
 // A child of vfork or posix_spawn: it runs in its parent's memory and must not change its tables.

@@ -201,11 +201,17 @@ long execute(const SystemCall& c) {
   const bool at = c.nr == __NR_execveat;
   SystemCall call = c;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
-  constexpr int kExists = 0;
+  constexpr int kExists = 0, kMayBeExecuted = 1;  // F_OK, X_OK
   const long directory = at ? c.a[0] : kAtFdcwd;
-  if (!failed(raw(__NR_faccessat, directory, reinterpret_cast<long>(path), kExists)) &&
-      names_own_exe(directory, path))
+  const auto is = [&](int mode) {
+    return !failed(raw(__NR_faccessat, directory, reinterpret_cast<long>(path), mode));
+  };
+  if (is(kExists) && names_own_exe(directory, path))
     call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
+  // A search in PATH tries names that do not exist.
+  if (!is_child() && is(kMayBeExecuted))
+    say_once(kReplaced,
+             "cropdl: no more checkpoints of this process: it executes another program in its place\n");
   return pass_on(call);
 }
 

@@ -191,6 +191,12 @@ bool shows(const MappedFile& file, const Mapping& m, const ReadableMemory& memor
 
 }  // namespace
 
+std::string memory_refusal() {
+  for (const Mapping& m : program_part(read_mappings()))
+    if (std::string line = file_refusal(m); !line.empty()) return line;
+  return "";
+}
+
 std::string refusal_of_stopped_memory(StoppedMemory* seen) {
   *seen = look();
   const std::vector<Mapping> mine = program_part(seen->all);

@@ -13,13 +13,17 @@
 
 namespace cropdl::host_memory {
 
+// "" or a refusal of a mapping because of what it maps: milliseconds. Any thread of the LH; the program may
+// run.
+std::string memory_refusal();
+
 // All mappings with their flags. Reading them walks all page tables, so one reading serves for a stop.
 struct StoppedMemory {
   std::vector<Mapping> all;
   int lock_future = 0;  // flags of mlockall() that are in force for new mappings
 };
 
-// "" or a refusal of a mapping because of what it maps, or of its flags. MAIN, while the program is stopped.
+// As memory_refusal(), also because of flags. MAIN, while the program is stopped.
 std::string refusal_of_stopped_memory(StoppedMemory* seen);
 
 // What to write of each mapping, and the state to record with it. `may_leave` decides for which files the

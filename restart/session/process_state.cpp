@@ -16,8 +16,6 @@
 #include "base/procfs.h"
 #include "interpose/seam/state.h"
 #include "restart/files/open_files.h"
-#include "restart/memory/mappings.h"
-#include "restart/memory/save_memory.h"
 #include "restart/process/attributes.h"
 
 namespace cropdl::session {

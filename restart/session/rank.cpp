@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "interpose/counting/thread_order.h"
 #include "interpose/seam/control_page.h"
+#include "restart/memory/save_memory.h"
 #include "restart/process/interval_timers.h"
 #include "restart/session/process_state.h"
 #include "restart/threads/program_threads.h"
@@ -49,6 +50,8 @@ void Rank::hold() {
   // status() refuses this attempt, even if the program starts during it.
   if (!ready_) return;
   process_refusal_ = refusal_.empty() ? process_refusal() : refusal_;
+  // Milliseconds, so only if it was refused before: it need not stop again for that.
+  if (process_refusal_.empty() && refused_when_stopped_) process_refusal_ = host_memory::memory_refusal();
   // Now rather than in status(), while ranks are held.
   if (has_tracker()) tracker_.look(monotonic_us());
   holding_ = true;
@@ -139,13 +142,16 @@ bool Rank::examining() {
   return others_stopped_ && here_ && !serving_;
 }
 
-// Why no stop can be expected any more, or "": in two attempts a thread was found above a call of the LH,
-// time after time. A handler that returns soon is rarely found so often in a row.
+// Why no stop can be expected any more, or "": no signal reaches the threads, or in two attempts a thread was
+// found above a call of the LH, time after time. A handler that returns soon is rarely found so often in a
+// row.
 std::string Rank::call_left() {
   constexpr int64_t kFirst = 3'000'000, kApart = 100'000;  // us
   constexpr int kFound = 10, kMostLooks = 20;              // in an attempt: each look is a signal
   const int64_t now = monotonic_us();
   if (now - stop_asked_ < kFirst || now - looked_ < kApart || looks_ == kMostLooks) return "";
+  if (program_threads::signal_queue_is_full())
+    return "its threads cannot be stopped: the queue of signals is full; raise its limit (ulimit -i)";
   looked_ = now;
   ++looks_;
   found_ = __atomic_exchange_n(&seam::state()->found_above_call, 0u, __ATOMIC_SEQ_CST) != 0 ? found_ + 1 : 0;
@@ -180,6 +186,7 @@ std::string Rank::refusal_when_stopped() {
   if (std::string line = libraries_.refusal(); !line.empty()) return line;
   if (std::string line = process_refusal(); !line.empty()) return line;
   const std::lock_guard lock(mutex_);
+  refused_when_stopped_ = !stopped_refusal_;
   return stopped_refusal_ ? "" : stopped_refusal_.error().message;
 }
 

@@ -94,9 +94,10 @@ class Rank final : public coord::LocalRank {
   const uint32_t rank_, ranks_;
 
   std::atomic<bool> ready_{false};
-  std::string process_refusal_;  // agent only: of the current attempt
-  bool holding_ = false;         // agent only
-  int64_t stop_asked_ = 0;       // agent only: us, monotonic
+  std::string process_refusal_;        // agent only: of the current attempt
+  bool refused_when_stopped_ = false;  // agent only: at the last stop
+  bool holding_ = false;               // agent only
+  int64_t stop_asked_ = 0;             // agent only: us, monotonic
   bool stop_traced_ = false;
   // Agent only: when call_left() last looked in this attempt, how often, and how often in a row it found one;
   // attempts in a row in which it did.

@@ -29,6 +29,8 @@ bool threads_only_send(bool main_serves);
 void release_threads();
 // Sends a thread the suspend signal, once per stop.
 void ask_to_stop(seam::ThreadRecord& t);
+// Whether the last suspend signal could not be queued (RLIMIT_SIGPENDING, which counts the user's signals).
+bool signal_queue_is_full();
 // The next stop_threads() and ask_to_stop() send it again.
 void ask_again();
 

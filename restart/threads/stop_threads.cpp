@@ -29,16 +29,21 @@ bool is_gone(const ThreadRecord& t) {
   return !began.empty() && strtoull(began.c_str(), nullptr, 10) > t.left / tick;
 }
 
+bool queue_was_full = false;  // when a suspend signal was last to be queued
+
 bool queue_suspend_signal(pid_t tid) {
   siginfo_t info{};
   info.si_code = SI_QUEUE;
   info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
-  return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, seam::kSuspendSignal, &info) == 0;
+  const bool queued = syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, seam::kSuspendSignal, &info) == 0;
+  queue_was_full = !queued && errno == EAGAIN;
+  return queued;
 }
 
 }  // namespace
 
 void begin_thread_stop() {
+  queue_was_full = false;
   auto* page = seam::writable_control;
   if (page->stop == page->released) {
     __atomic_store_n(&page->stop, page->stop + 1, __ATOMIC_SEQ_CST);
@@ -99,8 +104,10 @@ void ask_to_stop(ThreadRecord& t) {
   const uint32_t stop = seam::control()->stop;
   if (__atomic_load_n(&t.asked, __ATOMIC_SEQ_CST) == stop) return;
   __atomic_store_n(&t.asked, stop, __ATOMIC_SEQ_CST);
-  if (!queue_suspend_signal(t.tid)) t.asked = 0;  // the queue is full (RLIMIT_SIGPENDING)
+  if (!queue_suspend_signal(t.tid)) t.asked = 0;
 }
+
+bool signal_queue_is_full() { return queue_was_full; }
 
 // Allocates nothing: what it has taken may not be lost. The program's come one at a time (see
 // read_pending_signals); of more than kMost, the rest and what is behind them stays pending.

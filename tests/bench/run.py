@@ -47,9 +47,9 @@ def end_of(process, seconds):
 class Measurement:
     """A program that reports quantities in nanoseconds."""
 
-    def __init__(self, launch, command, read, environment=None, natively=(), options=(), interval="0"):
-        """`natively`: the command that starts the program without CropDL (scripts/software-gpu); `options`: cropdl-run's."""
-        self.launch, self.command, self.read, self.environment = launch, command, read, environment or {}
+    def __init__(self, launch, command, read, environment=None, natively=(), options=(), interval="0", name=""):
+        """`name`: for people; `natively`: the command that starts the program without CropDL (scripts/software-gpu); `options`: cropdl-run's."""
+        self.launch, self.command, self.read, self.environment, self.name = launch, command, read, environment or {}, name
         self.natively, self.options = list(natively), ["--interval", interval, *options]
 
     def run(self, under_cropdl, environment=None):
@@ -114,7 +114,8 @@ def with_versions(mpi, length, wanted):
         if wanted and name not in wanted:
             continue
         notes = []
-        yield Measurement(mpirun(mpi), command, whole_run(name, notes), environment, options=["--metrics", "@metrics"], interval="auto"), notes
+        yield Measurement(mpirun(mpi), command, whole_run(name, notes), environment, options=["--metrics", "@metrics"], interval="auto",
+                          name=name), notes
 
 
 def compare(measurement, pairs, environment=None, suffix="", again=True):

@@ -17,7 +17,7 @@ import types
 
 from driver import (BUILD, Log, PATIENCE, Place, SOURCE, Skipped, app, check_results, check_whole, expect, launcher, native, scenario_main,
                     read_proc, seeded, take_checkpoint, too_late, tool)
-from command_scenarios import kill_and_restart_once, refused
+from command_scenarios import kill_and_restart_once, refused, wait_for_output
 from restart_scenarios import SHORT, survives, wait_for_new_steps
 
 SCENARIOS = {}
@@ -182,6 +182,55 @@ def started_with_every_signal_blocked():
 
 
 SCENARIOS["hazard.started_with_every_signal_blocked"] = started_with_every_signal_blocked
+
+
+def python_program(place, code, environment=None):
+    return place.start([tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", "/usr/bin/python3", "-E", "-c", code], environment=environment)
+
+
+def no_room_for_signals():
+    """No thread can be asked to stop, and the reason is told."""
+    with Place("queue") as place:
+        job = python_program(place, "import resource, sys, time\n"
+                             "resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))\nprint('begun', flush=True)\ntime.sleep(1000)")
+        wait_for_output(job, "begun")
+        status, text, _ = place.checkpoint()
+        line = "cropdl: checkpoint failed: rank 0: its threads cannot be stopped: the queue of signals is full; raise its limit (ulimit -i)"
+        expect(status == 1 and text.splitlines()[-1] == line, f"{status}: {text}")
+        job.kill_running()
+
+
+SCENARIOS["hazard.full_queue_of_signals_is_told"] = no_room_for_signals
+
+
+def refused_again():
+    """A program that was refused for a mapping need not be stopped again to be refused again."""
+    with Place("again") as place:
+        # With this variable it says when it has stopped.
+        job = python_program(place, "import mmap, time\nshared = mmap.mmap(-1, 4096)\nprint('begun', flush=True)\ntime.sleep(1000)",
+                             {"CROPDL_TRACE_PHASE": "1"})
+        wait_for_output(job, "begun")
+        for _ in range(3):
+            status, text, _ = place.checkpoint()
+            expect(status == 1 and "checkpoint refused: rank 0: the shared mapping of /dev/zero" in text, f"{status}: {text}")
+        expect(job.output().count("all threads stopped") == 1, job.output())
+        job.kill_running()
+
+
+SCENARIOS["hazard.program_refused_for_a_mapping_is_not_stopped_again"] = refused_again
+
+
+def another_program_in_its_place():
+    """The search in PATH, and a child that executes a program, say nothing."""
+    with Place("replaced") as place:
+        job = python_program(place, "import os, subprocess\nsubprocess.run(['/bin/echo', 'a child'])\n"
+                             "os.environ['PATH'] = '/nonexistent:/bin'\nos.execvp('echo', ['echo', 'its successor'])")
+        job.finish()
+        expect(job.output().splitlines() == ["a child", "cropdl: no more checkpoints of this process: it executes another program in its place",
+                                             "its successor"], job.output())
+
+
+SCENARIOS["hazard.program_that_executes_another_in_its_place_says_so"] = another_program_in_its_place
 
 
 def forbid(*steps):

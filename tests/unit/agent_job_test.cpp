@@ -1172,10 +1172,11 @@ TEST_F(AgentJob, ATooShortTimeLimitIsReportedAtOnceAndIgnoredUntilAVersionProves
     const auto begin = Clock::now();
     add(c, fakes_[0]);
     ASSERT_EQ(lines().size(), 1u);
-    EXPECT_EQ(lines()[0],
-              "the time limit is " + std::to_string(limit) +
-                  " s from now, which is too short for a last version: one may take 2e+02 s, "
-                  "and 1 s are kept in reserve; none is taken for it, unless another version proves quicker");
+    EXPECT_EQ(
+        lines()[0],
+        "the time limit is " + std::to_string(limit) +
+            " s from now, which is too short for a last version: one may take 2e+02 s, "
+            "and 4e+02 s are reserved for it; none is taken for it, unless another version proves quicker");
     EXPECT_EQ(checkpoint_error(), "(published)");
     EXPECT_TRUE(soon([&] { return fakes_[0].resumes == 1; }));
     ASSERT_TRUE(soon([&] { return fakes_[0].left_with == 75 || since(begin) > limit + 1; }));

@@ -168,39 +168,39 @@ TEST_F(Counting, TheTimeInWhichAThreadIsHeldIsMeasured) {
 }
 
 // The agent looks at once, rather than a millisecond later.
-TEST_F(Counting, AThreadRingsWhenItIsHeldAndWhenItBeginsTheLastCallThatMayBegin) {
-  const int bell = eventfd(0, EFD_NONBLOCK);
-  const auto rung = [bell] {
+TEST_F(Counting, AThreadWakesTheAgentWhenItIsHeldAndWhenItBeginsTheLastCallThatMayBegin) {
+  const int event = eventfd(0, EFD_NONBLOCK);
+  const auto woken = [event] {
     uint64_t times = 0;
-    return read(bell, &times, sizeof times) == sizeof times ? times : 0;
+    return read(event, &times, sizeof times) == sizeof times ? times : 0;
   };
   const auto call = [this] {
     EXPECT_FALSE(counting::begin_unheld(&a, false));
     EXPECT_TRUE(counting::begin_held(&a));
     counting::end();
   };
-  counting::set_bell(bell);
+  counting::set_agent_event(event);
   counting::hold(source);
   set_targets({{a.identity, 7}, {b.identity, 8}});
   call();
-  EXPECT_EQ(rung(), 0u) << "another call may follow";
+  EXPECT_EQ(woken(), 0u) << "another call may follow";
   call();
-  EXPECT_EQ(rung(), 1u) << "the last one";
+  EXPECT_EQ(woken(), 1u) << "the last one";
   std::thread agent([&] {
-    once_held();
+    EXPECT_TRUE(soon([&] { return woken() == 1; })) << "held";
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    EXPECT_EQ(rung(), 1u) << "held, once";
+    EXPECT_EQ(woken(), 0u) << "still held";
     set_targets({{a.identity, 9}, {b.identity, 9}});
   });
   call();
   agent.join();
-  EXPECT_EQ(rung(), 0u);
+  EXPECT_EQ(woken(), 0u);
   const Part parts[] = {{&a, 1}, {&b, 1}};
   EXPECT_TRUE(counting::begin_parts(parts, kLibrary));
   counting::end();
-  EXPECT_EQ(rung(), 1u) << "the last one of the first record, in a group";
-  counting::set_bell(-1);
-  close(bell);
+  EXPECT_EQ(woken(), 1u) << "the last one of the first record, in a group";
+  counting::set_agent_event(-1);
+  close(event);
 }
 
 TEST_F(Counting, AReleaseLetsAHeldGroupGo) {

@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
       }
     } else if (!strcmp(shape, "first_rank_runs_ahead")) {  // the root of a broadcast waits for nobody
       loss();
-      if (rank != 0) compute(4 * steplog_pace);
+      if (rank != 0) compute(6 * steplog_pace);
       MPI_Bcast(model, 8, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     } else if (!strcmp(shape, "small_last_batch")) {
       const int batch = step % 8 == 7 ? 5 : 16;

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Compares a program under CropDL with two native runs of it, all on the same cores, which take turns: each runs for some seconds while the
+others are stopped (SIGSTOP). So all three meet the same moments of a noisy machine, and what CropDL costs a step shows to a fraction of a
+per cent. No versions are taken. What they cost a run, `run.py --only interval` tells.
+
+  turns.py [--mpi openmpi] [--program trainer 1_GB_of_state pytorch] [--rounds 40] [--seconds 1]
+
+Per round, a run's speed is the number of its steps in its turn. Prints, over all rounds, the medians and quartiles of how many times as long
+a step took under CropDL as in the two native runs, and in the second native run as in the first one (noise)."""
+
+import argparse
+import os
+import re
+import signal
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "driver"))
+from driver import PATIENCE, Failure, Place, expect, tool  # noqa: E402
+from run import with_versions  # noqa: E402
+
+SETTLE = 0.05  # seconds at the beginning of a turn that do not count: caches are cold
+
+
+class Run:
+    """A run that is stopped except in its turns."""
+
+    def __init__(self, place, name, measurement, under_cropdl):
+        log = place.path(f"log-{name}")
+        prefix = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] if under_cropdl else []
+        self.job = place.start(measurement.launch + prefix + [word.replace("@", log) for word in measurement.command], log, measurement.environment)
+        end = time.monotonic() + PATIENCE
+        while self.steps() < 20:
+            expect(self.job.alive() and time.monotonic() < end, f"makes no steps: {self.job.output()}")
+            time.sleep(0.05)
+        self.pids = self.job.ranks()
+        self.send(signal.SIGSTOP)
+
+    def send(self, number):
+        for pid in self.pids:
+            os.kill(pid, number)
+
+    def steps(self):
+        """The number of the last step, from the last lines of the log or, if the program has none, of its output."""
+        path = self.job.log if os.path.exists(self.job.log) else self.job.output_path
+        with open(path, "rb") as f:
+            f.seek(max(0, os.path.getsize(path) - 400))
+            found = re.findall(rb"^step (\d+)[ \n]", f.read(), re.M)
+        return int(found[-1]) if found else 0
+
+    def turn(self, seconds):
+        """Returns the seconds that a step took."""
+        self.send(signal.SIGCONT)
+        time.sleep(SETTLE)
+        began, first = time.monotonic(), self.steps()
+        time.sleep(seconds)
+        took, done = time.monotonic() - began, self.steps() - first
+        self.send(signal.SIGSTOP)
+        expect(self.job.alive() and done > 0, f"no step in a turn of {seconds} s: {self.job.output()}")
+        return took / done
+
+
+def ratios(measurement, rounds, seconds):
+    """For each round: under CropDL and natively, and natively twice; and the median step natively."""
+    found, noise, natively = [], [], []
+    with Place("turns") as place:
+        runs = [Run(place, name, measurement, name == "cropdl") for name in ("native", "again", "cropdl")]
+        for number in range(-1, rounds):  # one for warm-up
+            order = runs[number % 3:] + runs[:number % 3]
+            took = {run: run.turn(seconds) for run in order}
+            native, again, cropdl = (took[run] for run in runs)
+            if number >= 0:
+                found.append(2 * cropdl / (native + again))
+                noise.append(again / native)
+                natively += [native, again]
+        for run in runs:
+            run.send(signal.SIGCONT)
+            run.job.kill_ranks()
+    return found, noise, statistics.median(natively)
+
+
+def shown(values):
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{middle:.4f} ({low:.4f} to {high:.4f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mpi", nargs="+", default=["openmpi"])
+    parser.add_argument("--program", nargs="+", choices=["trainer", "1_GB_of_state", "pytorch"], default=["trainer", "1_GB_of_state", "pytorch"])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=1)
+    options = parser.parse_args()
+    try:
+        for mpi in options.mpi:
+            for measurement, _ in with_versions(mpi, 100, options.program):
+                found, noise, step = ratios(measurement, options.rounds, options.seconds)
+                print(f"{measurement.name} {mpi}: a step of {1e3 * step:.3f} ms took {shown(found)} times as long under CropDL; noise {shown(noise)}; "
+                      f"{options.rounds} rounds of {options.seconds:g} s", flush=True)
+    except Failure as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
