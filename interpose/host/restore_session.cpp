@@ -224,8 +224,7 @@ files::FilesPutBack RestoreSession::files_put_back(const Candidate& candidate) {
   files::FilesPutBack files;
   const std::string if_too_long = formatted(
       "version {} cannot be used: the names of the files that its ranks have open for writing are longer "
-      "than "
-      "64 MiB together; go on with these files as they are (cropdl-restart --files=keep)",
+      "than 64 MiB together; go on with these files as they are (cropdl-restart --files=keep)",
       candidate.version.number);
   for (const std::string& ranks : all_gather(p_, mine, if_too_long)) {
     std::istringstream words(ranks);

@@ -100,22 +100,23 @@ bool also_sets_pmi(const Launch& launch) {
 Status read_place(const Launcher& l, Launch* launch) {
   const auto unclear = [&l](const std::string& what) {
     return Error{
-        "started by {}, {}; start it with a launcher that tells its ranks their place, as mpirun does", l.who,
-        what};
+        "started by {}, but {}; start it with a launcher that tells its ranks their place, as mpirun does",
+        l.who, what};
   };
   if (getenv(l.rank) == nullptr)
-    return unclear(std::string("which rank this is is not told (") + l.rank + ")");
+    return unclear(formatted("the number of this rank is unknown ({} is not set)", l.rank));
   const int64_t rank = number_of(text_of(l.rank));
-  if (rank < 0) return unclear(formatted("which rank this is is not told: {}={}", l.rank, text_of(l.rank)));
+  if (rank < 0)
+    return unclear(formatted("the number of this rank is unknown: {}={}", l.rank, text_of(l.rank)));
   const char* size = size_variable(l);
   if (size == nullptr)
-    return unclear("how many ranks there are is not told" + (l.sizes[0] == nullptr
-                                                                 ? std::string(" by any variable")
-                                                                 : formatted(" ({})", l.sizes[0])));
+    return unclear("the number of ranks is unknown" + (l.sizes[0] == nullptr
+                                                           ? std::string(": no variable has it")
+                                                           : formatted(" ({} is not set)", l.sizes[0])));
   const int64_t ranks = number_of(text_of(size));
   if (ranks <= rank)
-    return unclear(formatted("which rank this is is not told: {}={} and {}={}", l.rank, text_of(l.rank), size,
-                             text_of(size)));
+    return unclear(formatted("the number of this rank is unknown: {}={} and {}={}", l.rank, text_of(l.rank),
+                             size, text_of(size)));
   launch->rank = static_cast<uint32_t>(rank);
   launch->ranks = static_cast<uint32_t>(ranks);
   launch->launched = true;

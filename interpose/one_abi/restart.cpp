@@ -118,8 +118,8 @@ std::string family_refusal(const RealLibrary* const* libraries) {
     return function_of_maker(libraries, family->unsaved_maker - 1) + ": " + family->unsaved_why;
   if (const uint32_t maker = uncertain_maker())
     return function_of_maker(libraries, maker - 1) +
-           ": two threads set the same to different values at one time, and which was the last is not known; "
-           "set it again";
+           ": two threads set it to different values at the same time, and which came last is unknown; set "
+           "it again";
   if (!tables->without_recipe()) return "";
   const handles::Handle h = tables->first_without_recipe();
   return h ? function_of_maker(libraries, tables->slot(h)->maker) + ": what it made cannot be saved" : "";

@@ -157,6 +157,12 @@ bool is_spawned();
 bool is_child();  // is_spawned(), or a child of fork, which has its own copy of memory; neither has an LH
 
 // Ids (ids.cpp)
+// Whether the record gives its id another number for the program, also after its thread's end: until the next
+// restart these numbers stay what they are, since the program may be told an id twice (by clone and gettid,
+// by fork and wait4).
+inline bool renames(const seam::ThreadRecord& record) {
+  return record.kind != seam::kSpawnedChild && record.virtual_tid != 0 && record.virtual_tid != record.tid;
+}
 bool takes_ids(long nr);
 long id_call(const SystemCall& call);       // if takes_ids()
 long create_timer(const SystemCall& call);  // timer_create, with the id of the thread to notify translated

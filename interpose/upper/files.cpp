@@ -208,8 +208,15 @@ long execute(const SystemCall& c) {
   };
   if (is(kExists) && names_own_exe(directory, path))
     call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
-  // A search in PATH tries names that do not exist.
-  if (!is_child() && is(kMayBeExecuted))
+  // A search in PATH tries names that do not exist. Each argument, and each word of the environment, must be
+  // readable.
+  const auto is_list = [](long list) {
+    long word = list;
+    for (char begin; word != 0 && copy_in(&word, list); list += sizeof word)
+      if (word != 0 && !copy_in(&begin, word)) return false;
+    return word == 0;
+  };
+  if (!is_child() && is(kMayBeExecuted) && is_list(c.a[at ? 2 : 1]) && is_list(c.a[at ? 3 : 2]))
     say_once(kReplaced,
              "cropdl: no more checkpoints of this process: it executes another program in its place\n");
   return pass_on(call);

@@ -4,7 +4,8 @@
 //
 // The translation is a bijection. An id of the first run stands for its replacement in this run: the
 // process's own ids, those of its threads and of its parent, and the pids of the other ranks. A process of
-// this run that happens to have such an id is shown with kForeignId added. All other ids are the kernel's.
+// this run that happens to have such an id is shown with kForeignId added, once or more often. All other ids
+// are the kernel's.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -102,8 +103,8 @@ bool any_pair(Role role, Visit visit) {
   if (known(self) || known(parent)) return true;
   for (uint32_t i = 0; i < s->threads_high || i == 0; ++i) {
     const auto& record = s->threads[i];
-    if (record.used != 0 && record.kind != seam::kSpawnedChild && known({record.virtual_tid, record.tid}))
-      return true;
+    const bool counts = record.used != seam::kFree ? record.kind != seam::kSpawnedChild : renames(record);
+    if (counts && known({record.virtual_tid, record.tid})) return true;
   }
   const seam::RankIds& others = seam::control()->other_ranks;
   for (uint32_t i = 0; i < others.entries; ++i)
@@ -118,7 +119,7 @@ long to_kernel(long upper, Role role) {
     real = p.real;
     return true;
   });
-  return !known && upper >= seam::kForeignId ? upper - seam::kForeignId : real;
+  return known ? real : upper % seam::kForeignId;
 }
 
 long to_virtual(long real, Role role) {
@@ -129,8 +130,8 @@ long to_virtual(long real, Role role) {
         return true;
       }))
     return upper;
-  const bool taken = any_pair(role, [&](const Pair& p) { return p.upper == real; });
-  return taken ? real + seam::kForeignId : real;
+  while (any_pair(role, [&](const Pair& p) { return p.upper == upper; })) upper += seam::kForeignId;
+  return upper;
 }
 
 // Which kind of ids the next argument holds.

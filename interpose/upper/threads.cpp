@@ -59,12 +59,13 @@ bool claim_over(seam::ThreadRecord& record, int32_t use) {
 }
 
 // Finds a free record, or one whose thread has ended. Each check for an end is a system call, so `looks`
-// limits them.
-seam::ThreadRecord* find_record(int looks) {
+// limits them. `any`: also one that renames().
+seam::ThreadRecord* find_record(int looks, bool any) {
   auto* s = seam::state();
   seam::ThreadRecord* fresh = nullptr;
   for (auto& record : s->threads) {
     const int32_t use = __atomic_load_n(&record.used, __ATOMIC_ACQUIRE);
+    if (use != seam::kLive && !any && renames(record)) continue;
     if (use == seam::kFree) {
       if (claim(record, use)) {
         fresh = &record;
@@ -81,8 +82,9 @@ seam::ThreadRecord* find_record(int looks) {
 seam::ThreadRecord* new_record() {
   auto* s = seam::state();
   constexpr int kFewLooks = 2;
-  seam::ThreadRecord* record = find_record(kFewLooks);
-  if (record == nullptr) record = find_record(seam::kMaxThreads);
+  seam::ThreadRecord* record = find_record(kFewLooks, false);
+  if (record == nullptr) record = find_record(seam::kMaxThreads, false);
+  if (record == nullptr) record = find_record(seam::kMaxThreads, true);
   if (record != nullptr) {
     record->self = record;
     record->kind = seam::kOtherThread;
@@ -275,9 +277,14 @@ long leave_thread(const SystemCall& c) {
   auto* t = seam::current_thread();
   if (is_child()) return raw(__NR_exit, c.a[0]);
   if (t->kind == seam::kMainThread) leave_main_thread(t, c);
-  // The kernel would look for its own id in futexes that the thread holds. And a thread that checks whether
-  // an owner is alive (futexes.cpp) must not find one that has left and still holds a futex.
-  if (seam::control()->restarted != 0) release_held_futexes(t);
+  // The kernel would look for its own id in futexes that the thread holds, and might find that of another
+  // thread, which has taken one since. And a thread that checks whether an owner is alive (futexes.cpp) must
+  // not find one that has left and still holds a futex.
+  if (seam::control()->restarted != 0) {
+    release_held_futexes(t);
+    constexpr long kHeadSize = 24;  // of struct robust_list_head
+    raw(__NR_set_robust_list, 0, kHeadSize);
+  }
   constexpr int kBoottime = 7;
   int64_t now[2] = {};
   raw(__NR_clock_gettime, kBoottime, reinterpret_cast<long>(now));

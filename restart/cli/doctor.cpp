@@ -92,8 +92,7 @@ std::string examine_program(const std::string& name, Findings& found) {
 void examine_kernel(Findings& found) {
   add(found, "CPU", process::has_fsgsbase(), "FSGSBASE", kSlow,
       "no FSGSBASE (a CPU that has it and Linux >= 5.9): where threads have no segments either, each call of "
-      "MPI "
-      "or CUDA takes two system calls");
+      "MPI or CUDA takes two system calls");
   uint32_t action = SECCOMP_RET_TRAP;
   const bool filters = ::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
   add(found, "seccomp", filters, "filters can be set", kPrevents,

@@ -162,8 +162,7 @@ std::string Rank::call_left() {
   looks_ = kMostLooks;
   if (++attempts_above_call_ < 2) return "";
   return "a signal handler or callback of the program has left a call of MPI or CUDA by a jump (siglongjmp), "
-         "or "
-         "has not returned to it in two attempts; let it return";
+         "or has not returned to it in two attempts; let it return";
 }
 
 void Rank::trace_stop() {

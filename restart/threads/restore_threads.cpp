@@ -101,6 +101,9 @@ Status try_threads(const std::vector<SavedThread>& threads) {
 
 Status make_threads(const std::vector<SavedThread>& threads, std::string* note) {
   auto* s = seam::state();
+  // Ids of threads that had ended before the cut mean nothing any more (ids.cpp).
+  for (uint32_t i = 1; i < s->threads_high; ++i)
+    if (ThreadRecord& t = s->threads[i]; t.used == seam::kFree) t.tid = t.virtual_tid = 0;
   if (threads.empty()) return {};
   if (auto ready = have_block(); !ready) return ready;
   const auto stacks = first_stacks(threads.size());

@@ -20,10 +20,14 @@ using seam::ThreadRecord;
 
 namespace {
 
-// Returns whether a leaving thread has ended. Its tid may belong to a newer thread by now, of the program or
-// of the LH, which has a later start time (man 5 proc_pid_stat, starttime).
+// Returns whether a leaving thread has ended. Its tid may belong to a newer thread by now: to one of the
+// program, which has a record, or to one of the LH, which has a later start time (man 5 proc_pid_stat,
+// starttime).
 bool is_gone(const ThreadRecord& t) {
   if (syscall(SYS_tgkill, getpid(), t.tid, 0) != 0) return errno == ESRCH;
+  const auto* s = seam::state();
+  for (uint32_t i = 0; i < s->threads_high; ++i)
+    if (s->threads[i].used == seam::kLive && s->threads[i].tid == t.tid) return true;
   static const uint64_t tick = 1'000'000'000ull / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
   const std::string began = process_stat(formatted("self/task/{}", t.tid), 22);
   return !began.empty() && strtoull(began.c_str(), nullptr, 10) > t.left / tick;

@@ -6,7 +6,8 @@ that shows the noise. Prints, per quantity, the medians, their ratio, the added 
   run.py --mpi openmpi --only interval [--length 1] [--program trainer]
 
 `interval`: whole runs, with the versions taken by default: the first comes after half a minute to some minutes. The trainer runs for
-two minutes, the others for about four; with --length 2 they are twice as long. A pair has one native run, and is printed.
+two minutes, the others for about four; with --length 2 they are twice as long. A pair has one native run, and is printed. `versions`: each
+of these programs once, under CropDL alone: for how much of its time versions held it. (turns.py compares its steps with native ones.)
 
 Needs a quiet machine with at least two cores."""
 
@@ -180,6 +181,10 @@ def main():
                 for measurement, notes in with_versions(mpi, options.length, options.program):
                     show(compare(measurement, options.pairs, again=False), mpi, results)
                     print("\n".join("    " + note for note in notes[1:]), flush=True)
+            if "versions" in options.only:
+                for measurement, notes in with_versions(mpi, options.length, options.program):
+                    measurement.run(True)
+                    print(f"{measurement.name} {mpi}: {notes[0]}", flush=True)
         if "numpy" in options.only:
             for name, command in (("numpy_start", ["/usr/bin/python3", "-c", "import numpy"]), ("true_start", ["/bin/true"])):
                 show(compare(Measurement([], command, wall(name)), options.pairs), "-", results)

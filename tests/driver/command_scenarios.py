@@ -1253,7 +1253,7 @@ def only_under(mpi, other, program, *words):
 
 SCENARIOS["bad_input.function_that_the_other_mpi_lacks"] = lambda: only_under("mpich", "openmpi", "only_mpich", "mpich")
 SCENARIOS["bad_input.tags_that_the_other_mpi_lacks"] = lambda: only_under(
-    "openmpi", "mpich", "largest_tag", "told that tags go up to 2147483647 (MPI_TAG_UB), and under this MPI (mpich) they end with 268435455")
+    "openmpi", "mpich", "largest_tag", "tags went up to 2147483647 (MPI_TAG_UB), and under this one (mpich) they go up to 268435455")
 
 
 @scenario("bad_input.restart_from_a_store_that_is_not_writable")

@@ -718,12 +718,12 @@ def unknown_rank():
     with Place("unknown") as place:
         run = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--", app("plain/plain"), "--steps", "1", "--log", place.path("log")]
         advice = "; start it with a launcher that tells its ranks their place, as mpirun does"
-        says(place, run, f"cropdl-run: started by a PMIx server, how many ranks there are is not told by any variable{advice}",
+        says(place, run, f"cropdl-run: started by a PMIx server, but the number of ranks is unknown: no variable has it{advice}",
              {"PMIX_RANK": "1", "PMIX_NAMESPACE": "x"})
-        says(place, run, f"cropdl-run: started by Slurm's srun, which rank this is is not told: SLURM_PROCID=2 and "
+        says(place, run, f"cropdl-run: started by Slurm's srun, but the number of this rank is unknown: SLURM_PROCID=2 and "
              f"SLURM_STEP_NUM_TASKS=2{advice}", {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_ID": "0"})
-        says(place, [tool("cropdl-restart"), place.store], "cropdl-restart: started by Open MPI's mpirun, which rank this is "
-             rf"is not told \(OMPI_COMM_WORLD_RANK\){advice}", {"OMPI_COMM_WORLD_SIZE": "2"})
+        says(place, [tool("cropdl-restart"), place.store], "cropdl-restart: started by Open MPI's mpirun, but the number of this "
+             rf"rank is unknown \(OMPI_COMM_WORLD_RANK is not set\){advice}", {"OMPI_COMM_WORLD_SIZE": "2"})
         expect(not os.path.exists(place.store), "a store was made")
 
 

@@ -138,22 +138,26 @@ TEST(Launch, PmisVariablesOfSlurmAndFluxDoNotChangeTheNameOfTheLaunch) {
 TEST(Launch, AKnownLauncherWithoutARankNumberIsRefusedByName) {
   const std::string advice = "; start it with a launcher that tells its ranks their place, as mpirun does";
   EXPECT_EQ(refusal_in({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}),
-            "started by a PMIx server, how many ranks there are is not told by any variable" + advice);
+            "started by a PMIx server, but the number of ranks is unknown: no variable has it" + advice);
   EXPECT_EQ(
       refusal_in({{"OMPI_COMM_WORLD_RANK", "0"}}),
-      "started by Open MPI's mpirun, how many ranks there are is not told (OMPI_COMM_WORLD_SIZE)" + advice);
-  EXPECT_EQ(refusal_in({{"PMI_SIZE", "2"}}),
-            "started by Hydra (mpiexec of MPICH, Intel MPI or MVAPICH), which rank this is is not told "
-            "(PMI_RANK)" +
-                advice);
-  EXPECT_EQ(refusal_in({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}),
-            "started by Hydra (mpiexec of MPICH, Intel MPI or MVAPICH), which rank this is is not told: "
-            "PMI_RANK=x" +
-                advice);
-  EXPECT_EQ(refusal_in({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}),
-            "started by Hydra (mpiexec of MPICH, Intel MPI or MVAPICH), which rank this is is not told: "
-            "PMI_RANK=2 and PMI_SIZE=2" +
-                advice);
+      "started by Open MPI's mpirun, but the number of ranks is unknown (OMPI_COMM_WORLD_SIZE is not set)" +
+          advice);
+  EXPECT_EQ(
+      refusal_in({{"PMI_SIZE", "2"}}),
+      "started by Hydra (mpiexec of MPICH, Intel MPI or MVAPICH), but the number of this rank is unknown "
+      "(PMI_RANK is not set)" +
+          advice);
+  EXPECT_EQ(
+      refusal_in({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}),
+      "started by Hydra (mpiexec of MPICH, Intel MPI or MVAPICH), but the number of this rank is unknown: "
+      "PMI_RANK=x" +
+          advice);
+  EXPECT_EQ(
+      refusal_in({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}),
+      "started by Hydra (mpiexec of MPICH, Intel MPI or MVAPICH), but the number of this rank is unknown: "
+      "PMI_RANK=2 and PMI_SIZE=2" +
+          advice);
   for (const Environment& unclear :
        {Environment{{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}}, Environment{{"ALPS_APP_PE", "1"}},
         Environment{{"PALS_RANKID", "0"}}, Environment{{"MV2_COMM_WORLD_RANK", "1"}},

@@ -157,8 +157,7 @@ void follow_changes() {
   if (!is_empty_function(notification, kJumpBytes) ||
       !write_jump(notification, cropdl_takeover_objects_changed))
     say("software GPU: ld.so is not as glibc 2.36's, or a debugger changed it: libraries that are loaded "
-        "later "
-        "and contain NVIDIA's CUDA runtime cannot be taken over");
+        "later and contain NVIDIA's CUDA runtime cannot be taken over");
 }
 
 const link_map* own_map() {

@@ -282,8 +282,8 @@ class Runtime final : public libraries::Library {
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest_tag, &known);
     if (known && static_cast<uint32_t>(*largest_tag) < state->largest_tag_told)
       return Error{
-          "cannot restart: the program was told that tags go up to {} (MPI_TAG_UB), and under this "
-          "MPI ({}) they end with {}; restart under the MPI the job began with",
+          "cannot restart: under the job's MPI tags went up to {} (MPI_TAG_UB), and under this one ({}) they "
+          "go up to {}; restart under the MPI the job began with",
           state->largest_tag_told, kName, *largest_tag};
     if (code = set_clock(); code != MPI_SUCCESS)
       return Error{"cannot restart: MPI_Allreduce fails: " + mpi_error(code)};

@@ -24,8 +24,7 @@ int init(int required, int* provided, seam::Fn fn) {
   if (!seam::control()->libraries[seam::kLibraryMpi].table) {
     static const char line[] =
         "cropdl: the program calls MPI, but it is not linked with one and no launcher started it; start it "
-        "with "
-        "mpirun -n 1 cropdl-run\n";
+        "with mpirun -n 1 cropdl-run\n";
     if (write(2, line, sizeof line - 1) < 0) {
       // Standard error is closed; the exit status remains.
     }
