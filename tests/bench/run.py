@@ -7,7 +7,8 @@ that shows the noise. Prints, per quantity, the medians, their ratio, the added 
 
 `interval`: whole runs, with the versions taken by default: the first comes after half a minute to some minutes. The trainer runs for
 two minutes, the others for about four; with --length 2 they are twice as long. A pair has one native run, and is printed. `versions`: each
-of these programs once, under CropDL alone: for how much of its time versions held it. (turns.py compares its steps with native ones.)
+of these programs once, under CropDL alone: for how much of its time versions held it; 1_GB_of_state needs --length 2 for a first version.
+(turns.py compares its steps with native ones.)
 
 Needs a quiet machine with at least two cores."""
 
