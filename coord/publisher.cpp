@@ -1,9 +1,6 @@
 // See publisher.h.
 #include "coord/publisher.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <exception>
 #include <utility>
 
@@ -15,10 +12,7 @@ namespace cropdl::coord {
 // note() thus allocates nothing, since its threads could not report that they have no memory.
 constexpr size_t kMostEnded = 16;
 
-Publisher::Publisher()
-    : done_(move_high(Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)))) {
-  ended_.reserve(kMostEnded);
-}
+Publisher::Publisher() { ended_.reserve(kMostEnded); }
 
 void Publisher::publish(VersionSink* sink, NewVersion version) {
   run([sink, version = std::move(version)]() -> Ended {
@@ -48,13 +42,11 @@ void Publisher::note(Ended ended) {
     const std::lock_guard lock(mutex_);
     ended_.push_back(std::move(ended));
   }
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(done_.fd(), &one, sizeof one);
+  done_.signal();
 }
 
 std::optional<Publisher::Ended> Publisher::take() {
-  uint64_t count = 0;
-  if (read(done_.fd(), &count, sizeof count) != sizeof count) return std::nullopt;
+  if (!done_.take()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   Ended first = std::move(ended_.front());
   ended_.erase(ended_.begin());

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "coord/channel.h"
+#include "coord/event.h"
 #include "coord/version_sink.h"
 
 namespace cropdl::coord {
@@ -42,7 +42,7 @@ class Publisher {
     if (thread.joinable()) thread.join();
   }
 
-  Descriptor done_;  // counts the elements of ended_
+  const Event done_{EFD_SEMAPHORE};  // counts the elements of ended_
   std::atomic<bool> tidying_{false};
   std::mutex mutex_;
   std::vector<Ended> ended_;  // under mutex_

@@ -18,6 +18,7 @@
 
 #include "base/caught.h"
 #include "base/time.h"
+#include "coord/event.h"
 #include "interpose/counting/counting.h"
 #include "interpose/counting/thread_order.h"
 #include "interpose/handles/spin_lock.h"
@@ -68,12 +69,8 @@ void nap(uint64_t identity) {
   nanosleep(&t, nullptr);
 }
 
-// With no lock held: a system call.
-void wake_agent() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n =
-      write(agent_event, &one, sizeof one);  // without it the agent looks later
-}
+// With no lock held: a system call. Without an event the agent looks later.
+void wake_agent() { coord::signal_event(agent_event); }
 
 // Decides on a call announced during a hold. If it may not begin, its announcement is taken back.
 bool begin_if(bool allowed, uint64_t identity) {

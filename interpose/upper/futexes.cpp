@@ -173,6 +173,9 @@ void release_held_futexes(seam::ThreadRecord* t) {
   raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
       reinterpret_cast<long>(&t->robust_size));
   Head head;
+  // Else the kernel would walk the list, too, and take another thread's new lock for one of this thread,
+  // whose number there it may have.
+  raw(__NR_set_robust_list, 0, sizeof head);
   if (t->robust_list == 0 || !copy_in(&head, static_cast<long>(t->robust_list))) return;
   const uint64_t pending = head.pending & ~1ull;
   uint64_t entry = head.first;

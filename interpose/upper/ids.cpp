@@ -112,6 +112,8 @@ bool any_pair(Role role, Visit visit) {
   return known(group) || known(session);
 }
 
+long to_virtual(long real, Role role);
+
 long to_kernel(long upper, Role role) {
   long real = upper;
   const bool known = any_pair(role, [&](const Pair& p) {
@@ -119,7 +121,10 @@ long to_kernel(long upper, Role role) {
     real = p.real;
     return true;
   });
-  return known ? real : upper % seam::kForeignId;
+  if (known || upper < seam::kForeignId) return real;
+  // Only an id that the program was told. Another one of this size is no process's, as natively.
+  const long foreign = upper % seam::kForeignId;
+  return to_virtual(foreign, role) == upper ? foreign : upper;
 }
 
 long to_virtual(long real, Role role) {

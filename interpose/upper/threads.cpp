@@ -277,14 +277,9 @@ long leave_thread(const SystemCall& c) {
   auto* t = seam::current_thread();
   if (is_child()) return raw(__NR_exit, c.a[0]);
   if (t->kind == seam::kMainThread) leave_main_thread(t, c);
-  // The kernel would look for its own id in futexes that the thread holds, and might find that of another
-  // thread, which has taken one since. And a thread that checks whether an owner is alive (futexes.cpp) must
-  // not find one that has left and still holds a futex.
-  if (seam::control()->restarted != 0) {
-    release_held_futexes(t);
-    constexpr long kHeadSize = 24;  // of struct robust_list_head
-    raw(__NR_set_robust_list, 0, kHeadSize);
-  }
+  // The kernel would look for its own id in futexes that the thread holds. And a thread that checks whether
+  // an owner is alive (futexes.cpp) must not find one that has left and still holds a futex.
+  if (seam::control()->restarted != 0) release_held_futexes(t);
   constexpr int kBoottime = 7;
   int64_t now[2] = {};
   raw(__NR_clock_gettime, kBoottime, reinterpret_cast<long>(now));

@@ -19,7 +19,7 @@ import time
 
 from driver import (BUILD, Failure, Job, Log, PATIENCE, Place, SOURCE, Skipped, app, check_continued, check_refused, check_results,
                     check_whole, expect, expect_taken, collects_into, forge, launcher, logs_of, native, scenario_main, take_checkpoint, too_late, tool,
-                    without_waiting)
+                    went_into_namespaces, without_waiting)
 
 SCENARIOS = {}
 scenario = collects_into(SCENARIOS)
@@ -1274,11 +1274,7 @@ def restart_not_writable():
 def disk_full():
     """The store is a small tmpfs in its own mount namespace (as root, or in a user namespace)."""
     name = "bad_input.disk_full_keeps_older_versions_and_the_program_running"
-    if os.environ.get("CROPDL_TEST_NAMESPACE") != "1":  # run this test again, inside
-        unshare = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
-        environ = dict(os.environ, CROPDL_TEST_NAMESPACE="1")
-        status = subprocess.run(unshare + [sys.executable, os.path.abspath(__file__), name], env=environ).returncode
-        expect(status == 0, "see above (a mount namespace is needed to make a disk that can be filled)")
+    if went_into_namespaces(name, "--mount"):
         return
     with Place("full") as place:
         os.mkdir(place.store, 0o700)

@@ -76,6 +76,17 @@ def seeded():
     return random.Random(seed())
 
 
+def went_into_namespaces(name, *kinds):
+    """Runs the test of that name, of the script that runs now, again in new namespaces (options of unshare(1); as root, or in a user namespace).
+    False: this is that run."""
+    if os.environ.get("CROPDL_TEST_NAMESPACE") == "1":
+        return False
+    command = ["unshare", *kinds] + ([] if os.geteuid() == 0 else ["--map-root-user"]) + [sys.executable, os.path.abspath(sys.argv[0]), name]
+    status = subprocess.run(command, env=dict(os.environ, CROPDL_TEST_NAMESPACE="1")).returncode
+    expect(status == 0, f"see above ({' '.join(kinds)} is needed)")
+    return True
+
+
 def needs(memory=0, shm=0, disk=0):
     """Skips the test on a machine with less than this many bytes available."""
     with open("/proc/meminfo") as f:

@@ -149,7 +149,7 @@ def goes_on_behind(limit, seconds, line, before=""):
 
 
 scenario("end.alone.too_short_time_limit_is_reported_at_once")(lambda: goes_on_behind(
-    1, 2, r"the time limit is 1 s from now, which is too short for a last version: one may take [0-9.]+ s, and 1.[0-9]+ s are reserved for it; "
+    1, 2, r"the time limit is 1 s from now, which is too short for a last version: one may take [0-9.]+ s, and 1\.[0-9]+ s are reserved for it; "
     "none is taken for it, unless another version proves quicker"))
 scenario("end.alone.time_limit_of_a_refused_program_changes_nothing")(lambda: goes_on_behind(
     3, 5, r"no last version was taken before the time limit: checkpoint refused: rank 0: a pipe \(descriptor \d+\) cannot be saved yet; "

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs of others with threads: each runs twice natively, which must give equal results, and once through CropDL: at a random moment
-(of a program that prints its steps, after the first dozen) a checkpoint is requested, shortly afterwards all ranks are killed, and the run is restarted; three times. The final results must be the
-native ones.
+(of a program that prints its steps, after the first dozen) a checkpoint is requested, shortly afterwards all ranks are killed, and the run
+is restarted; three times. The final results must be the native ones.
 
     python3 tests/suites/foreign.py                      # all of them
     python3 tests/suites/foreign.py numpy tbb --kills 5

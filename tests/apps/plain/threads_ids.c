@@ -40,6 +40,8 @@ static void* work(void* argument) {
   const pid_t own = ids[me] = own_id();
   for (long round = 0; round < steplog_steps; round++) {
     pthread_barrier_wait(&barrier);
+    // Numbers that no process can have.
+    STEPLOG_CHECK(kill(1 << 22, 0) == -1 && errno == ESRCH && kill(99999999, 0) == -1 && errno == ESRCH);
     STEPLOG_CHECK(own_id() == own && pthread_equal(pthread_self(), threads[me]));
     for (int i = 0; i < kEach; i++) {
       STEPLOG_CHECK(syscall(SYS_tgkill, process, own, SIGUSR1) == 0);
