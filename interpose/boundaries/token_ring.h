@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "interpose/boundaries/frame_rules.h"
 #include "interpose/seam/layout.h"
 
 namespace cropdl::boundaries {
@@ -18,8 +19,8 @@ struct Token {
   volatile uint64_t identity;
   volatile uint64_t begun;   // collectives begun there by this rank, with this one
   volatile uint64_t caller;  // return address in the program; 0: unknown
-  volatile uint64_t stack;   // stack pointer; distinguishes calls from different depths
-  uint64_t reserved;
+  volatile uint64_t outer;   // return address of the function that calls; 0: unknown
+  volatile uint64_t stack;   // hash of the depth of the stack and of the next return address
 };
 static_assert(sizeof(Token) == 64);
 
@@ -40,6 +41,38 @@ constexpr unsigned kMakesObjects = 1u << 31;
 constexpr uint32_t function_of(uint64_t call) { return static_cast<uint32_t>(call) & (kMakesObjects - 1); }
 inline uint64_t what_of(uint64_t count, uint64_t type) { return count * 0x9e37'79b9'7f4a'7c15 + type; }
 
+constexpr uint64_t depth_and(uint64_t stack, uint64_t site) { return (stack ^ site) * 0x9e37'79b9'7f4a'7c15; }
+
+// Completes a token whose program called from the function with this frame, by rules that may have to be
+// read.
+void note_callers_slowly(Token* t, const uint64_t* frame);
+
+// Completes the token with where the program made the call: the shim's function has left the address of its
+// frame, which is on this stack, for one token. (In an image of an older build, it has left its return
+// address.)
+__attribute__((always_inline)) inline void note_callers(Token* t) {
+  uint64_t left, stack;
+  __asm__ volatile("movq %%gs:%c1, %0" : "=r"(left) : "i"(offsetof(seam::ThreadRecord, caller)));
+  __asm__ volatile("movq $0, %%gs:%c0" ::"i"(offsetof(seam::ThreadRecord, caller)) : "memory");
+  __asm__ volatile("movq %%rsp, %0" : "=r"(stack));
+  if (__builtin_expect(left - stack >= kLargestFrame, 0)) {
+    t->caller = left;
+    t->outer = 0;
+    t->stack = stack;
+    return;
+  }
+  const auto* frame = reinterpret_cast<const uint64_t*>(left);
+  Frame f = frame_of(frame);
+  const FrameRule* rule = frame_rules.known(f.site);
+  if (__builtin_expect(!rule || !step_out(*rule, &f), 0)) return note_callers_slowly(t, frame);
+  const uint64_t outer = f.site;
+  rule = frame_rules.known(outer);
+  if (__builtin_expect(!rule || !step_out(*rule, &f), 0)) return note_callers_slowly(t, frame);
+  t->caller = frame[1];
+  t->outer = outer;
+  t->stack = depth_and(left, f.site);
+}
+
 // Writes a token, after the call is counted. `identity` and `begun` are its record's, 0 if nothing is
 // counted. `several`: more than one thread may write.
 __attribute__((always_inline)) inline void note(uint64_t call, uint64_t what, uint64_t identity,
@@ -58,11 +91,7 @@ __attribute__((always_inline)) inline void note(uint64_t call, uint64_t what, ui
   t.what = what;
   t.identity = identity;
   t.begun = begun;
-  uint64_t caller, stack;
-  __asm__ volatile("movq %%gs:%c1, %0" : "=r"(caller) : "i"(offsetof(seam::ThreadRecord, caller)));
-  __asm__ volatile("movq %%rsp, %0" : "=r"(stack));
-  t.caller = caller;
-  t.stack = stack;
+  note_callers(&t);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   t.number = at + 1;
 }

@@ -8,6 +8,16 @@ namespace cropdl::boundaries {
 
 TokenRing ring;
 
+void note_callers_slowly(Token* t, const uint64_t* frame) {
+  Frame f = frame_of(frame);
+  t->caller = f.site;
+  t->outer = 0;
+  t->stack = reinterpret_cast<uint64_t>(frame);
+  if (!step_out(frame_rules.find(f.site), &f)) return;
+  t->outer = f.site;
+  if (step_out(frame_rules.find(f.site), &f)) t->stack = depth_and(t->stack, f.site);
+}
+
 namespace {
 
 // us between looks; the ring must hold all tokens written meanwhile. If the first calls of a loop are lost,
@@ -40,7 +50,7 @@ int64_t Tracker::look(int64_t now) {
     const Token& t = ring.tokens[read_ % TokenRing::kTokens];
     const uint64_t number = t.number;
     const uint64_t call = t.call, what = t.what, identity = t.identity, begun = t.begun, caller = t.caller,
-                   stack = t.stack;
+                   outer = t.outer, stack = t.stack;
     if (number < read_ + 1) break;  // its thread is still writing it
     if (number > read_ + 1 || t.number != number) {
       lose(ring.written);
@@ -52,7 +62,8 @@ int64_t Tracker::look(int64_t now) {
         count(identity, begun);
         continue;
       }
-      const uint64_t site = mixed_with(mixed_with(0, call), caller);
+      uint64_t site = mixed_with(mixed_with(0, call), caller);
+      if (outer != 0) site = mixed_with(site, outer);
       take({call, identity, caller}, begun,
            {mixed_with(mixed_with(mixed_with(site, what), identity), stack), site});
     } catch (...) {  // no memory: this token was taken in part

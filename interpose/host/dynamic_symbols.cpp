@@ -57,7 +57,7 @@ uint64_t dynamic_symbol(const Elf64_Dyn* dynamic, uint64_t bias, bool relocated,
   return found != 0 ? bias + t.symbols[found].st_value : 0;
 }
 
-uint64_t dynamic_symbol(uint64_t elf_header, const char* name) {
+uint64_t dynamic_symbol(uint64_t elf_header, const char* name, bool relocated) {
   if (elf_header == 0) return 0;
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(elf_header);
   const auto* segments = reinterpret_cast<const Elf64_Phdr*>(elf_header + header->e_phoff);
@@ -68,7 +68,7 @@ uint64_t dynamic_symbol(uint64_t elf_header, const char* name) {
   }
   if (first == nullptr || dynamic == nullptr) return 0;
   const uint64_t bias = elf_header - first->p_vaddr;
-  return dynamic_symbol(reinterpret_cast<const Elf64_Dyn*>(bias + dynamic->p_vaddr), bias, false, name);
+  return dynamic_symbol(reinterpret_cast<const Elf64_Dyn*>(bias + dynamic->p_vaddr), bias, relocated, name);
 }
 
 }  // namespace cropdl::host

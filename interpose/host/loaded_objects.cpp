@@ -117,8 +117,11 @@ void* const* functions_for_core() {
 }
 
 uint64_t program_symbol(const char* name) {
-  if (program_debug() == nullptr) return 0;
-  for (const link_map* map = program_debug()->r_map; map != nullptr; map = map->l_next)
+  // Not program_debug(), which is set only if objects are followed.
+  const auto* debug =
+      reinterpret_cast<const r_debug*>(dynamic_symbol(seam::state()->text_begin, "_r_debug", true));
+  if (debug == nullptr) return 0;
+  for (const link_map* map = debug->r_map; map != nullptr; map = map->l_next)
     if (const uint64_t found = dynamic_symbol(map->l_ld, map->l_addr, true, name); found != 0) return found;
   return 0;
 }

@@ -18,8 +18,8 @@ Status follow_loaded_objects(const std::string& loader, const launching::MappedE
 void* const* functions_for_core();
 
 // Returns the address of an exported function or variable of the program or its loaded libraries: the first
-// in ld.so's search order. 0 if there is none, or if loaded objects are not followed. LH FS base; any thread
-// of the program, or START of a restart.
+// in ld.so's search order. 0 if there is none, or if the program is static. LH FS base; any thread of the
+// program, or START of a restart.
 uint64_t program_symbol(const char* name);
 
 }  // namespace cropdl::host

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
+#include "interpose/boundaries/frame_rules.h"
 #include "interpose/counting/agreement.h"
 #include "interpose/host/address_reservation.h"
 #include "interpose/host/filter.h"
@@ -143,6 +144,7 @@ void fill_control_page(Process& p) {
   page->stay = stay;
   page->lend_lower_fs = lend_lower_fs;
   page->for_core = functions_for_core();
+  boundaries::program_symbol = program_symbol;
   page->first_lower_file = first_high_descriptor();  // place_files() may lower it
 }
 

@@ -68,7 +68,7 @@ inline R call_library(unsigned function, A... arguments) {
 // saved.
 template <class R, class... A>
 __attribute__((always_inline)) inline R call_until_begun(unsigned function, A... arguments) {
-  seam::note_caller(__builtin_return_address(0));
+  seam::note_caller(__builtin_frame_address(0));
   for (;;) {
     const R result = call_library<R>(function, arguments...);
     if (__builtin_expect(static_cast<int>(result) != kCallAgain, 1)) return result;

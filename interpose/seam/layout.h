@@ -119,7 +119,9 @@ struct ThreadRecord {
   uint64_t generation;  // unique among all threads that ever had this record; the main thread's is 0
   // LH: 1 inside a call of a device library, which may wait for the device. 0 outside the LH.
   volatile uint64_t in_device_call;
-  uint64_t caller;  // where the program called its last collective (interpose/boundaries)
+  // Frame of the shim's function that the program called, until it is counted as a collective
+  // (interpose/boundaries). Images of older builds have its return address.
+  uint64_t caller;
   // Instruction of the call that a signal of CropDL interrupted and that the kernel restarts; 0: none, or a
   // handler of the program has run since (core only).
   uint64_t rewound;

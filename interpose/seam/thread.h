@@ -70,9 +70,9 @@ inline ThreadRecord* current_thread() {
   return t;
 }
 
-// Records the return address of a shim's function. UH.
-inline void note_caller(void* caller) {
-  __asm__ volatile("movq %0, %%gs:%c1" ::"r"(caller), "i"(offsetof(ThreadRecord, caller)));
+// Records the frame of a shim's function, __builtin_frame_address(0): the LH finds there who called. UH.
+inline void note_caller(void* frame) {
+  __asm__ volatile("movq %0, %%gs:%c1" ::"r"(frame), "i"(offsetof(ThreadRecord, caller)));
 }
 
 __attribute__((naked, noinline)) inline void call_on_other_stack(void* /*fn*/, void* /*first*/,

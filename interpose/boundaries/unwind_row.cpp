@@ -1,0 +1,299 @@
+#include "interpose/boundaries/unwind_row.h"
+
+#include <cstring>
+
+namespace cropdl::boundaries {
+
+namespace {
+
+// Encodings of addresses (DW_EH_PE_…).
+constexpr uint8_t kUdata4 = 0x03, kSdata4 = 0x0b, kFormat = 0x0f, kTableOfSdata4 = 0x3b, kOmit = 0xff;
+
+class Reader {
+ public:
+  Reader(uint64_t at, uint64_t end) : at_(at), end_(end) {}
+  uint64_t at() const { return at_; }
+  bool more() const { return at_ < end_; }
+  void skip(uint64_t bytes) { at_ = bytes > end_ - at_ ? end_ : at_ + bytes; }
+  template <class T>
+  T get() {
+    T value{};
+    if (end_ - at_ >= sizeof value) std::memcpy(&value, reinterpret_cast<const void*>(at_), sizeof value);
+    skip(sizeof value);
+    return value;
+  }
+  uint64_t uleb() {
+    uint64_t value = 0;
+    for (unsigned shift = 0;; shift += 7) {
+      const auto byte = get<uint8_t>();
+      if (shift < 64) value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (!(byte & 0x80)) return value;
+    }
+  }
+  int64_t sleb() {
+    int64_t value = 0;
+    for (unsigned shift = 0;; shift += 7) {
+      const auto byte = get<uint8_t>();
+      if (shift < 64) value |= static_cast<int64_t>(byte & 0x7f) << shift;
+      if (!(byte & 0x80)) return shift < 57 && (byte & 0x40) ? value | -(int64_t{1} << (shift + 7)) : value;
+    }
+  }
+
+ private:
+  uint64_t at_, end_;
+};
+
+// The part of a common information entry that matters.
+struct Common {
+  uint64_t code_alignment = 0;
+  int64_t data_alignment = 0;
+  uint8_t encoding = 0;  // of addresses in its entries
+  Reader instructions{0, 0};
+};
+
+// Reads the length of an entry; the entry's content follows. False: the end of the list, or more than 4 GiB.
+bool read_length(uint64_t entry, Reader* content) {
+  const auto length = Reader(entry, entry + 4).get<uint32_t>();
+  if (length == 0 || length == 0xffff'ffff) return false;
+  *content = Reader(entry + 4, entry + 4 + length);
+  return true;
+}
+
+bool read_common(uint64_t entry, Common* common) {
+  Reader r{0, 0};
+  if (!read_length(entry, &r) || r.get<uint32_t>() != 0) return false;
+  const auto version = r.get<uint8_t>();
+  if (version != 1 && version != 3) return false;
+  char augmentation[8] = {};
+  for (size_t i = 0;; ++i) {
+    if (i == sizeof augmentation) return false;
+    augmentation[i] = static_cast<char>(r.get<uint8_t>());
+    if (augmentation[i] == 0) break;
+  }
+  common->code_alignment = r.uleb();
+  common->data_alignment = r.sleb();
+  if (r.uleb() != kReturnAddress) return false;
+  if (augmentation[0] != 'z') return false;
+  Reader data(r);
+  const uint64_t length = data.uleb();
+  common->instructions = data;
+  common->instructions.skip(length);
+  for (const char* letter = augmentation + 1; *letter != 0; ++letter) {
+    if (*letter == 'R') {
+      common->encoding = data.get<uint8_t>();
+    } else if (*letter == 'L') {
+      data.get<uint8_t>();
+    } else if (*letter == 'P') {
+      const auto encoding = data.get<uint8_t>();
+      if (encoding == kOmit) return false;
+      const uint8_t format = encoding & kFormat;
+      data.skip(format == kUdata4 || format == kSdata4 ? 4 : 8);
+    } else {  // S: a signal handler's frame; others are unknown
+      return false;
+    }
+  }
+  return true;
+}
+
+// Runs the instructions that lead to the row of one address.
+class Machine {
+ public:
+  explicit Machine(const Common& common) : common_(common) {}
+  UnwindRow row;
+
+  // `begin`: the first address of the function. False: an unknown instruction.
+  bool run(Reader r, uint64_t begin, uint64_t address) {
+    location_ = begin;
+    while (r.more()) {
+      if (!step(&r)) return false;
+      if (location_ > address) {
+        row = before_;
+        return true;
+      }
+    }
+    return true;
+  }
+  void keep_as_initial() { initial_ = row; }
+
+ private:
+  void advance(uint64_t units) {
+    before_ = row;
+    location_ += units * common_.code_alignment;
+  }
+  void save(uint64_t which, int64_t offset) {  // at the CFA plus the offset
+    if (which == kRbp) {
+      row.saved_rbp = static_cast<int32_t>(-offset);
+      row.rbp_is_lost = offset >= 0;
+    }
+    return_address_moved_ |= which == kReturnAddress && offset != -8;
+  }
+  void lose(uint64_t which) {
+    row.rbp_is_lost |= which == kRbp;
+    return_address_moved_ |= which == kReturnAddress;
+  }
+  void restore(uint64_t which) {
+    if (which != kRbp) return;
+    row.saved_rbp = initial_.saved_rbp;
+    row.rbp_is_lost = initial_.rbp_is_lost;
+  }
+  void define(uint64_t which, int64_t offset) {
+    row.cfa_register = static_cast<int>(which);
+    row.cfa_offset = static_cast<int32_t>(offset);
+  }
+  bool step(Reader* r);
+  bool step_extended(uint8_t operation, Reader* r);
+
+  const Common& common_;
+  UnwindRow before_, initial_, remembered_[4];
+  size_t remembered_count_ = 0;
+  uint64_t location_ = 0;
+  bool return_address_moved_ = false;
+};
+
+bool Machine::step(Reader* r) {
+  const auto operation = r->get<uint8_t>();
+  const uint8_t low = operation & 0x3f;
+  switch (operation & 0xc0) {
+    case 0x40:  // DW_CFA_advance_loc
+      advance(low);
+      return true;
+    case 0x80:  // DW_CFA_offset
+      save(low, static_cast<int64_t>(r->uleb()) * common_.data_alignment);
+      return !return_address_moved_;
+    case 0xc0:  // DW_CFA_restore
+      restore(low);
+      return true;
+    default:
+      return step_extended(operation, r) && !return_address_moved_;
+  }
+}
+
+bool Machine::step_extended(uint8_t operation, Reader* r) {
+  const auto scaled = [&](int64_t offset) { return offset * common_.data_alignment; };
+  uint64_t which;
+  switch (operation) {
+    case 0x00:  // DW_CFA_nop
+      return true;
+    case 0x02:  // DW_CFA_advance_loc1, 2, 4
+      advance(r->get<uint8_t>());
+      return true;
+    case 0x03:
+      advance(r->get<uint16_t>());
+      return true;
+    case 0x04:
+      advance(r->get<uint32_t>());
+      return true;
+    case 0x05:  // DW_CFA_offset_extended
+      which = r->uleb();
+      save(which, scaled(static_cast<int64_t>(r->uleb())));
+      return true;
+    case 0x06:  // DW_CFA_restore_extended
+      restore(r->uleb());
+      return true;
+    case 0x07:  // DW_CFA_undefined
+      lose(r->uleb());
+      return true;
+    case 0x08:  // DW_CFA_same_value
+      which = r->uleb();
+      if (which == kRbp) row.saved_rbp = 0, row.rbp_is_lost = false;
+      return true;
+    case 0x09:  // DW_CFA_register
+      lose(r->uleb());
+      r->uleb();
+      return true;
+    case 0x0a:  // DW_CFA_remember_state
+      if (remembered_count_ == sizeof remembered_ / sizeof *remembered_) return false;
+      remembered_[remembered_count_++] = row;
+      return true;
+    case 0x0b:  // DW_CFA_restore_state
+      if (remembered_count_ == 0) return false;
+      row = remembered_[--remembered_count_];
+      return true;
+    case 0x0c:  // DW_CFA_def_cfa
+      which = r->uleb();
+      define(which, static_cast<int64_t>(r->uleb()));
+      return true;
+    case 0x0d:  // DW_CFA_def_cfa_register
+      row.cfa_register = static_cast<int>(r->uleb());
+      return true;
+    case 0x0e:  // DW_CFA_def_cfa_offset
+      row.cfa_offset = static_cast<int32_t>(r->uleb());
+      return true;
+    case 0x0f:  // DW_CFA_def_cfa_expression
+      row.cfa_register = -1;
+      r->skip(r->uleb());
+      return true;
+    case 0x10:  // DW_CFA_expression, DW_CFA_val_expression
+    case 0x16:
+      lose(r->uleb());
+      r->skip(r->uleb());
+      return true;
+    case 0x11:  // DW_CFA_offset_extended_sf
+      which = r->uleb();
+      save(which, scaled(r->sleb()));
+      return true;
+    case 0x12:  // DW_CFA_def_cfa_sf
+      which = r->uleb();
+      define(which, scaled(r->sleb()));
+      return true;
+    case 0x13:  // DW_CFA_def_cfa_offset_sf
+      row.cfa_offset = static_cast<int32_t>(scaled(r->sleb()));
+      return true;
+    case 0x2e:  // DW_CFA_GNU_args_size
+      r->uleb();
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The last entry of the sorted table that does not begin behind the address. Source: LSB Core 5.0, 10.6.2.
+bool find_entry(uint64_t address, uint64_t header, uint64_t* begin, uint64_t* entry) {
+  Reader r(header, header + 4);
+  const auto version = r.get<uint8_t>(), list = r.get<uint8_t>(), count = r.get<uint8_t>(),
+             table = r.get<uint8_t>();
+  if (version != 1 || (list & kFormat) != kSdata4 || count != kUdata4 || table != kTableOfSdata4)
+    return false;
+  struct Row {
+    int32_t begin, entry;  // relative to the header
+  };
+  const auto entries = Reader(header + 8, header + 12).get<uint32_t>();
+  const auto row = [&](uint64_t i) { return Reader(header + 12 + 8 * i, header + 20 + 8 * i).get<Row>(); };
+  const auto begins = [&](uint64_t i) { return header + static_cast<uint64_t>(int64_t{row(i).begin}); };
+  uint64_t low = 0, high = entries;
+  if (entries == 0 || begins(0) > address) return false;
+  while (high - low > 1) {
+    const uint64_t middle = (low + high) / 2;
+    (begins(middle) <= address ? low : high) = middle;
+  }
+  *begin = begins(low);
+  *entry = header + static_cast<uint64_t>(int64_t{row(low).entry});
+  return true;
+}
+
+}  // namespace
+
+bool find_unwind_row(uint64_t address, uint64_t eh_frame_hdr, UnwindRow* row) {
+  uint64_t begin, entry;
+  if (eh_frame_hdr == 0 || !find_entry(address, eh_frame_hdr, &begin, &entry)) return false;
+  Reader r{0, 0};
+  if (!read_length(entry, &r)) return false;
+  const uint64_t pointer = r.at();
+  const auto distance = r.get<uint32_t>();
+  Common common;
+  if (distance == 0 || !read_common(pointer - distance, &common)) return false;
+  const uint8_t format = common.encoding & kFormat;
+  const bool short_form = format == kUdata4 || format == kSdata4;
+  r.skip(short_form ? 4 : 8);  // where the function begins: the table has told
+  const uint64_t size = short_form ? r.get<uint32_t>() : r.get<uint64_t>();
+  if (address - begin >= size) return false;
+  r.skip(r.uleb());  // augmentation data
+  Machine machine(common);
+  if (!machine.run(common.instructions, begin, ~uint64_t{0})) return false;
+  machine.keep_as_initial();
+  if (!machine.run(r, begin, address)) return false;
+  *row = machine.row;
+  return row->cfa_register >= 0;
+}
+
+}  // namespace cropdl::boundaries

@@ -1,0 +1,180 @@
+// links: cropdl_boundaries
+// The return addresses that are found by unwind tables are those that glibc's backtrace() finds, whatever the
+// frames between are like.
+#include "interpose/boundaries/frame_rules.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "interpose/boundaries/token_ring.h"
+#include "interpose/seam/thread.h"
+
+namespace cropdl::boundaries {
+namespace {
+
+struct Found {
+  std::vector<uint64_t> ours, glibcs;
+};
+Found found;
+volatile int zero;
+
+__attribute__((noinline)) void look() {
+  void* all[64];
+  const int count = backtrace(all, 64);
+  found = {};
+  for (int i = 1; i < count; ++i) found.glibcs.push_back(reinterpret_cast<uint64_t>(all[i]));
+  Frame f = frame_of(static_cast<const uint64_t*>(__builtin_frame_address(0)));
+  do found.ours.push_back(f.site);
+  while (found.ours.size() < 64 && step_out(frame_rules.find(f.site), &f));
+}
+
+using Step = std::function<void()>;
+__attribute__((noinline)) int plain(const Step& next) {
+  next();
+  return zero;
+}
+__attribute__((noinline, optimize("no-omit-frame-pointer"))) int with_frame_pointer(const Step& next) {
+  next();
+  return zero;
+}
+__attribute__((noinline, optimize("O0"))) int not_optimised(const Step& next) {
+  next();
+  return zero;
+}
+__attribute__((noinline)) int variable_length(const Step& next) {
+  auto* p = static_cast<volatile char*>(__builtin_alloca(static_cast<size_t>(zero) + 100));
+  p[3] = 1;
+  next();
+  return p[3];
+}
+__attribute__((noinline)) int large(const Step& next) {
+  volatile char room[60'000];
+  room[zero] = 1;
+  next();
+  return room[zero];
+}
+__attribute__((noinline)) int with_all_registers(const Step& next) {
+  __asm__ volatile("xor %%ebp, %%ebp" ::: "rbx", "rbp", "r12", "r13", "r14", "r15");
+  next();
+  return zero;
+}
+__attribute__((noinline)) int through_the_c_library(const Step& next) {
+  static const Step* given;
+  given = &next;
+  int two[2] = {};
+  static bool done;
+  done = false;
+  qsort(two, 2, sizeof *two, [](const void*, const void*) {
+    if (!std::exchange(done, true)) (*given)();
+    return 0;
+  });
+  return zero;
+}
+__attribute__((noinline)) int may_throw(const Step& next) {
+  try {
+    next();
+  } catch (int) {
+    return 1;
+  }
+  return zero;
+}
+
+const std::map<std::string, int (*)(const Step&)> kFunctions = {
+    {"plain", plain},
+    {"with_frame_pointer", with_frame_pointer},
+    {"not_optimised", not_optimised},
+    {"variable_length", variable_length},
+    {"large", large},
+    {"with_all_registers", with_all_registers},
+    {"through_the_c_library", through_the_c_library},
+    {"may_throw", may_throw}};
+
+class Frames : public testing::Test {
+ protected:
+  void SetUp() override {
+    program_symbol = [](const char* name) { return reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, name)); };
+    frame_rules = {};
+  }
+  // main's caller in the C library is the last; _start has none.
+  static void expect_alike(const std::string& what) {
+    ASSERT_GE(found.glibcs.size(), 8u) << what;
+    ASSERT_GE(found.ours.size() + 1, found.glibcs.size()) << what;
+    EXPECT_TRUE(std::equal(found.ours.begin(), found.ours.end(), found.glibcs.begin())) << what;
+  }
+};
+
+TEST_F(Frames, OfEachKindBelowEachOtherAreSteppedOutOf) {
+  for (const auto& [outer_name, outer] : kFunctions)
+    for (const auto& [inner_name, inner] : kFunctions)
+      for (int turn = 0; turn < 2; ++turn) {  // the second time all rules are known
+        outer([&, call = inner] { call(look); });
+        expect_alike(outer_name + ", " + inner_name);
+      }
+}
+
+TEST_F(Frames, AreAllSteppedOutOfWhereTheTableHasNoRoomForTheirRules) {
+  for (FrameRule& rule : frame_rules.rules) rule.at = 1;
+  plain(look);
+  EXPECT_EQ(found.ours.size(), 1u);
+}
+
+TEST_F(Frames, WithoutAnUnwindTableEndTheSteps) {
+  program_symbol = [](const char*) { return uint64_t{0}; };
+  plain(look);
+  EXPECT_EQ(found.ours.size(), 1u);
+  Frame nowhere{16, reinterpret_cast<uint64_t>(&nowhere), 0};
+  EXPECT_FALSE(step_out(frame_rules.find(16), &nowhere));
+}
+
+// As a shim's function does, and then the LH.
+__attribute__((noinline)) Token noted() {
+  static seam::ThreadRecord thread;
+  const uint64_t before = seam::by_kernel::gs_base();
+  seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
+  seam::note_caller(__builtin_frame_address(0));
+  Token t{};
+  note_callers(&t);
+  EXPECT_EQ(thread.caller, 0u);
+  seam::by_kernel::set_gs_base(before);
+  return t;
+}
+__attribute__((noinline)) Token reduced() {
+  Token t = noted();
+  t.number = 1;
+  return t;
+}
+
+TEST_F(Frames, TellApartThePlacesWhereAFunctionWithACollectiveIsCalled) {
+  Token places[3];
+  const size_t two = 2 + static_cast<size_t>(zero);  // not known to the compiler, which would unroll the loop
+  for (size_t i = 0; i < two; ++i) places[i] = reduced();
+  places[2] = reduced();
+  for (const Token& t : places) EXPECT_EQ(t.caller, places[0].caller);
+  EXPECT_EQ(places[0].outer, places[1].outer);
+  EXPECT_EQ(places[0].stack, places[1].stack);
+  EXPECT_NE(places[0].outer, places[2].outer);
+}
+
+TEST_F(Frames, AreNotLookedForWhereAnOlderShimLeftItsReturnAddress) {
+  static seam::ThreadRecord thread;
+  const uint64_t before = seam::by_kernel::gs_base();
+  seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
+  seam::note_caller(reinterpret_cast<void*>(&look));
+  Token t{};
+  note_callers(&t);
+  seam::by_kernel::set_gs_base(before);
+  EXPECT_EQ(t.caller, reinterpret_cast<uint64_t>(&look));
+  EXPECT_EQ(t.outer, 0u);
+}
+
+}  // namespace
+}  // namespace cropdl::boundaries
