@@ -64,7 +64,7 @@ int64_t Tracker::look(int64_t now) {
       }
       uint64_t site = mixed_with(mixed_with(0, call), caller);
       if (outer != 0) site = mixed_with(site, outer);
-      take({call, identity, caller}, begun,
+      take({call, identity, caller, outer}, begun,
            {mixed_with(mixed_with(mixed_with(site, what), identity), stack), site});
     } catch (...) {  // no memory: this token was taken in part
       tear();

@@ -13,7 +13,7 @@ namespace cropdl::boundaries {
 
 // A collective of an iteration, from its token.
 struct Call {
-  uint64_t call = 0, identity = 0, caller = 0;
+  uint64_t call = 0, identity = 0, caller = 0, outer = 0;
   bool operator==(const Call&) const = default;
 };
 

@@ -312,7 +312,7 @@ void RestoreSession::report() {
 void RestoreSession::resume_iterations() {
   std::vector<boundaries::Call> iteration;
   for (const session::LoopCall& c : metadata().iteration)
-    iteration.push_back({c.call, c.communicator, c.caller});
+    iteration.push_back({c.call, c.communicator, c.caller, c.outer});
   p_.rank->tracker().resume(metadata().iterations, std::move(iteration));
 }
 

@@ -82,20 +82,25 @@ json file_json(const SavedFile& file) {
 }
 
 // Looks up each call site once: a lookup reads a file's whole symbol table, and ranks make the same calls.
-std::string symbol_of(const SavedCall& call, bool mine) {
+std::string symbol_of(const CallSite& site, bool mine) {
   static std::map<std::pair<std::string, uint64_t>, std::string> known;
-  if (!mine || call.file.path.empty()) return "";
-  const auto [at, is_new] = known.try_emplace({call.file.path, call.offset});
-  if (is_new) at->second = symbol_of_return(call.file, call.offset);
+  if (!mine || site.file.path.empty()) return "";
+  const auto [at, is_new] = known.try_emplace({site.file.path, site.offset});
+  if (is_new) at->second = symbol_of_return(site.file, site.offset);
   return at->second;
 }
 
+json site_json(const CallSite& site, bool mine) {
+  return {{"file", text_or_null(site.file.path)},
+          {"offset", site.file.path.empty() ? json() : json(site.offset)},
+          {"symbol", text_or_null(symbol_of(site, mine))}};
+}
+
 json call_json(const SavedCall& call, bool mine) {
-  return {{"function", text_or_null(call.function)},
-          {"communicator", call.communicator},
-          {"file", text_or_null(call.file.path)},
-          {"offset", call.file.path.empty() ? json() : json(call.offset)},
-          {"symbol", text_or_null(symbol_of(call, mine))}};
+  json j = {{"function", text_or_null(call.function)}, {"communicator", call.communicator}};
+  j.update(site_json(call.site, mine));
+  j["outer"] = site_json(call.outer, mine);
+  return j;
 }
 
 json image_json(const Inspected& one, bool mine) {
@@ -155,14 +160,18 @@ void print_file(const SavedFile& file) {
   print("{:>8} {:<2} {}{}", file.fd, access_of(file), text, more);
 }
 
+std::string site_text(const CallSite& site, bool mine) {
+  const std::string symbol = symbol_of(site, mine);
+  const std::string file = file_name_of(site.file.path);
+  return symbol.empty() ? formatted("{}+0x{:x}", file, site.offset) : formatted("{} ({})", symbol, file);
+}
+
 std::string call_text(const SavedCall& call, bool mine) {
   std::string text = call.function.empty() ? "a collective" : call.function;
   if (call.communicator != 0) text += formatted(" on communicator {}", call.communicator);
-  if (call.file.path.empty()) return text;
-  const std::string symbol = symbol_of(call, mine);
-  const std::string file = file_name_of(call.file.path);
-  return text + (symbol.empty() ? formatted(", {}+0x{:x}", file, call.offset)
-                                : formatted(", {} ({})", symbol, file));
+  if (call.site.file.path.empty()) return text;
+  text += ", " + site_text(call.site, mine);
+  return call.outer.file.path.empty() ? text : text + ", from " + site_text(call.outer, mine);
 }
 
 // Prints equal consecutive calls once.

@@ -102,18 +102,18 @@ SavedFile file_from(const json& j, const std::vector<bool>& stored) {
 
 // A return address points after the call, and if no code follows, even after the function: so `end` is
 // included.
-void find_file(const json& regions, uint64_t caller, SavedCall* call) {
+CallSite site_of(const json& regions, uint64_t caller) {
   for (const json& region : regions) {
     const auto begin = integer_from_json<uint64_t>(region.at("begin"));
     if (!region.contains("file") || caller <= begin || caller > integer_from_json<uint64_t>(region.at("end")))
       continue;
     const json& file = region.at("file");
     const json& identity = file.at("identity");
-    call->file = {bytes_from_json(file.at("path")), integer_from_json<uint64_t>(identity.at("size")),
-                  integer_from_json<int64_t>(identity.at("modified"))};
-    call->offset = integer_from_json<uint64_t>(file.at("offset")) + (caller - begin);
-    return;
+    return {{bytes_from_json(file.at("path")), integer_from_json<uint64_t>(identity.at("size")),
+             integer_from_json<int64_t>(identity.at("modified"))},
+            integer_from_json<uint64_t>(file.at("offset")) + (caller - begin)};
   }
+  return {};
 }
 
 std::vector<SavedCall> iteration_from(const json& metadata) {
@@ -129,7 +129,9 @@ std::vector<SavedCall> iteration_from(const json& metadata) {
       call.communicator = static_cast<uint64_t>(known - communicators.begin()) + 1;
       if (known == communicators.end()) communicators.push_back(identity);
     }
-    find_file(metadata.at("memory").at("regions"), integer_from_json<uint64_t>(one.at("caller")), &call);
+    const json& regions = metadata.at("memory").at("regions");
+    call.site = site_of(regions, integer_from_json<uint64_t>(one.at("caller")));
+    if (one.contains("outer")) call.outer = site_of(regions, integer_from_json<uint64_t>(one.at("outer")));
     calls.push_back(std::move(call));
   }
   return calls;

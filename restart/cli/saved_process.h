@@ -24,12 +24,18 @@ struct SavedFile {
   bool saved = false;  // its contents are saved with the version
 };
 
+// Where a call was made.
+struct CallSite {
+  MappedAs file;        // path "": not known
+  uint64_t offset = 0;  // offset in that file of the instruction after the call
+};
+
 // A collective of an iteration of the program's main loop.
 struct SavedCall {
   std::string function;       // "MPI_Allreduce"; "": the library names none
   uint64_t communicator = 0;  // numbered from 1 in order of appearance; 0: no other member, or unknown
-  MappedAs file;              // file of the caller; path "": not known
-  uint64_t offset = 0;        // offset in that file of the instruction after the call
+  CallSite site;
+  CallSite outer;  // where the function that made it was called
 };
 
 struct SavedProcess {

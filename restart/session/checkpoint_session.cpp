@@ -113,7 +113,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
     m.iteration.push_back(
         {c.call,
          job_.libraries.function_name(boundaries::library_of(c.call), boundaries::function_of(c.call)),
-         c.identity, c.caller});
+         c.identity, c.caller, c.outer});
   for (libraries::Library* l : job_.libraries.all())
     if (l->used())
       for (const libraries::Library::Table& t : l->seam_tables())

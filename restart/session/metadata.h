@@ -44,6 +44,7 @@ struct LoopCall {
   std::string function;
   uint64_t communicator = 0;  // the communicator's identity
   uint64_t caller = 0;        // return address
+  uint64_t outer = 0;         // return address of the function that calls; 0: unknown
 };
 template <class Visit>
 void list_members(LoopCall& c, Visit&& member) {
@@ -51,6 +52,7 @@ void list_members(LoopCall& c, Visit&& member) {
   member("function", c.function);
   member("communicator", c.communicator);
   member("caller", c.caller);
+  member.since("outer", c.outer);
 }
 
 struct Metadata {
