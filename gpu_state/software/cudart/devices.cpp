@@ -1,7 +1,5 @@
 // Device management: the current device, its flags, limits and configuration. Sources: CUDA Runtime API 13.0,
 // "Device Management", "Peer Device Memory Access".
-#include "gpu_state/software/cudart/devices.h"
-
 #include <cudaProfiler.h>
 
 #include "gpu_state/software/cudart/runtime.h"

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <vector>
 
-#include "gpu_state/software/cudart/devices.h"
 #include "gpu_state/software/cudart/refused.h"
 #include "gpu_state/software/settings/settings.h"
 

@@ -49,6 +49,14 @@ cudaError_t is_device(int ordinal);  // cudaErrorInvalidDevice
 // The runtime's context on that device, retained. After start().
 cudaError_t primary_context(int device, CUcontext* context);
 
+// Device management changes the calling thread's device (devices.cpp). After start(). Makes it the thread's
+// device, and its primary context current.
+cudaError_t choose_device(int device);
+// Makes it the thread's device until one is chosen.
+void prefer_device(int device);
+// Destroys its primary context with everything in it. The next call that needs one makes a new one.
+cudaError_t reset_device(int device);
+
 // The result of a call that has nothing to do: the error that broke the context, if any. After enter().
 CUresult nothing_to_do();
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "base/say.h"
+#include "gpu_state/software/device/allocation.h"
 #include "gpu_state/software/device/area.h"
-#include "gpu_state/software/device/memory_state.h"
 
 namespace cropdl::device {
 
@@ -16,6 +16,18 @@ namespace {
 constexpr uint64_t kAddresses = uint64_t{1} << engine::MemoryView::kAddressBits;
 static_assert(kPage == uint64_t{1} << engine::MemoryView::kPageShift);
 constexpr uint8_t kOwn = AccessTable::kRead | AccessTable::kWrite;
+
+// A table's entry for the page that starts there, from the list. With the lock.
+uint8_t registered_bits(uint64_t page) {
+  const auto& all = registered_memory();
+  const auto first = all.upper_bound(page);
+  if (first == all.end() || first->second.begin >= page + kPage) return 0;
+  const auto& [end, one] = *first;
+  if (one.begin > page || end < page + kPage) return AccessTable::kRegistered;
+  return AccessTable::kRegistered | AccessTable::kRegisteredRead |
+         (one.flags & CU_MEMHOSTREGISTER_READ_ONLY ? 0 : AccessTable::kRegisteredWrite);
+}
+
 }  // namespace
 
 AccessTable::AccessTable() {
@@ -56,6 +68,23 @@ bool AccessTable::allows(uint64_t address, uint64_t size, bool write) const {
     at_ = next;
   }
   return true;
+}
+
+std::array<AccessTable*, 16>& access_tables() {
+  static std::array<AccessTable*, 16> tables{};
+  return tables;
+}
+
+AccessTable* access_table(int device) {
+  return device >= 0 && device < 16 ? access_tables()[static_cast<size_t>(device)] : nullptr;
+}
+
+void show_registered(uint64_t begin, uint64_t end) {
+  for (uint64_t page = begin / kPage * kPage; page < end; page += kPage) {
+    const uint8_t bits = registered_bits(page);
+    for (AccessTable* table : access_tables())
+      if (table) table->set_registered(page, bits);
+  }
 }
 
 }  // namespace cropdl::device

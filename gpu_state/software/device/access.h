@@ -3,6 +3,7 @@
 // for a program that maps all its memory itself. Kernels read it without a lock; writers hold memory_lock().
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -34,5 +35,13 @@ class AccessTable {
  private:
   uint8_t* pages_;
 };
+
+// By device; null: its memory has not been made. Under memory_lock().
+std::array<AccessTable*, 16>& access_tables();
+AccessTable* access_table(int device);  // also null: there is no such device
+
+// Updates the tables of all devices for these addresses from the list of registered memory. With
+// memory_lock() held.
+void show_registered(uint64_t begin, uint64_t end);
 
 }  // namespace cropdl::device

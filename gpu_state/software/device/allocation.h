@@ -1,11 +1,12 @@
-// The description of one allocation, and the lock of all memory state.
+// The description of one allocation, the list of those that are not in the area, and the lock of all memory
+// state. (find_allocation() is in lookup.h.)
 #pragma once
 
 #include <cuda.h>
 
 #include <cstdint>
+#include <map>
 #include <mutex>
-#include <optional>
 
 namespace cropdl::device {
 
@@ -43,8 +44,14 @@ struct Allocation {
 // Guards all memory state except what kernels read (shadow and access tables).
 std::mutex& memory_lock();
 
-// The allocation that contains the address. It extends behind its last requested byte, but never into a
-// neighbour. Takes the lock. Does not find memory of kernels' malloc.
-std::optional<Allocation> find_allocation(CUdeviceptr address);
+// Allocation::id of a new allocation. With the lock.
+uint64_t next_allocation_id();
+
+// Registered host memory and large managed memory, by their ends. Under the lock.
+std::map<uint64_t, Allocation>& registered_memory();
+// The large managed memory that contains the address; null: none. Under the lock.
+Allocation* large_managed_at(uint64_t address);
+// Whether all of it is in the list and may be read or written. Takes the lock.
+bool registered_allows(uint64_t address, uint64_t size, bool write);
 
 }  // namespace cropdl::device

@@ -5,7 +5,6 @@
 #include <map>
 #include <mutex>
 
-#include "gpu_state/software/device/context.h"
 #include "gpu_state/software/settings/settings.h"
 #include "gpu_state/software/threads/threads.h"
 
@@ -64,13 +63,13 @@ class CallbackThread {
 
 }  // namespace
 
-void call_back(CUcontext context, const std::function<void()>& function) {
+void call_back(Device* device, const std::function<void()>& function) {
   static auto* mutex = new std::mutex;
   static auto* threads = new std::map<Device*, CallbackThread*>;  // never destroyed
   CallbackThread* thread;
   {
     std::lock_guard lock(*mutex);
-    CallbackThread*& of = (*threads)[context->device];
+    CallbackThread*& of = (*threads)[device];
     if (!of) of = new CallbackThread;
     thread = of;
   }

@@ -2,15 +2,14 @@
 // CUDA Driver API, cuLaunchHostFunc, cuStreamAddCallback.
 #pragma once
 
-#include <cuda.h>
-
 #include <functional>
 
 namespace cropdl::device {
 
-// Runs `function` on the callback thread of the context's device and waits for its end. On a stream's or
-// graph's thread.
-void call_back(CUcontext context, const std::function<void()>& function);
+class Device;
+
+// Runs `function` on the device's callback thread and waits for its end. On a stream's or graph's thread.
+void call_back(Device* device, const std::function<void()>& function);
 
 // Whether the calling thread runs such a function: then every API call returns CUDA_ERROR_NOT_PERMITTED.
 bool inside_callback();

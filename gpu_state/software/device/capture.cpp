@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/graphs.h"
-#include "gpu_state/software/device/printed.h"
 
 namespace cropdl::device {
 
@@ -21,22 +19,10 @@ uint64_t next_capture_id = 1;
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-CUresult spoil(Capture& capture, CUresult error) {
-  capture.is_invalid = true;
-  return error;
-}
-
 bool is_implicit(const Capture& capture, const CUstream_st& legacy) {
   return std::any_of(capture.streams.begin(), capture.streams.end(), [&](const auto& stream) {
     return stream->context == legacy.context && stream->blocks();
   });
-}
-
-void add_dependency(CUstream_st& stream, CUgraphNode node, CUgraphEdgeData data = {}) {
-  auto& all = stream.dependencies;
-  if (std::find(all.begin(), all.end(), node) != all.end()) return;
-  all.push_back(node);
-  stream.dependency_data.push_back(data);
 }
 
 void set_dependency(CUstream_st& stream, CUgraphNode node) {
@@ -48,6 +34,32 @@ void set_dependency(CUstream_st& stream, CUgraphNode node) {
 bool can_be_captured(const Work& work) {
   if (auto* host = std::get_if<HostWork>(&work)) return !host->callback;  // cuStreamAddCallback
   return !std::holds_alternative<PrefetchWork>(work);
+}
+
+void forget_capture(CUstream_st& stream) {
+  stream.capture.reset();
+  stream.dependencies.clear();
+  stream.dependency_data.clear();
+}
+
+void take_out(const std::shared_ptr<Capture>& capture) {
+  for (const auto& stream : capture->streams) forget_capture(*stream);
+  capture->graph->is_being_captured = false;
+  auto& all = captures();
+  all.erase(std::remove(all.begin(), all.end(), capture), all.end());
+  --captures_going_on;
+}
+
+void leave_capture(const std::shared_ptr<CUstream_st>& stream) {
+  const std::shared_ptr<Capture> capture = stream->capture;
+  if (capture->origin.lock() == stream) {
+    take_out(capture);
+    if (!capture->into_existing) forget_graph(*capture->graph);
+    return;
+  }
+  capture->is_invalid = true;
+  std::erase(capture->streams, stream);
+  forget_capture(*stream);
 }
 
 CUresult begin(CUstream handle, std::shared_ptr<CUgraph_st> graph, const CUgraphNode* dependencies,
@@ -67,6 +79,7 @@ CUresult begin(CUstream handle, std::shared_ptr<CUgraph_st> graph, const CUgraph
   capture->mode = mode;
   capture->thread = std::this_thread::get_id();
   capture->origin = stream;
+  capture->leave = leave_capture;
   capture->graph = std::move(graph);
   capture->streams.push_back(stream);
   stream->dependencies.assign(dependencies, dependencies + count);
@@ -94,21 +107,19 @@ bool all_joined(const Capture& capture, const CUstream_st& origin) {
   });
 }
 
-void forget_capture(CUstream_st& stream) {
-  stream.capture.reset();
-  stream.dependencies.clear();
-  stream.dependency_data.clear();
-}
-
-void take_out(const std::shared_ptr<Capture>& capture) {
-  for (const auto& stream : capture->streams) forget_capture(*stream);
-  capture->graph->is_being_captured = false;
-  auto& all = captures();
-  all.erase(std::remove(all.begin(), all.end(), capture), all.end());
-  --captures_going_on;
-}
-
 }  // namespace
+
+CUresult spoil(Capture& capture, CUresult error) {
+  capture.is_invalid = true;
+  return error;
+}
+
+void add_dependency(CUstream_st& stream, CUgraphNode node, CUgraphEdgeData data) {
+  auto& all = stream.dependencies;
+  if (std::find(all.begin(), all.end(), node) != all.end()) return;
+  all.push_back(node);
+  stream.dependency_data.push_back(data);
+}
 
 bool has_implicit(const CUstream_st& stream) {
   return stream.is_legacy && std::any_of(captures().begin(), captures().end(),
@@ -174,59 +185,6 @@ CUresult add_captured_child(CUstream_st& stream, const std::shared_ptr<CUgraph_s
     return spoil(capture, error);
   }
   set_dependency(stream, node);
-  return CUDA_SUCCESS;
-}
-
-void leave_capture(const std::shared_ptr<CUstream_st>& stream) {
-  const std::shared_ptr<Capture> capture = stream->capture;
-  if (!capture) return;
-  if (capture->origin.lock() == stream) {
-    take_out(capture);
-    if (!capture->into_existing) forget_graph(*capture->graph);
-    return;
-  }
-  capture->is_invalid = true;
-  std::erase(capture->streams, stream);
-  forget_capture(*stream);
-}
-
-CUresult record_captured(CUstream_st& stream, CUevent_st& event, bool external) {
-  Capture& capture = *stream.capture;
-  if (capture.is_invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  if (external) return add_captured(stream, RecordWork{&event, true});
-  event.capture = stream.capture;
-  event.is_captured = true;
-  event.captured_nodes = stream.dependencies;
-  return CUDA_SUCCESS;
-}
-
-CUresult wait_captured(const std::shared_ptr<CUstream_st>& stream, CUevent_st& event, bool external) {
-  if (stream->capture && stream->capture->is_invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  if (external)
-    return stream->capture ? add_captured(*stream, WaitWork{&event, true}) : CUDA_ERROR_INVALID_VALUE;
-  if (!event.is_captured) {
-    std::lock_guard lock(scheduler_mutex());
-    // Work before the capture would have to run at every launch. An event that was never recorded is ignored.
-    return event.recorded ? spoil(*stream->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION) : CUDA_SUCCESS;
-  }
-  auto capture = event.capture.lock();
-  if (!capture) {  // the capture has ended, and its nodes are not work to wait for
-    if (stream->capture) stream->capture->is_invalid = true;
-    return CUDA_ERROR_CAPTURED_EVENT;
-  }
-  if (capture->is_invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  if (stream->is_legacy) return spoil(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-  if (stream->capture && stream->capture != capture) {
-    spoil(*stream->capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
-    return spoil(*capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
-  }
-  if (!stream->capture) {
-    stream->capture = capture;
-    stream->dependencies.clear();
-    stream->dependency_data.clear();
-    capture->streams.push_back(stream);
-  }
-  for (CUgraphNode node : event.captured_nodes) add_dependency(*stream, node);
   return CUDA_SUCCESS;
 }
 

@@ -4,23 +4,10 @@
 // Using Stream Capture".
 #pragma once
 
-#include <thread>
-
-#include "gpu_state/software/device/events.h"
 #include "gpu_state/software/device/streams.h"
+#include "gpu_state/software/device/work.h"
 
 namespace cropdl::device {
-
-struct Capture {
-  uint64_t id = 0;
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  std::thread::id thread;
-  std::weak_ptr<CUstream_st> origin;
-  std::shared_ptr<CUgraph_st> graph;
-  bool into_existing = false;  // cuStreamBeginCaptureToGraph
-  bool is_invalid = false;
-  std::vector<std::shared_ptr<CUstream_st>> streams;  // the origin and the streams forked from it
-};
 
 // If work in this stream (the legacy one) would implicitly depend on a captured stream: invalidates those
 // captures and returns CUDA_ERROR_STREAM_CAPTURE_IMPLICIT.
@@ -32,18 +19,16 @@ bool has_implicit(const CUstream_st& stream);
 // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; otherwise as check_implicit().
 CUresult refuse_while_captured(const CUstream_st& stream);
 
+// Invalidates the capture. Returns the error.
+CUresult spoil(Capture& capture, CUresult error);
+
+// Adds one to the nodes that the stream's next node depends on, if it is not among them.
+void add_dependency(CUstream_st& stream, CUgraphNode node, CUgraphEdgeData data = {});
+
 // Adds the work as a node after the stream's dependencies; the node becomes the stream's only dependency.
 CUresult add_captured(CUstream_st& stream, Work work);
 
 CUresult add_captured_child(CUstream_st& stream, const std::shared_ptr<CUgraph_st>& graph);  // a copy of it
-
-// Call when the stream is destroyed: ends a capture that began in it and invalidates one that it was forked
-// into.
-void leave_capture(const std::shared_ptr<CUstream_st>& stream);
-
-// cuEventRecord and cuStreamWaitEvent when the stream or the event is part of a capture.
-CUresult record_captured(CUstream_st& stream, CUevent_st& event, bool external);
-CUresult wait_captured(const std::shared_ptr<CUstream_st>& stream, CUevent_st& event, bool external);
 
 // As the driver's functions. Without the lock.
 CUresult begin_capture(CUstream stream, CUstreamCaptureMode mode);

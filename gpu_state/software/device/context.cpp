@@ -1,6 +1,7 @@
 #include "gpu_state/software/device/context.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <unordered_set>
 #include <utility>
@@ -8,9 +9,9 @@
 
 #include "base/format.h"
 #include "base/say.h"
+#include "gpu_state/software/device/callbacks.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/of_thread.h"
-#include "gpu_state/software/device/work.h"
 
 namespace cropdl::device {
 
@@ -19,6 +20,7 @@ namespace {
 struct Contexts {
   std::mutex mutex;
   std::unordered_set<CUcontext> ever;  // including destroyed ones
+  std::map<Device*, CUcontext> primary;
   std::vector<std::pair<Keeper, void (*)(CUcontext)>> keepers;
   uint64_t next_id = 1;
 };
@@ -48,7 +50,6 @@ void begin_life(CUcontext context, uint64_t id) {
 
 // Without the lock, since the registered functions wait for threads that call back here.
 void end_life(CUcontext context) {
-  wait_for_all(context);
   std::vector<std::pair<Keeper, void (*)(CUcontext)>> keepers;
   {
     std::lock_guard lock(contexts().mutex);
@@ -78,6 +79,12 @@ CUresult pop(CUcontext* context) {
   if (context) *context = stack().back();
   stack().pop_back();
   return CUDA_SUCCESS;
+}
+
+CUresult initialized() {
+  // inside a function of cuLaunchHostFunc, API calls are forbidden
+  if (inside_callback()) return CUDA_ERROR_NOT_PERMITTED;
+  return count() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 CUresult check(CUcontext context) {
@@ -142,8 +149,19 @@ CUresult destroy_context(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
+CUcontext primary_of(Device& device) {
+  std::lock_guard lock(contexts().mutex);
+  CUcontext& primary = contexts().primary[&device];
+  if (!primary) {
+    primary = new CUctx_st;
+    primary->device = &device;
+    primary->is_primary = true;
+  }
+  return primary;
+}
+
 CUresult retain_primary(Device& device, CUcontext* context) {
-  CUcontext primary = device.primary();
+  CUcontext primary = primary_of(device);
   std::lock_guard life(primary->life);
   std::lock_guard lock(contexts().mutex);
   contexts().ever.insert(primary);
@@ -154,7 +172,7 @@ CUresult retain_primary(Device& device, CUcontext* context) {
 }
 
 CUresult release_primary(Device& device) {
-  CUcontext primary = device.primary();
+  CUcontext primary = primary_of(device);
   std::lock_guard life(primary->life);
   if (primary->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--primary->retained == 0 && primary->alive.exchange(false)) end_life(primary);
@@ -162,7 +180,7 @@ CUresult release_primary(Device& device) {
 }
 
 CUresult reset_primary(Device& device) {
-  CUcontext primary = device.primary();
+  CUcontext primary = primary_of(device);
   std::lock_guard life(primary->life);
   if (primary->alive.exchange(false)) end_life(primary);
   return CUDA_SUCCESS;

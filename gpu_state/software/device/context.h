@@ -57,15 +57,16 @@ CUresult check(CUcontext context);
 void break_context(CUcontext context, CUresult error, std::string_view why);
 
 // A context ends by cuCtxDestroy, and a primary one by its reset or last release. Registers a function that
-// then releases what its module keeps for the context. The functions run after the context's work has ended,
-// in the order below, once per context, on the thread that ends it.
-enum class Keeper { kStreams, kLibraries, kModules, kMemory };
+// then releases what its module keeps for the context. The functions run in the order below, once per
+// context, on the thread that ends it; the first one waits for the context's work.
+enum class Keeper { kWork, kStreams, kEvents, kLibraries, kModules, kMemory };
 // returns true, for static initialisers
 bool when_a_context_ends(Keeper who, void (*give_back)(CUcontext context));
 
 // context.cpp: the calls.
 CUresult create_context(Device& device, unsigned flags, CUcontext* context);  // pushes it onto the stack
 CUresult destroy_context(CUcontext context);
+CUcontext primary_of(Device& device);  // alive only while retained
 CUresult retain_primary(Device& device, CUcontext* context);
 CUresult release_primary(Device& device);
 CUresult reset_primary(Device& device);

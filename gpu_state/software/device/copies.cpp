@@ -8,10 +8,13 @@
 #include <cstring>
 #include <thread>
 
+#include "gpu_state/software/device/area.h"
 #include "gpu_state/software/device/arrays.h"
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
-#include "gpu_state/software/device/memory_state.h"
+#include "gpu_state/software/device/lookup.h"
+#include "gpu_state/software/device/memory.h"
+#include "gpu_state/software/device/memory_host.h"
 #include "gpu_state/software/device/virtual_memory.h"
 #include "gpu_state/software/settings/settings.h"
 

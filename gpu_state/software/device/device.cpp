@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "base/format.h"
-#include "gpu_state/software/device/callbacks.h"
-#include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/memory.h"
 #include "gpu_state/software/settings/settings.h"
 
@@ -86,10 +84,7 @@ std::string text_of(const CUuuid& uuid) {
   return text;
 }
 
-Device::Device(int ordinal, int physical) : ordinal(ordinal), physical(physical), primary_(new CUctx_st) {
-  primary_->device = this;
-  primary_->is_primary = true;
-}
+Device::Device(int ordinal, int physical) : ordinal(ordinal), physical(physical) {}
 Device::~Device() = default;
 
 Memory& Device::memory() {
@@ -133,12 +128,6 @@ CUresult initialize() {
     settings::say_once_that_this_is_software();
   });
   return state.load() == State::kNoDevice ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
-}
-
-CUresult initialized() {
-  // inside a function of cuLaunchHostFunc, API calls are forbidden
-  if (inside_callback()) return CUDA_ERROR_NOT_PERMITTED;
-  return state.load() == State::kReady ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 int count() { return state.load() == State::kReady ? static_cast<int>(devices().size()) : 0; }

@@ -25,14 +25,12 @@ class Device {
   // The attribute CU_DEVICE_ATTRIBUTE_…; CUDA_ERROR_INVALID_VALUE: unknown.
   CUresult attribute(int* value, CUdevice_attribute which) const;
   CUuuid uuid() const;
-  std::string pci_bus_id() const;           // 0000:41:00.0
-  CUcontext primary() { return primary_; }  // alive only while retained (context.h)
+  std::string pci_bus_id() const;  // 0000:41:00.0
 
  private:
   std::once_flag memory_made_, processors_made_;
   std::unique_ptr<Memory> memory_;
   std::unique_ptr<engine::WorkerPool> worker_pool_;
-  CUcontext primary_ = nullptr;
 };
 
 // cuInit. CUDA_ERROR_NO_DEVICE: no device is visible. CUDA_ERROR_NOT_INITIALIZED in a child that was forked

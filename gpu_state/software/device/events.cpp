@@ -4,6 +4,7 @@
 
 #include "gpu_state/software/device/capture.h"
 #include "gpu_state/software/device/context.h"
+#include "gpu_state/software/device/live.h"
 #include "gpu_state/software/device/pools.h"
 #include "gpu_state/software/device/printed.h"
 #include "gpu_state/software/settings/settings.h"
@@ -31,6 +32,55 @@ CUresult refuse_captured(const CUevent_st& event) {
   return CUDA_ERROR_CAPTURED_EVENT;
 }
 
+// cuEventRecord and cuStreamWaitEvent when the stream or the event is part of a capture. With capture_mutex()
+// held.
+CUresult record_captured(CUstream_st& stream, CUevent_st& event, bool external) {
+  Capture& capture = *stream.capture;
+  if (capture.is_invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (external) return add_captured(stream, RecordWork{&event, true});
+  event.capture = stream.capture;
+  event.is_captured = true;
+  event.captured_nodes = stream.dependencies;
+  return CUDA_SUCCESS;
+}
+
+CUresult wait_captured(const std::shared_ptr<CUstream_st>& stream, CUevent_st& event, bool external) {
+  if (stream->capture && stream->capture->is_invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (external)
+    return stream->capture ? add_captured(*stream, WaitWork{&event, true}) : CUDA_ERROR_INVALID_VALUE;
+  if (!event.is_captured) {
+    std::lock_guard lock(scheduler_mutex());
+    // Work before the capture would have to run at every launch. An event that was never recorded is ignored.
+    return event.recorded ? spoil(*stream->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION) : CUDA_SUCCESS;
+  }
+  auto capture = event.capture.lock();
+  if (!capture) {  // the capture has ended, and its nodes are not work to wait for
+    if (stream->capture) stream->capture->is_invalid = true;
+    return CUDA_ERROR_CAPTURED_EVENT;
+  }
+  if (capture->is_invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (stream->is_legacy) return spoil(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  if (stream->capture && stream->capture != capture) {
+    spoil(*stream->capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    return spoil(*capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+  }
+  if (!stream->capture) {
+    stream->capture = capture;
+    stream->dependencies.clear();
+    stream->dependency_data.clear();
+    capture->streams.push_back(stream);
+  }
+  for (CUgraphNode node : event.captured_nodes) add_dependency(*stream, node);
+  return CUDA_SUCCESS;
+}
+
+void destroy_events(CUcontext context) {
+  for (const auto& event : live_events().all())
+    if (event->context == context) live_events().take(event.get());
+}
+
+[[maybe_unused]] const bool kGoWithTheirContext = when_a_context_ends(Keeper::kEvents, destroy_events);
+
 }  // namespace
 
 CUresult create_event(CUcontext context, unsigned flags, CUevent* handle) {
@@ -50,11 +100,6 @@ CUresult create_event(CUcontext context, unsigned flags, CUevent* handle) {
 
 CUresult destroy_event(CUevent handle) {
   return live_events().take(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-void destroy_events(CUcontext context) {
-  for (const auto& event : live_events().all())
-    if (event->context == context) live_events().take(event.get());
 }
 
 std::shared_ptr<CUevent_st> find_event(CUevent handle) { return live_events().find(handle); }

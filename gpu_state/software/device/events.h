@@ -19,7 +19,6 @@ namespace cropdl::device {
 
 CUresult create_event(CUcontext context, unsigned flags, CUevent* handle);
 CUresult destroy_event(CUevent handle);
-void destroy_events(CUcontext context);
 std::shared_ptr<CUevent_st> find_event(CUevent handle);
 
 // Both may be part of a capture.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "gpu_state/software/device/graphs_memory.h"
+#include "gpu_state/software/device/live.h"
 #include "gpu_state/software/device/user_objects.h"
 
 namespace {

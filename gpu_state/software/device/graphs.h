@@ -6,7 +6,8 @@
 #include <map>
 #include <optional>
 
-#include "gpu_state/software/device/streams.h"
+#include "gpu_state/software/device/streams_queue.h"
+#include "gpu_state/software/device/work.h"
 
 struct CUgraphNode_st {
   uint64_t id = 0;  // unique in the process

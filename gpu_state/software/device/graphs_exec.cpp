@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "gpu_state/software/device/graphs.h"
-#include "gpu_state/software/device/graphs_run.h"
+#include "gpu_state/software/device/live.h"
 #include "gpu_state/software/settings/settings.h"
 
 namespace cropdl::device {

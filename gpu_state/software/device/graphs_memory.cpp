@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpu_state/software/device/memory_body.h"
+#include "gpu_state/software/device/memory_state.h"
 
 namespace cropdl::device {
 
@@ -68,14 +68,13 @@ Reserved* reserved_at(CUdeviceptr address) {
 CUresult reserve_allocation(uint64_t graph, int device, size_t size, AllocateWork* work,
                             Reservation* reservation) {
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
-  Memory* memory = memory_of(device);
-  if (!memory) return CUDA_ERROR_INVALID_DEVICE;
+  MemoryBody* body = body_of(device);
+  if (!body) return CUDA_ERROR_INVALID_DEVICE;
   std::lock_guard lock(memory_lock());
-  Memory::Body& body = memory->body();
-  if (size > body.budget.total) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (size > body->budget.total) return CUDA_ERROR_OUT_OF_MEMORY;
   std::unique_ptr<Heap>& heap = memories().heaps[static_cast<size_t>(device)];
   if (!heap)
-    heap = std::make_unique<Heap>(body.places, body.budget, MemoryKind::kGraph, device, 256, unforeseen());
+    heap = std::make_unique<Heap>(body->places, body->budget, MemoryKind::kGraph, device, 256, unforeseen());
   Allocation* made = heap->allocate(size);
   if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
   GraphMemory& count = count_of(*made);

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "gpu_state/software/device/allocation.h"
-#include "gpu_state/software/device/graphs.h"
+#include "gpu_state/software/device/work.h"
 
 namespace cropdl::device {
 

@@ -11,9 +11,11 @@
 #include "gpu_state/software/device/background.h"
 #include "gpu_state/software/device/capture.h"
 #include "gpu_state/software/device/context.h"
+#include "gpu_state/software/device/events.h"
 #include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/module.h"
 #include "gpu_state/software/device/streams_queue.h"
+#include "gpu_state/software/device/streams_run.h"
 
 namespace cropdl::device {
 

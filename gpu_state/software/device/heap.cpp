@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "gpu_state/software/device/access.h"
-#include "gpu_state/software/device/memory_state.h"
 
 namespace cropdl::device {
 
@@ -56,7 +55,7 @@ Allocation* Heap::made(uint64_t begin, uint64_t size) const {
   allocation->size = size;
   allocation->kind = kind_;
   allocation->device = device_;
-  allocation->id = ++memory_state().last_id;
+  allocation->id = next_allocation_id();
   return allocation;
 }
 
@@ -191,13 +190,13 @@ Heap::Size& Heap::size_for(uint64_t bytes) { return sizes_[size_of_[(bytes - 1) 
 void Heap::show(const Chunk& chunk, bool there) const {
   for (size_t device = 0; device < access_.size(); ++device)
     if (access_[device])
-      if (AccessTable* table = memory_state().table(static_cast<int>(device)))
+      if (AccessTable* table = access_tables()[device])
         table->set(chunk.begin, chunk.pages * kPage, there ? static_cast<uint8_t>(access_[device]) : 0);
 }
 
 void Heap::set_access(int device, unsigned flags) {
   access_[static_cast<size_t>(device)] = flags;
-  if (AccessTable* table = memory_state().table(device))
+  if (AccessTable* table = access_table(device))
     for (const auto& chunk : chunks_)
       table->set(chunk->begin, chunk->pages * kPage, static_cast<uint8_t>(flags));
 }

@@ -1,135 +1,22 @@
 #include "gpu_state/software/device/memory.h"
 
-#include <sys/random.h>
-#include <unistd.h>
-
-#include <utility>
-
-#include "gpu_state/software/device/memory_body.h"
+#include "gpu_state/software/device/memory_host.h"
 #include "gpu_state/software/device/memory_managed.h"
-#include "gpu_state/software/device/virtual_memory.h"
-#include "gpu_state/software/settings/settings.h"
+#include "gpu_state/software/device/memory_state.h"
 
 namespace cropdl::device {
 
-namespace {
-
-uint64_t host_memory() {
-  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-}
-
-bool elsewhere(void* owner, uint64_t address, size_t size, bool write) {
-  return static_cast<Memory*>(owner)->body().table.allows(address, size, write);
-}
-
-// What one malloc costs of the heap beyond its bytes; the real heap's overhead is not documented.
-constexpr uint64_t kKernelHeader = 16;
-
-uint64_t kernel_allocate(void* owner, size_t size) {
-  Memory::Body& body = static_cast<Memory*>(owner)->body();
+Memory::Memory(int ordinal) : body_(std::make_unique<MemoryBody>(ordinal)) {
   std::lock_guard lock(memory_lock());
-  body.kernel_heap_begun = true;
-  const uint64_t left = body.kernel_heap_size - body.kernel_heap_used;
-  if (size == 0 || left < kKernelHeader || size > left - kKernelHeader) return 0;
-  Allocation* made = body.kernel_heap.allocate(size);
-  if (!made) return 0;
-  body.kernel_heap_used += size + kKernelHeader;
-  Area::get().make_fresh(made->begin, size);
-  Area::get().open(made->begin, size);
-  return made->begin;
-}
-
-bool kernel_release(void* owner, uint64_t address) {
-  Memory::Body& body = static_cast<Memory*>(owner)->body();
-  std::lock_guard lock(memory_lock());
-  Allocation* known = allocation_at(address);
-  if (!known || known->begin != address || known->kind != MemoryKind::kKernelHeap ||
-      known->device != body.ordinal)
-    return false;
-  body.kernel_heap_used -= known->size + kKernelHeader;
-  body.kernel_heap.release(known);
-  return true;
-}
-
-}  // namespace
-
-uint64_t unforeseen() {
-  uint64_t random = 0;
-  while (::getrandom(&random, sizeof random, 0) != sizeof random) {
-  }
-  return random;
-}
-
-MemoryState::MemoryState()
-    : common(Area::without_modules(Area::get().common()), unforeseen()),
-      common_of_modules(Area::part_of_modules(Area::get().common()), kLowest),
-      pinned_budget(host_memory()),
-      managed_budget(host_memory()),
-      pinned(common, pinned_budget, MemoryKind::kPinned, 0, 4096, unforeseen()),
-      managed(common, managed_budget, MemoryKind::kManaged, 0, 4096, unforeseen()),
-      managed_of_modules(common_of_modules, managed_budget, MemoryKind::kManaged, 0, 4096, kLowest) {}
-
-AccessTable* MemoryState::table(int device) {
-  Memory* memory = memories[static_cast<size_t>(device)];
-  return memory ? &memory->body().table : nullptr;
-}
-
-MemoryState& memory_state() {
-  static auto* kState = new MemoryState;
-  return *kState;
-}
-
-std::mutex& memory_lock() { return memory_state().lock; }
-
-Memory* memory_of(int ordinal) {
-  if (ordinal < 0 || ordinal >= 16) return nullptr;
-  std::lock_guard lock(memory_lock());
-  return memory_state().memories[static_cast<size_t>(ordinal)];
-}
-
-std::optional<Allocation> find_allocation(CUdeviceptr address) {
-  MemoryState& state = memory_state();
-  std::lock_guard lock(state.lock);
-  if (const Allocation* known = allocation_at(address)) {
-    if (address < known->begin || address - known->begin >= known->size) return std::nullopt;
-    if (known->kind == MemoryKind::kKernelHeap) return std::nullopt;
-    return *known;
-  }
-  auto registered = state.registered.upper_bound(address);
-  if (registered != state.registered.end() && registered->second.begin <= address) return registered->second;
-  return mapping_at(address);
-}
-
-Memory::Body::Body(int ordinal)
-    : ordinal(ordinal),
-      budget(settings::settings().memory / kPage * kPage),
-      places(Area::without_modules(Area::get().own(ordinal)), unforeseen()),
-      module_places(Area::part_of_modules(Area::get().own(ordinal)), kLowest),
-      device(places, budget, MemoryKind::kDevice, ordinal, 256, unforeseen()),
-      modules(module_places, budget, MemoryKind::kModule, ordinal, 256, kLowest),
-      kernel_budget(~uint64_t{0}),
-      kernel_heap(places, kernel_budget, MemoryKind::kKernelHeap, ordinal, 256, unforeseen()) {
-  view.own = Area::get().own(ordinal);
-  view.common = Area::get().common();
-  view.area = Area::get().begin();
-  view.area_size = Area::get().end() - Area::get().begin();
-  view.shadow = Area::get().shadow();
-  view.pages = table.pages();
-  view.elsewhere = elsewhere;
-  view.heap_allocate = kernel_allocate;
-  view.heap_release = kernel_release;
-}
-
-Memory::Memory(int ordinal) : body_(std::make_unique<Body>(ordinal)) {
-  body_->view.owner = this;
-  std::lock_guard lock(memory_lock());
-  memory_state().memories[static_cast<size_t>(ordinal)] = this;
-  for (const auto& [end, one] : memory_state().registered) show_registered(one.begin, end);
+  memory_state().bodies[static_cast<size_t>(ordinal)] = body_.get();
+  access_tables()[static_cast<size_t>(ordinal)] = &body_->table;
+  for (const auto& [end, one] : registered_memory()) show_registered(one.begin, end);
 }
 
 Memory::~Memory() {
   std::lock_guard lock(memory_lock());
-  memory_state().memories[static_cast<size_t>(body_->ordinal)] = nullptr;
+  memory_state().bodies[static_cast<size_t>(body_->ordinal)] = nullptr;
+  access_tables()[static_cast<size_t>(body_->ordinal)] = nullptr;
   body_.reset();
 }
 
@@ -175,7 +62,7 @@ bool Memory::allows(uint64_t address, uint64_t size, bool write) const {
 
 void Memory::release_all(CUcontext context) {
   MemoryState& state = memory_state();
-  std::lock_guard lock(state.lock);
+  std::lock_guard lock(memory_lock());
   auto leave = [context](Heap& heap) {
     heap.each([&](Allocation* one) {
       if (one->context != context || one->of_module) return;
@@ -183,8 +70,8 @@ void Memory::release_all(CUcontext context) {
       heap.release(one);
     });
   };
-  for (Memory* memory : state.memories)
-    if (memory) leave(memory->body().device);
+  for (MemoryBody* body : state.bodies)
+    if (body) leave(body->device);
   leave(state.pinned);
   leave(state.managed);
   unregister_all(context);

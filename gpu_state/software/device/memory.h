@@ -14,7 +14,7 @@
 
 namespace cropdl::device {
 
-class AccessTable;
+struct MemoryBody;
 
 class Memory {
  public:
@@ -50,29 +50,11 @@ class Memory {
   CUresult set_kernel_heap(size_t size);
   size_t kernel_heap() const;
 
-  struct Body;
-  Body& body() { return *body_; }
+  MemoryBody& body() { return *body_; }  // memory_state.h
 
  private:
-  std::unique_ptr<Body> body_;
+  std::unique_ptr<MemoryBody> body_;
 };
-
-// The memory of a device, if it has been made; null: it has not.
-Memory* memory_of(int ordinal);
-
-// cuMemHostAlloc: page-aligned host memory that all devices may access. Keeps the flags.
-CUresult allocate_pinned(size_t size, unsigned flags, CUcontext context, int device, void** address);
-CUresult release_pinned(void* address);
-// CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, …_NOT_REGISTERED, CUDA_ERROR_INVALID_VALUE if the memory is not
-// accessible.
-CUresult register_host(void* address, size_t size, unsigned flags, CUcontext context, int device);
-CUresult unregister_host(void* address);
-
-// Managed memory, which all devices and the host may access. `of_module`: a __managed__ variable, which
-// programs cannot free.
-CUresult allocate_managed(size_t size, unsigned flags, CUcontext context, int device, CUdeviceptr* address,
-                          bool of_module = false);
-CUresult release_managed(CUdeviceptr address, bool of_module = false);
 
 // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
 CUresult set_sync_memops(CUdeviceptr address, bool on);

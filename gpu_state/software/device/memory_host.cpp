@@ -1,4 +1,5 @@
-// Host memory known to devices: pinned, registered, managed.
+#include "gpu_state/software/device/memory_host.h"
+
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -8,8 +9,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "gpu_state/software/device/memory_body.h"
+#include "gpu_state/software/device/access.h"
 #include "gpu_state/software/device/memory_managed.h"
+#include "gpu_state/software/device/memory_state.h"
 
 // Since Linux 5.14; missing in Debian 12's C library headers.
 #ifndef MADV_POPULATE_READ
@@ -67,35 +69,84 @@ bool page_allows(uint64_t address, bool write) {
   return ::syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &none, nullptr, 0) == 0 || errno != EFAULT;
 }
 
-// The access table's entry for the page that starts there, from the list. With the lock.
-uint8_t registered_bits(uint64_t page) {
-  const auto& all = memory_state().registered;
-  const auto first = all.upper_bound(page);
-  if (first == all.end() || first->second.begin >= page + kPage) return 0;
-  const auto& [end, one] = *first;
-  if (one.begin > page || end < page + kPage) return AccessTable::kRegistered;
-  return AccessTable::kRegistered | AccessTable::kRegisteredRead |
-         (one.flags & CU_MEMHOSTREGISTER_READ_ONLY ? 0 : AccessTable::kRegisteredWrite);
-}
-
 // Unregisters it and returns the next entry. With the lock.
 auto unregister(std::map<uint64_t, Allocation>::iterator known) {
   const uint64_t begin = known->second.begin, end = known->first;
-  known = memory_state().registered.erase(known);
+  known = registered_memory().erase(known);
   show_registered(begin, end);
   return known;
 }
 
-}  // namespace
+// Large managed memory: separate mappings outside of the area, at addresses chosen by the system, as a
+// driver's are. The list of registered memory states, to the byte, what devices may access of them.
+constexpr uint64_t kLargeManaged = uint64_t{32} << 20;
 
-void show_registered(uint64_t begin, uint64_t end) {
-  MemoryState& state = memory_state();
-  for (uint64_t page = begin / kPage * kPage; page < end; page += kPage) {
-    const uint8_t bits = registered_bits(page);
-    for (size_t one = 0; one < state.memories.size(); ++one)
-      if (AccessTable* table = state.table(static_cast<int>(one))) table->set_registered(page, bits);
-  }
+void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
+
+// A multiple of kPage; 0: no room.
+uint64_t map_anywhere(uint64_t size) {
+  void* got = ::mmap(nullptr, size + kPage, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) return 0;
+  const auto first = reinterpret_cast<uint64_t>(got);
+  const uint64_t begin = (first + kPage - 1) / kPage * kPage;
+  if (begin > first) ::munmap(got, begin - first);
+  ::munmap(pointer(begin + size), first + kPage - begin);
+  return begin;
 }
+
+// Takes the lock.
+CUresult allocate_large_managed(uint64_t size, unsigned flags, CUcontext context, int device,
+                                CUdeviceptr* address) {
+  MemoryState& state = memory_state();
+  std::lock_guard lock(memory_lock());
+  if (size > state.managed_budget.total) return CUDA_ERROR_OUT_OF_MEMORY;
+  const uint64_t whole = pages_for(size) * kPage;
+  if (!state.managed_budget.charge(whole)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const uint64_t begin = map_anywhere(whole);
+  if (begin == 0) {
+    state.managed_budget.credit(whole);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  Area::get().make_fresh(begin, size);
+  Allocation made;
+  made.begin = begin;
+  made.size = size;
+  made.kind = MemoryKind::kManaged;
+  made.device = device;
+  made.context = context;
+  made.flags = flags;
+  made.id = next_allocation_id();
+  registered_memory()[begin + size] = made;
+  show_registered(begin, begin + size);
+  *address = begin;
+  return CUDA_SUCCESS;
+}
+
+// With the lock.
+std::map<uint64_t, Allocation>::iterator release_large_managed(
+    std::map<uint64_t, Allocation>::iterator known) {
+  MemoryState& state = memory_state();
+  const uint64_t begin = known->second.begin, size = known->second.size;
+  const uint64_t whole = pages_for(size) * kPage;
+  forget_advice(begin, size);
+  const auto next = registered_memory().erase(known);
+  show_registered(begin, begin + size);
+  ::munmap(pointer(begin), whole);
+  state.managed_budget.credit(whole);
+  return next;
+}
+
+// Takes the lock. False: not the beginning of large managed memory.
+bool release_large_managed(CUdeviceptr address) {
+  std::lock_guard lock(memory_lock());
+  const Allocation* known = large_managed_at(address);
+  if (!known || known->begin != address) return false;
+  release_large_managed(registered_memory().find(known->begin + known->size));
+  return true;
+}
+
+}  // namespace
 
 bool host_allows(uint64_t address, uint64_t size, bool write) {
   if (size == 0) return true;
@@ -127,7 +178,7 @@ CUresult release_pinned(void* address) {
 
 CUresult allocate_managed(size_t size, unsigned flags, CUcontext context, int device, CUdeviceptr* address,
                           bool of_module) {
-  if (is_large_managed(size) && !of_module)
+  if (size >= kLargeManaged && !of_module)
     return allocate_large_managed(size, flags, context, device, address);
   uint64_t at = 0;
   const CUresult result =
@@ -147,16 +198,18 @@ CUresult register_host(void* address, size_t size, unsigned flags, CUcontext con
   const auto begin = reinterpret_cast<uint64_t>(address);
   uint64_t end = 0;
   if (size == 0 || !begin || __builtin_add_overflow(begin, size, &end)) return CUDA_ERROR_INVALID_VALUE;
-  MemoryState& state = memory_state();
   if (Area::get().contains(begin)) {
-    const auto known = find_allocation(begin);
-    return known && known->kind == MemoryKind::kPinned ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-                                                       : CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard lock(memory_lock());
+    const Allocation* known = allocation_at(begin);
+    return known && known->kind == MemoryKind::kPinned && begin - known->begin < known->size
+               ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+               : CUDA_ERROR_INVALID_VALUE;
   }
   if (!host_allows(begin, size, (flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0)) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(state.lock);
-  auto next = state.registered.upper_bound(begin);
-  if (next != state.registered.end() && next->second.begin < end)
+  std::lock_guard lock(memory_lock());
+  auto& all = registered_memory();
+  auto next = all.upper_bound(begin);
+  if (next != all.end() && next->second.begin < end)
     return next->second.kind == MemoryKind::kManaged ? CUDA_ERROR_INVALID_VALUE
                                                      : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   Allocation made;
@@ -166,18 +219,17 @@ CUresult register_host(void* address, size_t size, unsigned flags, CUcontext con
   made.device = device;
   made.context = context;
   made.flags = flags;
-  made.id = ++state.last_id;
-  state.registered[end] = made;
+  made.id = next_allocation_id();
+  all[end] = made;
   show_registered(begin, end);
   return CUDA_SUCCESS;
 }
 
 CUresult unregister_host(void* address) {
   const auto begin = reinterpret_cast<uint64_t>(address);
-  MemoryState& state = memory_state();
-  std::lock_guard lock(state.lock);
-  auto known = state.registered.upper_bound(begin);
-  if (known == state.registered.end() || known->second.begin != begin ||
+  std::lock_guard lock(memory_lock());
+  auto known = registered_memory().upper_bound(begin);
+  if (known == registered_memory().end() || known->second.begin != begin ||
       known->second.kind != MemoryKind::kRegistered)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   unregister(known);
@@ -185,26 +237,13 @@ CUresult unregister_host(void* address) {
 }
 
 void unregister_all(CUcontext context) {
-  auto& all = memory_state().registered;
+  auto& all = registered_memory();
   for (auto one = all.begin(); one != all.end();) {
     if (one->second.context != context)
       ++one;
     else
       one = one->second.kind == MemoryKind::kManaged ? release_large_managed(one) : unregister(one);
   }
-}
-
-bool registered_allows(uint64_t address, uint64_t size, bool write) {
-  MemoryState& state = memory_state();
-  std::lock_guard lock(state.lock);
-  const uint64_t end = address + size;
-  while (address < end) {
-    auto known = state.registered.upper_bound(address);
-    if (known == state.registered.end() || known->second.begin > address) return false;
-    if (write && known->second.flags & CU_MEMHOSTREGISTER_READ_ONLY) return false;
-    address = known->first;
-  }
-  return true;
 }
 
 }  // namespace cropdl::device

@@ -3,7 +3,7 @@
 #include <iterator>
 #include <map>
 
-#include "gpu_state/software/device/memory_state.h"
+#include "gpu_state/software/device/heap.h"
 #include "gpu_state/software/device/work.h"
 
 namespace cropdl::device {

@@ -9,7 +9,6 @@
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/live.h"
 #include "gpu_state/software/device/printed.h"
-#include "gpu_state/software/device/variables.h"
 #include "gpu_state/software/device/work.h"
 #include "gpu_state/software/settings/settings.h"
 

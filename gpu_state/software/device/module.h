@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "gpu_state/software/device/image.h"
+#include "gpu_state/software/device/variables.h"
 #include "gpu_state/software/engine/launch.h"
 
 namespace cropdl::device {
@@ -27,15 +28,6 @@ struct FunctionSettings {
   std::atomic<int> carveout{-1};            // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: a hint
   std::atomic<int> cache{0};                // CUfunc_cache: a hint
 };
-
-// The location of a module's variable.
-struct VariablePlace {
-  CUdeviceptr address = 0;
-  uint64_t size = 0;
-  bool is_managed = false;
-  bool is_borrowed = false;  // the library's, which releases it
-};
-using VariablePlaces = std::map<std::string, VariablePlace>;
 
 // The contents of a loaded module. Functions refer to it by weak pointers; the table of modules owns it.
 struct Loaded {

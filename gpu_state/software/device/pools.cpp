@@ -11,7 +11,8 @@
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/live.h"
-#include "gpu_state/software/device/memory_body.h"
+#include "gpu_state/software/device/memory.h"
+#include "gpu_state/software/device/memory_state.h"
 #include "gpu_state/software/device/work.h"
 
 namespace cropdl::device {
@@ -35,12 +36,12 @@ std::atomic<bool> some_hold_more;  // than their thresholds, so that pools_after
 }  // namespace cropdl::device
 
 struct CUmemPoolHandle_st {
-  CUmemPoolHandle_st(cropdl::device::Memory& memory, uint64_t most)
-      : body(memory.body()),
+  CUmemPoolHandle_st(cropdl::device::MemoryBody& its_body, uint64_t most)
+      : body(its_body),
         most(most),
         heap(body.places, cropdl::device::unbounded, cropdl::device::MemoryKind::kPool, body.ordinal, 256,
              cropdl::device::unforeseen()) {}
-  cropdl::device::Memory::Body& body;
+  cropdl::device::MemoryBody& body;
   const uint64_t most;  // the most bytes that it may reserve
   cropdl::device::Heap heap;
   uint64_t threshold = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0;
@@ -93,7 +94,7 @@ Pools& pools() {
 CUmemoryPool default_pool_locked(Memory& memory) {
   CUmemoryPool& pool = pools().initial[static_cast<size_t>(memory.body().ordinal)];
   if (!pool) {
-    auto made = std::make_shared<CUmemPoolHandle_st>(memory, memory.body().budget.total);
+    auto made = std::make_shared<CUmemPoolHandle_st>(memory.body(), memory.body().budget.total);
     made->is_default = true;
     pool = pools().live.add(made);
   }
@@ -123,12 +124,12 @@ Allocation* with_id(CUdeviceptr address, uint64_t id) {
 }  // namespace
 
 CUresult create_pool(const CUmemPoolProps& properties, CUmemoryPool* pool) {
-  Memory* memory = memory_of(properties.location.id);
-  if (!memory) return CUDA_ERROR_INVALID_VALUE;
-  const uint64_t total = memory->total_bytes();
+  MemoryBody* body = body_of(properties.location.id);
+  if (!body) return CUDA_ERROR_INVALID_VALUE;
+  const uint64_t total = body->budget.total;
   std::lock_guard lock(memory_lock());
   const uint64_t most = properties.maxSize ? std::min<uint64_t>(total, properties.maxSize) : total;
-  *pool = pools().live.add(std::make_shared<CUmemPoolHandle_st>(*memory, most));
+  *pool = pools().live.add(std::make_shared<CUmemPoolHandle_st>(*body, most));
   return CUDA_SUCCESS;
 }
 
@@ -337,15 +338,14 @@ CUresult perform(const AllocateWork& work, CUcontext) {
 }
 
 CUresult perform(const ReleaseWork& work, CUcontext) {
-  MemoryState& state = memory_state();
-  std::lock_guard lock(state.lock);
+  std::lock_guard lock(memory_lock());
   Allocation* known = with_id(work.address, work.id);
   if (!known) return CUDA_ERROR_ILLEGAL_ADDRESS;
   if (known->kind == MemoryKind::kGraph) return close_for_graph(*known);
   if (known->kind == MemoryKind::kPool)
     known->pool->heap.release(known);
   else
-    state.memories[static_cast<size_t>(known->device)]->body().device.release(known);
+    memory_state().bodies[static_cast<size_t>(known->device)]->device.release(known);
   return CUDA_SUCCESS;
 }
 

@@ -1,22 +1,11 @@
-// The existing streams, and the resolution of handles.
 #include "gpu_state/software/device/streams.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 
-#include "gpu_state/software/device/capture.h"
 #include "gpu_state/software/device/context.h"
-#include "gpu_state/software/device/events.h"
+#include "gpu_state/software/device/live.h"
 #include "gpu_state/software/device/of_thread.h"
-#include "gpu_state/software/device/streams_queue.h"
-
-namespace {
-std::atomic<uint64_t> next_stream_id{1};
-}  // namespace
-
-CUstream_st::CUstream_st(CUcontext its_context, unsigned its_flags, int its_priority)
-    : context(its_context), flags(its_flags), priority(its_priority), id(next_stream_id++) {}
 
 namespace cropdl::device {
 
@@ -52,7 +41,7 @@ struct OwnStreams {
     for (auto& [context, handle] : of) {
       if (auto stream = live_streams().find(handle)) {
         std::lock_guard lock(capture_mutex());
-        leave_capture(stream);
+        if (stream->capture) stream->capture->leave(stream);
       }
       destroy_stream(handle);
     }
@@ -68,8 +57,35 @@ CUresult own_stream(CUcontext context, std::shared_ptr<CUstream_st>* stream) {
   return error;
 }
 
-[[maybe_unused]] const bool kGoWithTheirContext =
-    when_a_context_ends(Keeper::kStreams, destroy_streams_and_events);
+// Their handles become invalid once their work is done.
+void destroy_streams(CUcontext context) {
+  std::vector<std::shared_ptr<CUstream_st>> going;
+  {
+    std::lock_guard lock(capture_mutex());
+    for (const auto& stream : live_streams().all())
+      if (stream->context == context && live_streams().take(stream.get())) {
+        if (stream->capture) stream->capture->leave(stream);
+        going.push_back(stream);
+      }
+  }
+  {
+    std::lock_guard lock(scheduler_mutex());
+    auto legacy = legacy_streams().find(context);
+    if (legacy != legacy_streams().end()) {
+      going.push_back(legacy->second);
+      legacy_streams().erase(legacy);
+      context->legacy = nullptr;
+    }
+  }
+  std::vector<MarkPointer> marks;
+  for (const auto& stream : going)
+    for (const MarkPointer& mark : marks_of(stream)) marks.push_back(mark);
+  wait_for_marks(marks, context);
+  std::lock_guard lock(scheduler_mutex());
+  for (const auto& stream : going) leave(stream);
+}
+
+[[maybe_unused]] const bool kGoWithTheirContext = when_a_context_ends(Keeper::kStreams, destroy_streams);
 
 CUresult staying_error(CUcontext context) { return static_cast<CUresult>(context->error.load()); }
 
@@ -116,36 +132,6 @@ CUresult destroy_stream(CUstream handle) {
   std::lock_guard lock(scheduler_mutex());
   leave(stream);
   return CUDA_SUCCESS;
-}
-
-void destroy_streams_and_events(CUcontext context) {
-  std::vector<std::shared_ptr<CUstream_st>> going;
-  {
-    std::lock_guard lock(capture_mutex());
-    for (const auto& stream : live_streams().all())
-      if (stream->context == context && live_streams().take(stream.get())) {
-        leave_capture(stream);
-        going.push_back(stream);
-      }
-  }
-  {
-    std::lock_guard lock(scheduler_mutex());
-    auto legacy = legacy_streams().find(context);
-    if (legacy != legacy_streams().end()) {
-      going.push_back(legacy->second);
-      legacy_streams().erase(legacy);
-      context->legacy = nullptr;
-    }
-  }
-  std::vector<MarkPointer> marks;
-  for (const auto& stream : going)
-    for (const MarkPointer& mark : marks_of(stream)) marks.push_back(mark);
-  wait_for_marks(marks, context);
-  {
-    std::lock_guard lock(scheduler_mutex());
-    for (const auto& stream : going) leave(stream);
-  }
-  destroy_events(context);
 }
 
 CUresult wait_for_marks(const std::vector<MarkPointer>& marks, CUcontext context) {

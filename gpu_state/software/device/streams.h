@@ -1,87 +1,28 @@
-// Streams: queues of tasks, each with its own thread that runs them in order. Marks order tasks of different
-// streams: a task may begin when all marks in its `after` are passed. Legacy and blocking streams, events and
-// graphs are all implemented with marks. Sources: CUDA Driver API, "Stream synchronization behavior", "API
-// synchronization behavior".
-//
-// Locks, in this order: capture_mutex() (captures and graphs), scheduler_mutex() (queues and marks). No code
-// of the caller's runs under either.
+// The existing streams, and the handles that denote them.
 #pragma once
 
-#include <cuda.h>
+#include <thread>
 
-#include <atomic>
-#include <condition_variable>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "gpu_state/software/device/live.h"
-#include "gpu_state/software/device/work.h"
-#include "gpu_state/software/settings/settings.h"
-
-namespace cropdl::device {
-
-// A point in a stream that other streams and threads may wait for. Guarded by scheduler_mutex().
-struct Mark {
-  bool passed = false;
-  int64_t time = 0;  // steady clock, ns: the time when it was passed
-  std::vector<std::weak_ptr<CUstream_st>> waiting;
-  std::vector<std::condition_variable*> callers;  // threads in wait_until_passed()
-};
-using MarkPointer = std::shared_ptr<Mark>;
-
-// A unit of work that a stream's thread runs.
-struct Task {
-  std::string_view kind;  // as in settings::kKinds; empty: takes no time, cannot fail, is never slowed down
-  std::function<CUresult()> run;  // null: only a mark. An error breaks the context
-  bool even_if_broken = false;    // for cuStreamAddCallback, whose function gets the error
-  std::string name;               // for messages; empty: the kind is enough
-};
-
-struct Capture;
-
-}  // namespace cropdl::device
-
-struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
-  CUstream_st(CUcontext context, unsigned flags, int priority);
-  const CUcontext context;
-  const unsigned flags;
-  std::atomic<int> priority;  // lower numbers go first
-  const uint64_t id;          // unique in the process
-  bool is_legacy = false;
-  bool blocks() const { return !is_legacy && !(flags & CU_STREAM_NON_BLOCKING); }
-
-  struct Entry {
-    cropdl::device::Task task;
-    cropdl::device::MarkPointer mark;
-    std::vector<cropdl::device::MarkPointer> after;
-  };
-  // Guarded by scheduler_mutex().
-  std::deque<Entry> queue;
-  cropdl::device::MarkPointer last;  // of the last task; null: no task yet
-  bool has_worker = false;
-  size_t promises = 0;      // >0: the worker must stay (cropdl::device::Promise)
-  bool is_leaving = false;  // destroyed: the worker ends when the queue is empty
-  std::condition_variable wake;
-
-  // Guarded by capture_mutex().
-  std::shared_ptr<cropdl::device::Capture> capture;  // null: not captured
-  std::vector<CUgraphNode> dependencies;             // of the next node
-  std::vector<CUgraphEdgeData> dependency_data;
-  CUlaunchAttributeValue access_window{}, synchronization_policy{};  // stored for queries, without effect
-};
+#include "gpu_state/software/device/streams_queue.h"
 
 namespace cropdl::device {
 
 constexpr int kLeastPriority = 0, kGreatestPriority = -5;  // cuCtxGetStreamPriorityRange
 
-std::mutex& capture_mutex();
-std::mutex& scheduler_mutex();
+// A capture that streams take part in (capture.h). Guarded by capture_mutex().
+struct Capture {
+  uint64_t id = 0;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::thread::id thread;
+  std::weak_ptr<CUstream_st> origin;
+  std::shared_ptr<CUgraph_st> graph;
+  bool into_existing = false;  // cuStreamBeginCaptureToGraph
+  bool is_invalid = false;
+  std::vector<std::shared_ptr<CUstream_st>> streams;  // the origin and the streams forked from it
+  // For a stream that is destroyed with its thread or context: ends a capture that began in it and
+  // invalidates one that it was forked into.
+  void (*leave)(const std::shared_ptr<CUstream_st>& stream) = nullptr;
+};
 
 // Resolves a stream handle for this thread: null and CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, or an existing
 // stream. CUDA_ERROR_INVALID_HANDLE; CUDA_ERROR_INVALID_CONTEXT: a special handle without a current context;
@@ -92,56 +33,7 @@ CUresult create_stream(CUcontext context, unsigned flags, int priority, CUstream
 // Returns immediately; pending work still runs.
 CUresult destroy_stream(CUstream handle);
 
-// Call when the context ends: its streams and events become invalid handles once their work is done.
-void destroy_streams_and_events(CUcontext context);
-
-// Appends a task that begins after the marks of `after` and as the rules of legacy streams require. Returns
-// its mark; null: no thread could be created (CUDA_ERROR_OUT_OF_MEMORY), and nothing was appended.
-MarkPointer enqueue(const std::shared_ptr<CUstream_st>& stream, Task task,
-                    std::vector<MarkPointer> after = {});
-
-// While it exists and is true, enqueue() cannot fail. For calls with other effects that they could not undo.
-class Promise {
- public:
-  explicit Promise(std::shared_ptr<CUstream_st> stream);
-  ~Promise();
-  Promise(const Promise&) = delete;
-  explicit operator bool() const { return stream_ != nullptr; }
-
- private:
-  std::shared_ptr<CUstream_st> stream_;
-};
-
-// Marks that are passed when all work submitted to the stream so far is done (legacy stream: also that of all
-// blocking streams).
-std::vector<MarkPointer> marks_of(const std::shared_ptr<CUstream_st>& stream);
-std::vector<MarkPointer> marks_of_all(CUcontext context);  // null: all contexts
 // Waits for the marks. Returns early with the sticky error if the context breaks.
 CUresult wait_for_marks(const std::vector<MarkPointer>& marks, CUcontext context);
-bool all_passed(const std::vector<MarkPointer>& marks);
-
-// Passes a mark that belongs to no task (events that graphs record). Any thread.
-void pass(const MarkPointer& mark);
-
-// CUDA_ERROR_NOT_READY, CUDA_SUCCESS, or the sticky error. (wait_for() is in work.h.)
-CUresult query_stream(CUstream handle);
-
-// With a seed: waits a short random time, so that other threads may run first. On the calling thread.
-void hold(settings::Chooser* chooser, bool others_are_busy);
-
-// Runs one Work on the calling thread, which is a stream's or a graph's, with the slow-down and the injected
-// errors of its kind. streams_run.cpp.
-CUresult run_work(const Work& work, CUcontext context);
-std::string_view kind_of(const Work& work);
-std::string name_of(const Work& work);  // "launch", "ncclAllReduce"
-
-// Counts an operation of that kind and returns the error that a tester injects into it.
-// stays_when_injected(): whether it is an error that a device finds while work runs; that one breaks the
-// context when the work runs, others are returned by the call.
-CUresult injected_at_call(std::string_view kind);
-bool stays_when_injected(CUresult error);
-
-// Whether the process is ending: no more work begins.
-bool is_ending();
 
 }  // namespace cropdl::device

@@ -12,6 +12,13 @@
 #include "gpu_state/software/device/library_work.h"
 #include "gpu_state/software/threads/threads.h"
 
+namespace {
+std::atomic<uint64_t> next_stream_id{1};
+}  // namespace
+
+CUstream_st::CUstream_st(CUcontext its_context, unsigned its_flags, int its_priority)
+    : context(its_context), flags(its_flags), priority(its_priority), id(next_stream_id++) {}
+
 namespace cropdl::device {
 
 namespace {

@@ -1,4 +1,5 @@
-// Runs all kinds of work on streams' threads.
+#include "gpu_state/software/device/streams_run.h"
+
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -46,7 +47,7 @@ CUresult run_kernel(const KernelWork& work, CUcontext context) {
 
 CUresult run_host(const HostWork& work, CUcontext context) {
   show_printed(context);
-  call_back(context, [&] {
+  call_back(context->device, [&] {
     if (work.callback)
       work.callback(work.stream, static_cast<CUresult>(context->error.load()), work.data);
     else
@@ -102,6 +103,9 @@ CUresult run_slowed(const Work& work, CUcontext context) {
   std::this_thread::sleep_for((std::chrono::steady_clock::now() - begin) * (times - 1));
   return error;
 }
+
+[[maybe_unused]] const bool kContextsEndAfterTheirWork =
+    when_a_context_ends(Keeper::kWork, [](CUcontext context) { (void)wait_for_all(context); });
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include "gpu_state/software/device/background.h"
 #include "gpu_state/software/device/callbacks.h"
+#include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/live.h"
 
 struct CUuserObject_st {
@@ -51,7 +52,7 @@ CUresult release_user_object(CUuserObject handle, unsigned count) {
   live_objects().take(handle);
   // It must not call this API, so without another thread it runs on the caller's.
   if (!in_background([context = object->context, destroy = object->destroy, data = object->data] {
-        call_back(context, [&] { destroy(data); });
+        call_back(context->device, [&] { destroy(data); });
       }))
     object->destroy(object->data);
   return CUDA_SUCCESS;

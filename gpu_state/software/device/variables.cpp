@@ -6,6 +6,7 @@
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/memory.h"
+#include "gpu_state/software/device/memory_host.h"
 
 namespace cropdl::device {
 

@@ -3,12 +3,26 @@
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "gpu_state/software/device/module.h"
+#include "base/result.h"
+#include "gpu_state/software/ptx/module.h"
 
 namespace cropdl::device {
+
+// The location of a module's variable.
+struct VariablePlace {
+  CUdeviceptr address = 0;
+  uint64_t size = 0;
+  bool is_managed = false;
+  bool is_borrowed = false;  // the library's, which releases it
+};
+using VariablePlaces = std::map<std::string, VariablePlace>;
 
 // The variables that need memory: .global and .const, of the module and of its functions' bodies.
 std::vector<const ptx::Variable*> placed_variables(const ptx::Module& module);

@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "base/file.h"
-#include "gpu_state/software/device/memory_body.h"
-#include "gpu_state/software/device/streams.h"
+#include "gpu_state/software/device/access.h"
+#include "gpu_state/software/device/memory_state.h"
+#include "gpu_state/software/device/streams_queue.h"
 #include "gpu_state/software/settings/settings.h"
 
 namespace cropdl::device {
@@ -93,8 +94,8 @@ void drop_if_unused(const std::shared_ptr<Physical>& physical) {
   if (physical->references || physical->mappings) return;
   ::fallocate(virtual_memory().file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
               static_cast<off_t>(physical->offset), static_cast<off_t>(physical->size));
-  if (Memory* memory = memory_state().memories[static_cast<size_t>(physical->properties.location.id)])
-    memory->body().budget.credit(physical->size);
+  if (MemoryBody* body = memory_state().bodies[static_cast<size_t>(physical->properties.location.id)])
+    body->budget.credit(physical->size);
   virtual_memory().physical.erase(physical->handle);
 }
 
@@ -190,10 +191,10 @@ CUresult free_addresses(CUdeviceptr address, uint64_t size) {
 CUresult create_physical(uint64_t size, const CUmemAllocationProp& properties,
                          CUmemGenericAllocationHandle* handle) {
   if (!is_range(0, size)) return CUDA_ERROR_INVALID_VALUE;
-  Memory* memory = memory_of(properties.location.id);
-  if (!memory) return CUDA_ERROR_INVALID_DEVICE;
+  MemoryBody* body = body_of(properties.location.id);
+  if (!body) return CUDA_ERROR_INVALID_DEVICE;
   std::lock_guard lock(memory_lock());
-  Budget& budget = memory->body().budget;
+  Budget& budget = body->budget;
   if (!budget.charge(size)) return CUDA_ERROR_OUT_OF_MEMORY;
   auto physical = std::make_shared<Physical>();
   if (!extend(size, &physical->offset)) {
@@ -260,18 +261,17 @@ CUresult map_physical(CUdeviceptr address, uint64_t size, uint64_t offset,
              virtual_memory().file.fd(), static_cast<off_t>(physical->offset)) == MAP_FAILED)
     return CUDA_ERROR_OUT_OF_MEMORY;  // the process has too many mappings
   ++physical->mappings;
-  virtual_memory().mappings[address] = {size, physical, ++memory_state().last_id};
+  virtual_memory().mappings[address] = {size, physical, next_allocation_id()};
   return CUDA_SUCCESS;
 }
 
 CUresult unmap_physical(CUdeviceptr address, uint64_t size) {
   if (!is_range(address, size)) return CUDA_ERROR_INVALID_VALUE;
-  MemoryState& state = memory_state();
-  std::lock_guard lock(state.lock);
+  std::lock_guard lock(memory_lock());
   auto one = exact_mappings(address, size);
   if (one == virtual_memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
-  for (size_t device = 0; device < state.memories.size(); ++device)
-    if (AccessTable* table = state.table(static_cast<int>(device))) table->set(address, size, 0);
+  for (AccessTable* table : access_tables())
+    if (table) table->set(address, size, 0);
   empty_memory(address, size, MAP_FIXED);
   while (one != virtual_memory().mappings.end() && one->first < address + size) {
     const std::shared_ptr<Physical> physical = one->second.physical;
@@ -287,20 +287,20 @@ CUresult set_mapped_access(CUdeviceptr address, uint64_t size, int device, unsig
   if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
       flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
     return CUDA_ERROR_INVALID_VALUE;
-  MemoryState& state = memory_state();
-  std::lock_guard lock(state.lock);
-  if (device < 0 || device >= 16 || !state.table(device)) return CUDA_ERROR_INVALID_DEVICE;
+  std::lock_guard lock(memory_lock());
+  AccessTable* table = access_table(device);
+  if (!table) return CUDA_ERROR_INVALID_DEVICE;
   if (exact_mappings(address, size) == virtual_memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
-  state.table(device)->set(address, size, static_cast<uint8_t>(flags));
+  table->set(address, size, static_cast<uint8_t>(flags));
   return CUDA_SUCCESS;
 }
 
 CUresult get_mapped_access(CUdeviceptr address, int device, unsigned* flags) {
-  MemoryState& state = memory_state();
-  std::lock_guard lock(state.lock);
-  if (device < 0 || device >= 16 || !state.table(device)) return CUDA_ERROR_INVALID_DEVICE;
+  std::lock_guard lock(memory_lock());
+  AccessTable* table = access_table(device);
+  if (!table) return CUDA_ERROR_INVALID_DEVICE;
   if (mapping_around(address) == virtual_memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
-  *flags = state.table(device)->at(address) & (AccessTable::kRead | AccessTable::kWrite);
+  *flags = table->at(address) & (AccessTable::kRead | AccessTable::kWrite);
   return CUDA_SUCCESS;
 }
 
@@ -310,9 +310,8 @@ bool virtual_contains(uint64_t address) {
 }
 
 bool virtual_allows(int device, uint64_t address, uint64_t size, bool write) {
-  MemoryState& state = memory_state();
-  std::lock_guard lock(state.lock);
-  const AccessTable* table = state.table(device);
+  std::lock_guard lock(memory_lock());
+  const AccessTable* table = access_table(device);
   const uint8_t wanted = write ? AccessTable::kWrite : AccessTable::kRead;
   for (uint64_t at = address; at < address + size; at = (at / kPage + 1) * kPage)
     if (!table || !(table->at(at) & wanted)) return false;

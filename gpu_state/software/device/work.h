@@ -104,7 +104,7 @@ using Work = std::variant<EmptyWork, KernelWork, CopyWork, MemsetWork, HostWork,
 
 // Submits work to a stream (null, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD refer to the caller's current
 // context), or adds it as a node to the graph that the stream is captured into. Returns before the work runs.
-// Invalid arguments and handles are returned; errors while it runs break the context. streams.cpp.
+// Invalid arguments and handles are returned; errors while it runs break the context. streams_run.cpp.
 CUresult submit(CUstream stream, Work work);
 
 // The graph (CUgraph_st::id) that new work in the stream becomes part of; 0: none. Host memory is then read

@@ -245,14 +245,14 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags) {
   Device* found = nullptr;
   if (CUresult error = get(ordinal, &found)) return error;
   if (CUresult error = check_flags(flags)) return error;
-  found->primary()->flags.store(flags);
+  device::primary_of(*found)->flags.store(flags);
   return CUDA_SUCCESS;
 }
 // Before CUDA 11, flags of an active context could not be changed.
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned int flags) {
   Device* found = nullptr;
   if (CUresult error = get(ordinal, &found)) return error;
-  if (found->primary()->alive.load()) return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
+  if (device::primary_of(*found)->alive.load()) return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
   return cuDevicePrimaryCtxSetFlags_v2(ordinal, flags);
 }
 
@@ -260,8 +260,8 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int* flags, int* 
   Device* found = nullptr;
   if (CUresult error = get(ordinal, &found)) return error;
   if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
-  *flags = found->primary()->flags.load();
-  *active = found->primary()->alive.load();
+  *flags = device::primary_of(*found)->flags.load();
+  *active = device::primary_of(*found)->alive.load();
   return CUDA_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include "gpu_state/software/device/context.h"
+#include "gpu_state/software/device/work.h"
 #include "gpu_state/software/driver/per_thread.h"
 
 using namespace cropdl;

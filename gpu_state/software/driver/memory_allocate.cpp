@@ -7,7 +7,9 @@
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/graphs_memory.h"
 #include "gpu_state/software/device/library_work.h"
+#include "gpu_state/software/device/lookup.h"
 #include "gpu_state/software/device/memory.h"
+#include "gpu_state/software/device/memory_host.h"
 #include "gpu_state/software/device/pools.h"
 #include "gpu_state/software/device/streams.h"
 #include "gpu_state/software/device/work.h"
@@ -32,7 +34,7 @@ CUresult enter_free(CUcontext* context) { return enter(context, "free", CUDA_ERR
 CUresult wait_for_users(const device::Allocation& allocation, CUcontext context) {
   const bool everybodys = allocation.on_host() || allocation.kind == device::MemoryKind::kManaged;
   for (int ordinal = 0; everybodys && ordinal < device::count(); ++ordinal)
-    if (CUcontext other = device::find(ordinal)->primary(); other->alive.load() && other != context)
+    if (CUcontext other = device::primary_of(*device::find(ordinal)); other->alive.load() && other != context)
       (void)device::wait_for_all(other);  // an error there is not this call's
   return device::wait_for_all(allocation.context ? allocation.context : context);
 }

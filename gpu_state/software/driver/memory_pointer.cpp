@@ -7,6 +7,7 @@
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/device.h"
 #include "gpu_state/software/device/library_work.h"
+#include "gpu_state/software/device/lookup.h"
 #include "gpu_state/software/device/memory.h"
 #include "gpu_state/software/settings/settings.h"
 

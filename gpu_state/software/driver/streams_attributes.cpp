@@ -6,6 +6,7 @@
 
 #include "gpu_state/software/device/context.h"
 #include "gpu_state/software/device/streams.h"
+#include "gpu_state/software/device/work.h"
 #include "gpu_state/software/driver/per_thread.h"
 #include "gpu_state/software/settings/settings.h"
 

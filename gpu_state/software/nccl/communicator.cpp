@@ -80,6 +80,14 @@ ncclResult_t refused(const std::string& line) {
   return failed(ncclInvalidUsage, line);
 }
 
+ncclResult_t taken(CUresult result) {
+  if (result == CUDA_SUCCESS) return ncclSuccess;
+  const char* text = nullptr;
+  cuGetErrorString(result, &text);
+  return failed(ncclUnhandledCudaError,
+                formatted("the stream takes no work: {}", text ? text : "unknown error"));
+}
+
 const char* last_error() { return error_of_this_thread().c_str(); }
 
 void publish(const Communicator& communicator) {
@@ -100,6 +108,15 @@ void discard(const Communicator& communicator) {
   }
   Current current(communicator->context);
   cuEventDestroy(communicator->last_launch);
+}
+
+bool perform(ncclComm* communicator, const std::vector<Call>& calls) {
+  std::string wrong;
+  run(calls, *communicator->segment, {&communicator->aborted, &communicator->error}, &wrong);
+  if (wrong.empty()) return true;
+  say("software NCCL: " + wrong);
+  communicator->error.store(ncclInvalidUsage);
+  return false;
 }
 
 ncclResult_t state_of(const ncclComm& communicator) {

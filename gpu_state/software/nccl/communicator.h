@@ -79,6 +79,8 @@ using Communicator = std::shared_ptr<ncclComm>;
 ncclResult_t failed(ncclResult_t result, std::string why);
 // ncclInvalidUsage, with a line that is said as well.
 ncclResult_t refused(const std::string& line);
+// ncclSuccess, or the error of a call of the driver's with its text.
+ncclResult_t taken(CUresult result);
 const char* last_error();
 
 // The table of valid handles.
@@ -86,6 +88,10 @@ void publish(const Communicator& communicator);
 Communicator find(ncclComm* handle);  // null: not valid, or not any more
 // Invalidates the handle and destroys the event; at most once.
 void discard(const Communicator& communicator);
+
+// Does the calls, whose buffers this thread may access. False: the ranks do not call the same, which has been
+// said and is the communicator's error. With `running` locked.
+bool perform(ncclComm* communicator, const std::vector<Call>& calls);
 
 // The result of ncclCommGetAsyncError.
 ncclResult_t state_of(const ncclComm& communicator);

@@ -1,9 +1,6 @@
 #include "gpu_state/software/nccl/launch.h"
 
-#include "base/format.h"
-#include "base/say.h"
 #include "gpu_state/software/nccl/current.h"
-#include "gpu_state/software/nccl/work.h"
 
 namespace cropdl::nccl {
 
@@ -28,23 +25,6 @@ ncclResult_t begin_eagerly(CUstream stream, const std::vector<Call>& calls, Laun
 }
 
 }  // namespace
-
-bool perform(ncclComm* communicator, const std::vector<Call>& calls) {
-  std::string wrong;
-  run(calls, *communicator->segment, {&communicator->aborted, &communicator->error}, &wrong);
-  if (wrong.empty()) return true;
-  say("software NCCL: " + wrong);
-  communicator->error.store(ncclInvalidUsage);
-  return false;
-}
-
-ncclResult_t taken(CUresult result) {
-  if (result == CUDA_SUCCESS) return ncclSuccess;
-  const char* text = nullptr;
-  cuGetErrorString(result, &text);
-  return failed(ncclUnhandledCudaError,
-                formatted("the stream takes no work: {}", text ? text : "unknown error"));
-}
 
 ncclResult_t begin_launch(CUstream stream, std::vector<Call> calls, Launch* launch) {
   const Communicator communicator = launch->communicator;

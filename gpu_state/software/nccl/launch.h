@@ -1,19 +1,9 @@
 // Turns calls into stream work.
 #pragma once
 
-#include <functional>
-
-#include "gpu_state/software/nccl/communicator.h"
+#include "gpu_state/software/nccl/work.h"
 
 namespace cropdl::nccl {
-
-// One communicator's calls on their way into a stream. A stream takes only so much work before it blocks its
-// caller, and it may wait for other ranks that the same thread launches: so these take turns.
-struct Launch {
-  Communicator communicator;
-  std::vector<std::function<ncclResult_t()>> steps;  // in order, until one fails
-  std::function<ncclResult_t()> at_end;              // also after a failure; may be null
-};
 
 // Prepares to submit the calls as one piece of work. This and the steps: with the communicator's context
 // current.

@@ -2,9 +2,19 @@
 // own interface (library_work.h), work_public.cpp over the public driver API alone, for any device.
 #pragma once
 
-#include "gpu_state/software/nccl/launch.h"
+#include <functional>
+
+#include "gpu_state/software/nccl/communicator.h"
 
 namespace cropdl::nccl {
+
+// One communicator's calls on their way into a stream. A stream takes only so much work before it blocks its
+// caller, and it may wait for other ranks that the same thread launches: so these take turns.
+struct Launch {
+  Communicator communicator;
+  std::vector<std::function<ncclResult_t()>> steps;  // in order, until one fails
+  std::function<ncclResult_t()> at_end;              // also after a failure; may be null
+};
 
 extern const char* const kBuild;  // for people: which of the two
 
@@ -17,12 +27,5 @@ ncclResult_t give(CUstream stream, const std::vector<Call>& calls, Launch* launc
 // Adds the calls to a stream that is captured.
 ncclResult_t give_captured(const Communicator& communicator, CUstream stream, cuuint64_t capture,
                            const std::vector<Call>& calls);
-
-// Does the calls, whose buffers this thread may access. False: the ranks do not call the same, which has been
-// said and is the communicator's error. With `running` locked.
-bool perform(ncclComm* communicator, const std::vector<Call>& calls);
-
-// ncclSuccess, or the error of a call of the driver's with its text.
-ncclResult_t taken(CUresult result);
 
 }  // namespace cropdl::nccl

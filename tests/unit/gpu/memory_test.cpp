@@ -18,7 +18,8 @@
 
 #include "gpu_state/software/device/address_allocator.h"
 #include "gpu_state/software/device/area.h"
-#include "gpu_state/software/device/memory_state.h"
+#include "gpu_state/software/device/lookup.h"
+#include "gpu_state/software/device/memory_host.h"
 
 namespace cropdl::device {
 namespace {

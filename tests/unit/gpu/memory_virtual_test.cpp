@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "gpu_state/software/device/area.h"
+#include "gpu_state/software/device/lookup.h"
 #include "gpu_state/software/device/memory.h"
 
 namespace cropdl::device {
