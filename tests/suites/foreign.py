@@ -40,16 +40,14 @@ BLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"  # the threaded OpenBLAS, wh
 class Program:
     """A program and its needs. `inputs`: returns the input files for the run's directory. `result`: a regular expression for the lines that
     are the result, in standard output or in the file `output`. `step`: a regular expression for lines, printed at once, with the number
-    of main loop steps done; between two versions, CropDL's iterations must advance as far as these. `iterations`: how many of them a step
-    is, if it makes the same call so often (docs/boundaries.md, "Limits")."""
+    of main loop steps done; between two versions, CropDL's iterations must advance as far as these."""
 
     def __init__(self, what, packages, command, mpi="none", ranks=1, build=None, environment=None, inputs=None,
-                 result=r"result.*", output=None, step=None, iterations=1):
+                 result=r"result.*", output=None, step=None):
         self.what, self.packages, self.command, self.mpi, self.ranks = what, packages, command, mpi, ranks
         self.build, self.environment, self.inputs = build, environment or {}, inputs or dict
         self.result, self.output = re.compile(result), output
         self.step = re.compile(step) if step else None
-        self.iterations = iterations
 
     def missing(self):
         known = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *self.packages],
@@ -236,7 +234,7 @@ def through(program, seconds, kills, rng):
         job.finish(timeout=10 * PATIENCE)
         print(f"    versions are of iterations and steps {places}" if len(places) > 1 else "    its steps are not compared", flush=True)
         # A line may be printed just after the cut.
-        expect(all(abs((i - j) - program.iterations * (k - m)) <= program.iterations for i, k in places for j, m in places),
+        expect(all(abs((i - j) - (k - m)) <= 1 for i, k in places for j, m in places),
                "iterations are not the program's steps")
         return results(program, place, job), len(place.versions())
 
