@@ -20,7 +20,7 @@ struct AgentConfig {
   Schedule schedule;   // only rank 0's value is used
   double shortest_interval = kShortestInterval;  // seconds; for an automatic schedule
   double former_cost = 0;                        // seconds that a version took before the restart; 0: unknown
-  double plausible_cost = 0;  // likewise, without what only a hung server or a suspended job explains
+  double plausible_cost = 0;                     // former_cost, limited to what a slow disk explains
   // Seconds from now until the job's time limit; 0: unknown. Only rank 0's value is used.
   double time_limit = 0;
   // Rank 0 draws a progress line on its standard error if that is a terminal (progress.h).
@@ -28,7 +28,7 @@ struct AgentConfig {
   bool quiet = false;   // suppress lines about decisions; faults are still reported
   std::string metrics;  // file for rank 0's metrics (metrics.h), "": none; `job` is a label in it
   std::string job;
-  // A restart has no scripts: a rank that has lost rank 0 searches for no other.
+  // True: a rank that has lost rank 0 looks for no later program of the job (docs/cut.md, "Scripts").
   bool restart = false;
   // How long a rank searches for rank 0, and how long an exchange waits for ranks to join.
   double rendezvous_seconds = 60;

@@ -83,7 +83,10 @@ class Call {
         const double now = now_seconds(), left = deadline_ - now;
         if (now >= std::max(deadline_, began_ + kLateAnswer) ||
             (left <= 0 && channel_.stream().peer_is_stopped()))
-          return Error{"the job on {} (pid {}) does not answer; is it stopped?", directory_, job_.pid};
+          return Error{
+              "the job on {} (pid {}) does not answer; if it is stopped (State T in /proc/{}/status), "
+              "continue it: kill -CONT {}",
+              directory_, job_.pid, job_.pid, job_.pid};
         if (left > 0) timeout = std::min(timeout, static_cast<int>(left * 1000) + 1);
         if (waiting_ && now >= began_ + kSayLate) {
           waiting_(formatted("waiting for {:.0f} s: the job on {} (pid {}) does not answer", now - began_,

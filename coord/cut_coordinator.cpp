@@ -291,7 +291,10 @@ void Coordinator::tick(int64_t now, Actions* out) {
       if (now < started_ + join_bound()) return;
       for (uint32_t r = 0; r < slots_.size(); ++r)
         if (!slots_[r].joined)
-          return fail(formatted("checkpoint refused: {} has not joined", rank_name(r)), now, out, true);
+          return fail(formatted("checkpoint refused: {} has not joined yet: its MPI is only just starting, "
+                                "or it was started without cropdl-run",
+                                rank_name(r)),
+                      now, out, true);
       return;
     case Stage::kPausing:
       if (now >= started_ + limits_.retry_pause) start(now, out);

@@ -60,7 +60,7 @@ std::string Coordinator::what_is_missing() const {
   if (outside < slots_.size())
     return formatted("{} has not reached a collective that {} begun (it computes, or waits)",
                      rank_name(outside), who_is_ahead_of(slots_[outside]));
-  return "the ranks keep changing";
+  return "no rank is stuck, but at no moment were all ranks outside collectives";
 }
 
 // Names a rank that has begun what `slot` is short of, with a verb. A raised target may be ahead of all
@@ -85,8 +85,8 @@ std::string Coordinator::incomplete_communicator() const {
     for (const Membership& m : slots_[r].status.members)
       if (there[m.comm] != m.ranks)
         return formatted(
-            "checkpoint refused: {}: of the {} members of a communicator {} have it, so it could not be made "
-            "again",
+            "checkpoint refused: {}: a communicator of NCCL's with {} ranks exists on {} of them only, so it "
+            "could not be made again; destroy it there, too (ncclCommDestroy)",
             rank_name(r), m.ranks, there[m.comm]);
   return "";
 }

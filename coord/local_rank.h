@@ -20,8 +20,8 @@ inline constexpr uint64_t kAborted = uint64_t{1} << 62;
 
 // Collectives that this rank has begun on a communicator. `comm`: the communicator's identity, equal on all
 // members and over restarts, or a subgroup call's. Subgroup calls are not counted and are listed only while a
-// thread is inside or held there. Such an entry is below its target while a thread that was held when the
-// target rose has not begun the call, else at the target (0 without one).
+// thread is inside or held there. Its `begun` is less than the target while a thread that was held before
+// the target rose has not begun the call; otherwise it is the target, or 0 without one.
 struct CollectiveCount {
   uint64_t comm;
   uint64_t begun;

@@ -1,6 +1,6 @@
 // The store as rank 0's coordinator uses it. The agent's thread calls it, except publish() and discard(),
-// which have their own: a slow disk must not keep the agent from answering. One call at a time, except
-// tidy().
+// which run on a thread of their own: a slow disk must not keep the agent from answering. One call at a time,
+// except tidy().
 #pragma once
 
 #include <cstdint>

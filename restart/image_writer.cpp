@@ -70,7 +70,8 @@ Status ImageWriter::append(std::vector<iovec>& pieces) {
 Status ImageWriter::begin_region(const Region& region) {
   if (!well_formed(region, region.present) || region.name.size() > kImageNameLimit)
     return Error{
-        "rank image {}: region {} is malformed: addresses must be page-aligned, ascending and within it",
+        "rank image {}: region {} has addresses that are not page-aligned, ascending and within it: a fault "
+        "of CropDL, please report it",
         path_, region.name};
   present_ += bytes_of(region.present);
   entries_.push_back({{region.begin, region.end, region.prot, region.name, {}, {}, region.kind}, {}, {}});
@@ -100,8 +101,8 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
   std::sort(by_address.begin(), by_address.end(), [](auto* a, auto* b) { return a->begin < b->begin; });
   for (size_t i = 1; i < by_address.size(); ++i) {
     if (by_address[i - 1]->end > by_address[i]->begin)
-      return Error{"rank image {}: regions {} and {} overlap", path_, by_address[i - 1]->name,
-                   by_address[i]->name};
+      return Error{"rank image {}: regions {} and {} overlap: a fault of CropDL, please report it", path_,
+                   by_address[i - 1]->name, by_address[i]->name};
   }
 
   std::string index;
@@ -128,7 +129,8 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
 
   if (index.size() > index_limit(file_->bytes() - sizeof(ImageHeader)) || metadata.size() > kMetadataLimit)
     return Error{
-        "rank image {}: what is to be said of the memory is too long ({} bytes): it is in too many pieces",
+        "rank image {}: the list of the program's mappings takes {} bytes, more than can be stored; map "
+        "fewer, larger areas",
         path_, index.size() + metadata.size()};
   ImageTrailer trailer{};
   std::memcpy(trailer.magic, kTrailerMagic, sizeof trailer.magic);

@@ -56,7 +56,7 @@ inline F* function_of(const RealLibrary& library, uint32_t function) {
 struct ThreadMark {
   seam::ThreadRecord* record;  // of the thread that this LH thread lends its FS base to
   uint64_t generation;
-  bool settled;  // the thread has the state that unrelated calls may give it (settle_thread), and it is kept
+  bool settled;  // its current context is recorded (settle_thread)
 };
 extern thread_local constinit ThreadMark thread_mark;
 void begin_thread(bool chooses);  // restores the state
@@ -192,7 +192,7 @@ uint64_t parent_of(uint64_t child);  // 0: none
 inline constexpr uint32_t kTouched = 1;  // changed by a call that is not repeated (an event was recorded)
 inline constexpr uint32_t kTouchedBefore = 2;  // the same, last in a former run; owner[2] has the rest
 inline constexpr uint32_t kLingers = 4;        // linger_word; owner[2] is when it ended
-inline constexpr uint32_t kNamedByState = 8;   // keep_state's `until`
+inline constexpr uint32_t kNamedByState = 8;   // given to keep_state() as `until`: a state ends with it
 inline constexpr uint32_t kCaptured = 16;      // an event that was recorded into a graph only
 inline constexpr uint32_t kUncertain = 32;     // a state that two threads set to two values at one time
 inline void mark_object(uint64_t word, uint32_t flag) {
@@ -253,7 +253,8 @@ inline constexpr uint64_t kOfLibrary = 1, kOfThread = 2, kOfCurrent = 3;
 // another thread. Instead, keep_state() finds that another thread has recorded another value since, and the
 // state refuses checkpoints until it is set again.
 inline constexpr uint64_t kNoSetting = ~uint64_t{0};
-extern thread_local constinit uint64_t setting_began;  // the newest object or record then
+extern thread_local constinit uint64_t
+    setting_began;  // serial number of the newest object or record when it began
 class Setting {
  public:
   Setting() : before_(setting_began) { setting_began = tables ? tables->newest() : 0; }

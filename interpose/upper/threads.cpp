@@ -50,7 +50,7 @@ bool claim_over(seam::ThreadRecord& record, int32_t use) {
   if (!is_over(spawned, tid, use)) return false;
   if (!spawned) {
     if (!claim(record, use)) return false;
-    // Another thread may have claimed it first, for a thread that is leaving by now itself.
+    // Another thread may have reused the record first, for a new thread that has already ended.
     if (__atomic_load_n(&record.tid, __ATOMIC_ACQUIRE) == tid) return true;
     __atomic_store_n(&record.used, seam::kLeaving, __ATOMIC_RELEASE);
     return false;
@@ -59,7 +59,8 @@ bool claim_over(seam::ThreadRecord& record, int32_t use) {
 }
 
 // Finds a free record, or one whose thread has ended. Each check for an end is a system call, so `looks`
-// limits them. `any`: also one that renames().
+// limits them. `any`: also a record whose old thread id is
+// still to be translated (ids.cpp).
 seam::ThreadRecord* find_record(int looks, bool any) {
   auto* s = seam::state();
   seam::ThreadRecord* fresh = nullptr;
@@ -343,8 +344,8 @@ extern "C" void cropdl_child_begins(uint64_t mask) {
     t->virtual_tid = told;
     __atomic_store_n(&t->tid, id, __ATOMIC_SEQ_CST);
   } else if (t->kind != seam::kSpawnedChild) {
-    // fork: this memory is the child's own. A grandchild has none of the LH's descriptors any more, and the
-    // table does not have its parent's own.
+    // fork: this memory is the child's own. Only the first child has the LH's descriptors to close. In a
+    // grandchild they are closed already, and their numbers may be its parent's own files.
     if (s->forked == 0) upper::close_lower_files();
     s->forked = 1;
   }

@@ -21,6 +21,7 @@
 #endif
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
+#include "restart/retention.h"
 
 namespace {
 
@@ -36,6 +37,11 @@ std::string not_a_rank(const std::string& text) {
 
 std::string not_a_count(const std::string& text) {
   return cropdl::is_positive_number(text, 9) ? "" : text + " is not a number from 1 on";
+}
+
+std::string not_a_retention(const std::string& text) {
+  if (cropdl::restart::parse_retention(text)) return "";
+  return text + " says no number of versions, such as 3 or 3,24h,7d";
 }
 
 std::string not_a_time(const std::string& text) {
@@ -168,11 +174,17 @@ class CommandLine {
     const auto add_count = [&](const char* name, uint64_t& value, const char* letter, const char* what) {
       command->add_option(name, value, what)->option_text(letter)->check(not_a_count);
     };
-    add_count("--keep", retention_.keep, "N", "Keep the newest N versions");
-    add_count("--hourly", retention_.hourly, "H",
-              "Keep the newest version of each of the last H hours with versions");
-    add_count("--daily", retention_.daily, "D",
-              "Keep the newest version of each of the last D days with versions");
+    command
+        ->add_option_function<std::string>(
+            "--keep",
+            [this](const std::string& text) { retention_ = *cropdl::restart::parse_retention(text); },
+            "Keep the newest N versions, the newest of each of the last H hours, and of the last D days: 3 "
+            "or 3,24h,7d")
+        ->option_text("N[,Hh][,Dd]")
+        ->check(not_a_retention)
+        ->trigger_on_parse();
+    add_count("--hourly", retention_.hourly, "H", "The same as Hh in --keep");
+    add_count("--daily", retention_.daily, "D", "The same as Dd in --keep");
     command->add_flag("--dry-run", dry_run_, "Remove nothing; say what would be removed");
   }
 

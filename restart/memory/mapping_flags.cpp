@@ -67,7 +67,7 @@ constexpr Flag kFlags[] = {
     {"uw", kRefused, 0, "memory under userfaultfd"},
     {"ui", kRefused, 0, "memory under userfaultfd"},
     {"ss", kRefused, 0, "a shadow stack"},
-    {"bt", kRefused, 0, "guarded branch targets"},
+    {"bt", kRefused, 0, "memory with guarded branch targets (PROT_BTI)"},
     {"mt", kRefused, 0, "memory with tags"},
 };
 
@@ -93,7 +93,9 @@ std::string flags_refusal(const Mapping& m) {
   };
   if (m.protection_key != 0 && m.prot != PROT_EXEC)  // the kernel itself gives PROT_EXEC a key
     return formatted("memory with a protection key (pkey_mprotect){} cannot be saved yet", place());
-  if (m.flags.empty()) return "this kernel does not tell the flags of mappings (VmFlags of /proc/self/smaps)";
+  if (m.flags.empty())
+    return "this kernel does not tell the flags of mappings (VmFlags of /proc/self/smaps), so it is not "
+           "known whether they can be saved";
   each_flag(m.flags, [&](const char* name) {
     if (!line.empty()) return;
     const Flag* flag = find(name);
@@ -150,7 +152,8 @@ Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept) {
         flag->advice == MADV_DONTFORK || flag->advice == MADV_WIPEONFORK || flag->advice == MADV_DONTDUMP;
     if (madvise(reinterpret_cast<void*>(begin), end - begin, flag->advice) != 0 && matters)
       trouble =
-          formatted("this kernel refuses {}, which the program uses: {}", flag->words, errno_text(errno));
+          formatted("this kernel refuses {}, which the program uses: {}; restart on a kernel that has it",
+                    flag->words, errno_text(errno));
   });
   if (!trouble.empty()) return Error{trouble};
   return {};

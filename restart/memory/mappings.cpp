@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -87,6 +88,18 @@ bool read_entries(int fd, uint64_t begin, uint64_t end, FindCopies copies, Pages
   return true;
 }
 
+// The kernel writes a newline in a path as \012, and a backslash as it is (fs/seq_file.c, seq_path).
+void unescape(Mapping* m) {
+  if (m->path.find("\\012") == std::string::npos) return;
+  std::string real = m->path;
+  struct stat file {};
+  const auto is_its = [&](const std::string& path) {
+    return stat(path.c_str(), &file) == 0 && file.st_ino == m->inode;
+  };
+  for (size_t at = 0; (at = real.find("\\012", at)) != std::string::npos; ++at) real.replace(at, 4, "\n");
+  if (!is_its(m->path) && is_its(real)) m->path = std::move(real);
+}
+
 // Parses the first line of a mapping: "BEGIN-END rwxp OFFSET MAJOR:MINOR INODE   PATH".
 bool parse_mapping(const char* line, const char* end, Mapping* m) {
   char* at = nullptr;
@@ -102,6 +115,7 @@ bool parse_mapping(const char* line, const char* end, Mapping* m) {
   m->inode = strtoull(at, &at, 10);
   while (at < end && *at == ' ') ++at;
   if (at < end) m->path.assign(static_cast<const char*>(at), end);
+  unescape(m);
   return true;
 }
 

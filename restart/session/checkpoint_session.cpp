@@ -162,8 +162,9 @@ Result<restart::ImageTotals> CheckpointSession::persist(Snapshot& snapshot, rest
   snapshot.metadata.memory = std::move(snapshot.memory.state);
   const std::string metadata = metadata_text(snapshot.metadata);
   if (exceeds_json_limits(metadata))
-    return Error{"what is to be said of the memory is too long ({} bytes): it is in too many pieces",
-                 metadata.size()};
+    return Error{
+        "the list of the program's mappings takes {} bytes, more than can be stored; map fewer, larger areas",
+        metadata.size()};
   return sink.finish(metadata);
 }
 

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -41,22 +43,36 @@ std::string futexes() {
   return "a thread waits by FUTEX_WAIT_REQUEUE_PI, which cannot be saved yet";
 }
 
+// " (pid PID, NAME)", or "" where the kernel does not tell (CONFIG_PROC_CHILDREN).
+std::string name_of_a_child() {
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    const std::string listed = kernel_text(thread.path().string() + "/children");
+    const std::string pid = listed.substr(0, listed.find(' '));
+    if (pid.empty()) continue;
+    const std::string name = kernel_text("/proc/" + pid + "/comm");
+    return formatted(" (pid {}, {})", pid, name.substr(0, name.find('\n')));
+  }
+  return "";
+}
+
 std::string children() {
   siginfo_t info{};
   // __WALL: include children created without SIGCHLD (man 2 wait).
   if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0 && errno == ECHILD)
     return "";
-  return "the program has a child process that it has not waited for";
+  return "the program has a child process that it has not waited for" + name_of_a_child() +
+         "; end it and wait for it (PyTorch: num_workers=0)";
 }
 
 std::string asynchronous_io() {
   if (seam::state()->io_contexts == 0) return "";
-  return "a context of asynchronous input and output (io_setup) cannot be saved yet";
+  return "a context of asynchronous input and output (io_setup) cannot be saved yet; io_destroy it";
 }
 
 std::string timers() {
   if (seam::state()->posix_timers == 0) return "";
-  return "a POSIX timer (timer_create) cannot be saved yet";
+  return "a POSIX timer (timer_create) cannot be saved yet; timer_delete it, or use setitimer";
 }
 
 std::string system_v() {
@@ -73,7 +89,10 @@ std::string system_v() {
       return formatted("the System V message queue {} (msgget){}IPC_RMID)", known.queue[i], cannot);
   }
   if (std::max(known.semaphores, known.queues) > known.kMax)
-    return formatted("more than {} System V semaphore sets or message queues were there at once", known.kMax);
+    return formatted(
+        "more than {} System V semaphore sets or message queues were there at once, and not all are known; "
+        "no checkpoint of this process is possible any more",
+        known.kMax);
   return "";
 }
 
@@ -87,7 +106,8 @@ std::string code() {
     return "the program makes 32-bit system calls (int 0x80), which cannot be followed";
   if (state->foreign_code != 0)
     return "the program has made code of its own executable below 4 GiB or at an address of its choice, "
-           "where its system calls are not seen";
+           "where its system calls are not seen; let the kernel choose the address (no MAP_FIXED, no "
+           "MAP_32BIT)";
   return "";
 }
 
@@ -103,7 +123,8 @@ std::string processor() {
 
 std::string memory() {
   const auto* state = seam::state();
-  if (state->uses_sysv_shm != 0) return "System V shared memory (shmat) cannot be saved yet";
+  if (state->uses_sysv_shm != 0)
+    return "System V shared memory (shmat) cannot be saved yet, nor once it is detached; use other memory";
   const auto& segments = state->segments;  // other processes may write to them at any time
   for (uint32_t i = 0; i < std::min(segments.entries, segments.kMax); ++i) {
     shmid_ds status{};
@@ -114,12 +135,18 @@ std::string memory() {
           segments.segment[i]);
   }
   if (segments.entries > segments.kMax)
-    return formatted("more than {} System V shared memory segments were there at once", segments.kMax);
+    return formatted(
+        "more than {} System V shared memory segments were there at once, and not all are known; "
+        "no checkpoint of this process is possible any more",
+        segments.kMax);
   if (state->grows_outside != 0)
     return "memory that grows by itself (MAP_GROWSDOWN) at an address of the program's choice cannot be "
            "saved yet";
   if (state->extents > seam::kMaxExtents)
-    return formatted("more than {} separate mappings outside the window (MAP_FIXED)", seam::kMaxExtents);
+    return formatted(
+        "the program has placed more than {} mappings at addresses of its choice (MAP_FIXED); let the kernel "
+        "choose them",
+        seam::kMaxExtents);
   return "";
 }
 

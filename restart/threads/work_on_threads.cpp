@@ -44,7 +44,7 @@ struct Work {
 // Nothing may be thrown into the frames of the program.
 void run_work(void* argument, long) {
   auto* work = static_cast<Work*>(argument);
-  // The C library takes a lock that nobody holds, whose owner is 0, for one that a thread of number 0 holds
+  // A lock that nobody holds has owner 0, so a thread with the id 0 would seem to hold it already
   // (pthread_rwlock_rdlock: EDEADLK). UCX, whose hooks in mmap use one, ends the process then.
   if (borrowed.id != nullptr) *borrowed.id = static_cast<int32_t>(syscall(SYS_gettid));
   work->status = caught([work] { return (*work->run)(); });
@@ -72,7 +72,10 @@ Status have_block() {
   void* stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   const int error = stack == MAP_FAILED ? errno : start_thread(lend, nullptr, stack, kStack);
   if (error != 0 && stack != MAP_FAILED) munmap(stack, kStack);
-  if (error != 0) return Error{"cannot start a thread of the lower half: " + errno_text(error)};
+  if (error != 0)
+    return Error{
+        "cannot start a thread of the lower half: {}; this user or container may have no more (ulimit -u)",
+        errno_text(error)};
   while (__atomic_load_n(&borrowed.fs, __ATOMIC_SEQ_CST) == 0) sched_yield();
   return {};
 }

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 """Compares a program under CropDL with two native runs of it, all on the same cores, which take turns: each runs for some seconds while the
 others are stopped (SIGSTOP). So all three meet the same moments of a noisy machine, and what CropDL costs a step shows to a fraction of a
-per cent. No versions are taken. What they cost a run, `run.py --only interval` tells.
+per cent.
 
-  turns.py [--mpi openmpi] [--program trainer 1_GB_of_state pytorch] [--rounds 40] [--seconds 1]
+  turns.py [--mpi openmpi] [--program trainer 1_GB_of_state pytorch] [--rounds 40] [--seconds 1] [--versions]
 
 Per round, a run's speed is the number of its steps in its turn. Prints, over all rounds, the medians and quartiles of how many times as long
-a step took under CropDL as in the two native runs, and in the second native run as in the first one (noise)."""
+a step took under CropDL as in the two native runs, and in the second native run as in the first one (noise). No versions are taken.
+
+With --versions they are, as often as by default. The run has the machine for a third of the time, so it may lose a third of 1 % of all time,
+which is 1 % of its own; a turn does not end while a version is taken, and the first version is requested at once, so that the interval does
+not begin with an estimate. A version falls into few turns, so means are compared, with the interval in which the true mean lies with a
+probability of 95 % (from 4000 samples of the rounds, drawn with repetition)."""
 
 import argparse
 import os
+import random
 import re
 import signal
 import statistics
@@ -24,12 +30,13 @@ SETTLE = 0.05  # seconds at the beginning of a turn that do not count: caches ar
 
 
 class Run:
-    """A run that is stopped except in its turns."""
+    """A run that is stopped except in its turns. `prefix`: of CropDL."""
 
-    def __init__(self, place, name, measurement, under_cropdl):
+    def __init__(self, place, name, measurement, prefix):
         log = place.path(f"log-{name}")
-        prefix = [tool("cropdl-run"), "--interval", "0", "--dir", place.store, "--"] if under_cropdl else []
-        self.job = place.start(measurement.launch + prefix + [word.replace("@", log) for word in measurement.command], log, measurement.environment)
+        self.phase = os.path.join(place.store, "phase") if prefix else None
+        self.job = place.start(measurement.launch + prefix + [word.replace("@", log) for word in measurement.command], log,
+                               {**measurement.environment, "CROPDL_TRACE_PHASE": "1"})
         end = time.monotonic() + PATIENCE
         while self.steps() < 20:
             expect(self.job.alive() and time.monotonic() < end, f"makes no steps: {self.job.output()}")
@@ -49,13 +56,20 @@ class Run:
             found = re.findall(rb"^step (\d+)[ \n]", f.read(), re.M)
         return int(found[-1]) if found else 0
 
+    def takes_version(self):
+        try:
+            with open(self.phase) as f:
+                return f.read().strip() != "idle"
+        except (OSError, TypeError):  # TypeError: a native run
+            return False
+
     def turn(self, seconds):
         """Returns the seconds that a step took."""
         self.send(signal.SIGCONT)
         time.sleep(SETTLE)
         began, first = time.monotonic(), self.steps()
         time.sleep(seconds)
-        while self.steps() == first:
+        while self.steps() == first or self.takes_version():
             expect(self.job.alive() and time.monotonic() - began < PATIENCE, f"makes no step: {self.job.output()[-500:]}")
             time.sleep(0.01)
         took, done = time.monotonic() - began, self.steps() - first
@@ -63,12 +77,17 @@ class Run:
         return took / done
 
 
-def ratios(measurement, rounds, seconds):
-    """For each round: under CropDL and natively, and natively twice; and the median step natively."""
+def ratios(measurement, rounds, seconds, versions):
+    """For each round: under CropDL and natively, and natively twice; the median step natively; the number of versions."""
     found, noise, natively = [], [], []
     with Place("turns") as place:
-        runs = [Run(place, name, measurement, name == "cropdl") for name in ("native", "again", "cropdl")]
+        how_often = ["--max-overhead", f"{1 / 3:.4f}", "--metrics", place.path("metrics")] if versions else ["--interval", "0"]
+        prefix = [tool("cropdl-run"), *how_often, "--dir", place.store, "--"]
+        runs = [Run(place, name, measurement, prefix if name == "cropdl" else []) for name in ("native", "again", "cropdl")]
         for number in range(-1, rounds):  # one for warm-up
+            if versions and number == -1:
+                runs[2].send(signal.SIGCONT)
+                expect(place.checkpoint()[0] == 0, "the first version failed")
             order = runs[number % 3:] + runs[:number % 3]
             took = {run: run.turn(seconds) for run in order}
             native, again, cropdl = (took[run] for run in runs)
@@ -76,13 +95,17 @@ def ratios(measurement, rounds, seconds):
                 found.append(2 * cropdl / (native + again))
                 noise.append(again / native)
                 natively += [native, again]
+        taken = int(re.findall(r"cropdl_versions_total (\d+)", open(place.path("metrics")).read())[-1]) if versions else 0
         for run in runs:
             run.send(signal.SIGCONT)
             run.job.kill_ranks()
-    return found, noise, statistics.median(natively)
+    return found, noise, statistics.median(natively), taken
 
 
-def shown(values):
+def shown(values, versions):
+    if versions:
+        means = sorted(statistics.fmean(random.choices(values, k=len(values))) for _ in range(4000))
+        return f"{statistics.fmean(values):.4f} ({means[100]:.4f} to {means[-101]:.4f})"
     low, middle, high = statistics.quantiles(values, n=4)
     return f"{middle:.4f} ({low:.4f} to {high:.4f})"
 
@@ -93,13 +116,14 @@ def main():
     parser.add_argument("--program", nargs="+", choices=["trainer", "1_GB_of_state", "pytorch"], default=["trainer", "1_GB_of_state", "pytorch"])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--versions", action="store_true")
     options = parser.parse_args()
     try:
         for mpi in options.mpi:
             for measurement, _ in with_versions(mpi, 100, options.program):
-                found, noise, step = ratios(measurement, options.rounds, options.seconds)
-                print(f"{measurement.name} {mpi}: a step of {1e3 * step:.3f} ms took {shown(found)} times as long under CropDL; noise {shown(noise)}; "
-                      f"{options.rounds} rounds of {options.seconds:g} s", flush=True)
+                found, noise, step, taken = ratios(measurement, options.rounds, options.seconds, options.versions)
+                print(f"{measurement.name} {mpi}: a step of {1e3 * step:.3f} ms took {shown(found, options.versions)} times as long under CropDL; "
+                      f"noise {shown(noise, options.versions)}; {options.rounds} rounds of {options.seconds:g} s, {taken} versions", flush=True)
     except Failure as failure:
         print(f"FAILED: {failure}")
         return 1

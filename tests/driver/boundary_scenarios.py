@@ -15,7 +15,8 @@ from driver import (SOURCE, Log, Place, app, check_continued, check_results, che
 # After how many steps the iterations of each shape of loop must be known.
 SHAPES = {
     "plain": 8, "work_between_calls": 8, "one_call": 16, "conjugate_gradients": 8, "equal_layers": 8, "overlapped_buckets": 8, "accumulation": 8,
-    "evaluation": 10, "long_evaluation": 50, "first_rank_evaluates": 10, "first_rank_runs_ahead": 10, "small_last_batch": 12, "alternating": 8, "nested": 14, "pipeline": 16,
+    "evaluation": 10, "long_evaluation": 50, "first_rank_evaluates": 10, "first_rank_runs_ahead": 10, "small_last_batch": 12,
+    "alternating": 8, "nested": 14, "pipeline": 16,
     # 46: three calls per iteration, recognised by their call sites after some 130 calls
     "random_lengths": 46, "communicators": 8, "communicator_each_step": 46, "two_phases": 27}
 IN_PYTHON = {

@@ -64,10 +64,10 @@ def refused(program, what, words, mpi="none", ranks=1):
 
 
 for _what, _words in {
-        "child": "the program has a child process that it has not waited for",
+        "child": "the program has a child process that it has not waited for (pid <n>, <w>); end it and wait for it (PyTorch: num_workers=0)",
         "pipe": "a pipe (descriptor <n>) cannot be saved yet",
         "socket": "a socket (descriptor <n>) cannot be saved yet",
-        "timer": "a POSIX timer (timer_create) cannot be saved yet",
+        "timer": "a POSIX timer (timer_create) cannot be saved yet; timer_delete it, or use setitimer",
         "timerfd": "an open timerfd (descriptor <n>) cannot be saved yet",
         "signalfd": "an open signalfd (descriptor <n>) cannot be saved yet",
         "eventfd": "an open eventfd (descriptor <n>) cannot be saved yet",
@@ -715,6 +715,11 @@ def json_as_documented():
         asked("list", "--frobnicate", status=2)
         expect(asked("prune", "--keep", "1")["damaged"] == [1], "a damaged version was removed, or is not reported")
         asked("prune", status=2)
+        # All versions are of this hour and day.
+        expect(len(asked("prune", "--keep", "1,24h,7d", "--dry-run")["kept"]) == 1 == len(asked("prune", "--hourly", "2", "--daily", "2", "--dry-run")["kept"]),
+               "an hour and a day with several versions keep one")
+        for wrong in ("1,24", "24h", "1,7d,24h", "0", "1,h"):
+            expect("says no number of versions" in asked("prune", "--keep", wrong, status=2)["error"], f"--keep {wrong} was taken")
         place.store = place.path("nowhere")
         for command, *options in (("list",), ("status",), ("verify",), ("inspect",), ("checkpoint",), ("report",), ("export", "--output", "version.tar")):
             expect(place.path("nowhere") in asked(command, *options, status=1)["error"], "does not say where")

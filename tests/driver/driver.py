@@ -182,6 +182,16 @@ class Job:
                 found.append(int(entry))
         return found
 
+    def left(self):
+        """What the processes that still run are doing, for a failure's message."""
+        lines = []
+        for pid in self.processes():
+            status = read_proc(pid, "status").decode(errors="replace")
+            fields = [re.search(rf"^{name}:\s*(.*)$", status, re.MULTILINE) for name in ("Name", "State", "PPid", "SigPnd", "ShdPnd", "SigBlk")]
+            words = read_proc(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")[:100]
+            lines.append(f"{pid}: {' '.join(field.group(1) for field in fields if field)}; in {read_proc(pid, 'wchan').decode()}; {words}")
+        return "\n".join(lines + self.output().splitlines()[-5:])
+
     def ranks(self):
         """The launcher's descendants that are ranks, including the children of ranks."""
         result = []
@@ -657,7 +667,7 @@ def check_refused(place, status, text, words):
 
 # What `cropdl checkpoint` may say when a program can be saved only at times: the rank that stands in the way.
 NOT_NOW = re.compile(r"cropdl: checkpoint (refused|failed): rank \d+:? .+"
-                     r"|cropdl: checkpoint given up after \d+ attempts? of [\d.]+ s: (rank \d+ .+|the ranks keep changing); try again later")
+                     r"|cropdl: checkpoint given up after \d+ attempts? of [\d.]+ s: (rank \d+ .+|no rank is stuck, but at no moment were all ranks outside collectives); try again later")
 
 
 def take_checkpoint(place, job, attempts=1):

@@ -73,7 +73,7 @@ KNOWN = {
 
 for _name in """shared_offsets append_beside_plain changed_in_place changed_in_place_by_stdio renamed_while_open renamed_in_every_step
         half_read_directory getdents_by_hand opened_relative_to_a_descriptor two_thousand_files sparse devices status_flags
-        paths_of_descriptors kept_open_system_files unusual_names redirected_symbolic_link rotated_log in_kernel_copies time_stamps
+        paths_of_descriptors kept_open_system_files unusual_names mapped_under_unusual_names redirected_symbolic_link rotated_log in_kernel_copies time_stamps
         removed_permissions shrinking punched private_map_of_replaced_file discarded_private_map number_reused_for_another_file
         file_opened_by_resolve_flags descriptor_sent_to_itself own_descriptor_fetched_by_pidfd closed_by_range""".split():
     edge_case("files", _name)
@@ -87,7 +87,7 @@ for _name, _words in {
         "opened_by_int_0x80": "the program makes 32-bit system calls (int 0x80), which cannot be followed",
         "read_only_map_of_growing_file": "the shared mapping of @/grows cannot be saved yet",
         "no_access_map_made_writable": "the shared mapping of @/later cannot be saved yet",
-        "directory_notification": "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be saved",
+        "directory_notification": "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be saved; no checkpoint of this process is possible any more",
         "path_beyond_path_max": "the file of descriptor 5 has a path that is too long to be opened again",
         "descriptors_of_high_numbers": "the program's descriptor <n> leaves no room above it for a restart below the hard limit (ulimit -Hn <n>); use lower numbers or raise that",
         }.items():
@@ -110,15 +110,15 @@ for _name, _words in {
         "posix_message_queue": "the POSIX message queue /odd-<n>-<x> (deleted) (descriptor 4) cannot be saved yet",
         "fanotify": "an open <w> (descriptor 4) cannot be saved yet",
         "opened_namespace": "the deleted file uts:[<n>] (descriptor 4) cannot be saved yet: no restart could open it by its name",
-        "shared_segment": "System V shared memory (shmat) cannot be saved yet",
-        "detached_segment": "System V shared memory (shmat) cannot be saved yet",
+        "shared_segment": "System V shared memory (shmat) cannot be saved yet, nor once it is detached; use other memory",
+        "detached_segment": "System V shared memory (shmat) cannot be saved yet, nor once it is detached; use other memory",
         "named_semaphore": "the shared mapping of /dev/shm/sem.<w> (deleted) cannot be saved yet",
         "shared_object": "the deleted file /dev/shm/odd-<n>-<x> (deleted) (descriptor 4) cannot be saved yet: no restart could open it by its name",
         "segment_of_others": "the System V shared memory <n> (shmget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         "semaphore_set": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         "proc_self_mem": "/proc/<n>/mem (descriptor 4) cannot be saved: it is of this very process; close it before the checkpoint",
         "proc_self_pagemap": "/proc/<n>/pagemap (descriptor 4) cannot be saved: it is of this very process; close it before the checkpoint",
-        "asynchronous_context": "a context of asynchronous input and output (io_setup) cannot be saved yet",
+        "asynchronous_context": "a context of asynchronous input and output (io_setup) cannot be saved yet; io_destroy it",
         }.items():
     edge_case("kinds", _name, _words)
 edge_case("kinds", "many_removed_objects", attempts=50)
@@ -149,7 +149,7 @@ for _name in """children_that_die_of_signals ignored_by_an_executed_child masks_
         jumps_out_of_handlers jump_out_of_a_blocking_open timers_that_signal_a_thread""".split():
     edge_case("signals", _name, attempts=100)
 for _name, _words in {
-        "disarmed_timer": "a POSIX timer (timer_create) cannot be saved yet",
+        "disarmed_timer": "a POSIX timer (timer_create) cannot be saved yet; timer_delete it, or use setitimer",
         }.items():
     edge_case("signals", _name, _words)
 for _name in """every_line_of_proc_status thread_name limits few_descriptors little_address_space nice_value affinity scheduling_class
@@ -166,12 +166,12 @@ for _name, _words in {
         "dropped_user": "the program runs as user 4321 now and was started as user 0, whose store it may not write; that cannot be saved yet",
         "temporary_effective_user": "the program runs as user 4321 now and was started as user 0, whose store it may not write; that cannot be saved yet",
         "changed_file_system_user": "the program's file @/log (descriptor 3) cannot be looked at by its name: Permission denied",
-        "zombie": "the program has a child process that it has not waited for",
+        "zombie": "the program has a child process that it has not waited for (pid <n>, <w>); end it and wait for it (PyTorch: num_workers=0)",
         "trapping_seccomp_filter": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
         "killing_seccomp_filter": "the program has changed its set of seccomp filters (from <n> <n> to <n> <n>), which cannot be saved yet",
         "restricted_by_landlock": "the program has restricted itself by Landlock (landlock_restrict_self), which cannot be saved yet" if has_landlock() else RESTORED,
         "largest_file": "cannot find out which memory is readable: File too large (the program's hard limit of file sizes, RLIMIT_FSIZE)",
-        "child_sharing_descriptors_closes_many": "the program has a child process that it has not waited for or: a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed is not known",
+        "child_sharing_descriptors_closes_many": "the program has a child process that it has not waited for (pid <n>, <w>); end it and wait for it (PyTorch: num_workers=0) or: a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed is not known; no checkpoint of this process is possible any more",
         }.items():
     edge_case("process", _name, _words)
 for _name in """coroutines_on_4_kib coroutines_on_6_kib data_next_to_a_small_stack small_alternate_stack alternate_stack_seen_from_inside
@@ -200,7 +200,7 @@ edge_case("streams", "dialogue_on_a_terminal", shell=_FILES, terminal=True)
 edge_case("streams", "nonblocking_input", shell='"$@" </dev/null')
 edge_case("streams", "inherited_descriptors", shell='"$@" 3<input 7>seven', again='"$@"')
 edge_case("streams", "inherited_and_unused", "a pipe (descriptor 3) cannot be saved yet; the program was started with it, and if it has no use for it, start it with 3>&-", shell='cat input | "$@" 3<&0 </dev/null')
-edge_case("streams", "inherited_with_its_writer", "the program has a child process that it has not waited for", shell='"$@" 3< <(cat input; sleep 3)')
+edge_case("streams", "inherited_with_its_writer", "the program has a child process that it has not waited for (pid <n>, <w>); end it and wait for it (PyTorch: num_workers=0)", shell='"$@" 3< <(cat input; sleep 3)')
 
 
 # MPI: all members of TOGETHER run in one program, in step, so that each cut meets the states of all.

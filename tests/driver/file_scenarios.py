@@ -298,8 +298,8 @@ def refused_for_good(what, words):
 
 
 for _what, _words in {
-        "notify": "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be saved",
-        "shared": "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed is not known"}.items():
+        "notify": "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be saved; no checkpoint of this process is possible any more",
+        "shared": "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed is not known; no checkpoint of this process is possible any more"}.items():
     SCENARIOS[f"refused.descriptor.{_what}"] = lambda w=_what, k=_words: refused_for_good(w, k)
 
 

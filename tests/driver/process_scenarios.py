@@ -250,8 +250,8 @@ if os.geteuid() == 0:
 
 
 for _what, _words in {
-        "child-without-signal": "the program has a child process that it has not waited for",
-        "child-in-our-memory": "the program has a child process that it has not waited for",
+        "child-without-signal": "the program has a child process that it has not waited for (pid <n>, <w>); end it and wait for it (PyTorch: num_workers=0)",
+        "child-in-our-memory": "the program has a child process that it has not waited for (pid <n>, <w>); end it and wait for it (PyTorch: num_workers=0)",
         "semaphore-undo": "the System V semaphore set <n> (semget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         "message-queue": "the System V message queue <n> (msgget) is the machine's and cannot be saved yet; remove it (ipcrm, IPC_RMID)",
         }.items():

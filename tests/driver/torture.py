@@ -181,7 +181,7 @@ class Torture:
         try:
             self.job.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            raise Failure(f"{who} was killed, and {PATIENCE:.0f} s later the launcher and the others still run")
+            raise Failure(f"{who} was killed, and {PATIENCE:.0f} s later the launcher and the others still run:\n{self.job.left()}")
         self.job.kill_all()
         return True
 

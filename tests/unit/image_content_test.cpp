@@ -188,7 +188,8 @@ TEST_F(ImageContent, MalformedAndOverlappingRegionsAreRefused) {
   ASSERT_TRUE(add_region(*writer, {at + kImagePage, at + 3 * kImagePage, 0, "two", {}}));
   Result<ImageTotals> totals = writer->finish("{}");
   ASSERT_FALSE(totals);
-  EXPECT_EQ(totals.error().message, "rank image " + path("a.img") + ": regions one and two overlap");
+  EXPECT_EQ(totals.error().message, "rank image " + path("a.img") +
+                                        ": regions one and two overlap: a fault of CropDL, please report it");
 }
 
 TEST_F(ImageContent, AnOlderSeamIsReadAndANewerOneRefused) {

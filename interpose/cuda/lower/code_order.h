@@ -1,8 +1,9 @@
 // Keeps the order in which the program's code is loaded on the devices. The driver places variables as their
-// code arrives, so the same order in another process gives the same addresses. Registered code is loaded at
-// its first use, which is a recipe here; modules and libraries by their calls. Unloaded code is loaded and
-// unloaded again at its place in the order while any code exists that was loaded in between (docs/gpu.md,
-// "Code and its variables"). LH, LH FS base; a thread of the program, MAIN or START.
+// code arrives, so the same order in another process gives the same addresses. The first use of
+// registered code loads it, and is recorded as a recipe; modules and libraries are recorded by the calls that
+// load them. Unloaded code is loaded and unloaded again at its place in the order while any code exists that
+// was loaded in between (docs/gpu.md, "Code and its variables"). LH, LH FS base; a thread of the program,
+// MAIN or START.
 #pragma once
 
 #include <cuda.h>

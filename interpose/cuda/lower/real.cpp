@@ -30,28 +30,28 @@ struct LibraryFile {
 };
 std::array<LibraryFile, seam::kMaxLibraries> library_files{};
 
-// Some functions only tell something.
+// Functions that only return facts read no environment.
 bool reads_environment(std::string_view function) {
   for (const std::string_view part : {"Version", "Error", "Property", "Status"})
     if (function.find(part) != function.npos) return false;
   return true;
 }
 
-// Before a function is looked for: the driver has begun with the variables of before, and what the program
-// has set since is taken. Under opening().
+// Call before a function is looked for. The driver read the environment when it started; this passes on what
+// the program has changed since. Under opening().
 void take_environment() {
   static bool looking = false;
   if (looking) return;  // driver_begun() looks for functions
   looking = true;
   if (driver_begun()) note_reading_of_environment(Reader::kDriver);
   looking = false;
-  // At a cut, nothing begins.
+  // Not while ranks are stopped for a checkpoint.
   const seam::ThreadRecord* thread = one_abi::thread_mark.record;
   if ((seam::control()->attention & seam::kAttentionStop) == 0 || (thread && thread->in_device_call != 0))
     take_program_environment();
 }
 
-// After that.
+// Call after take_environment().
 void note_environment_of(const one_abi::RealLibrary& library, uint32_t function) {
   const std::string_view name = library.name;
   if (!reads_environment(library.names[function])) return;

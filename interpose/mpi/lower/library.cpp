@@ -51,7 +51,9 @@ class Runtime final : public libraries::Library {
     int length = 0;
     MPI_Get_library_version(text, &length);                                   // allowed before MPI_Init
     const std::string all(text, strnlen(text, static_cast<size_t>(length)));  // Open MPI counts the final 0
-    return all.substr(0, all.find('\n'));
+    std::string first = all.substr(0, all.find('\n'));
+    std::replace(first.begin(), first.end(), '\t', ' ');  // MPICH's
+    return first;
   }
 
   Status format() override {

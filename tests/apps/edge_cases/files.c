@@ -353,6 +353,26 @@ static void unusual_names(void) {
     for (int i = 0; i < 10; i++) edge_reads(fd[i], 9 + (uint64_t)i, at, 5);
 }
 
+// So large that their contents stay in the files.
+static void mapped_under_unusual_names(void) {
+  static const char* const names[] = {"new\nline", "back\\slash \\012", "both\n\\012", "gone (deleted)"};
+  enum { kSize = 16 << 20 };
+  const char* at[4];
+  for (int i = 0; i < 4; i++) {
+    const int fd = edge_file(names[i], kSize, 9 + (uint64_t)i, O_RDONLY);
+    at[i] = mmap(NULL, kSize, PROT_READ, MAP_PRIVATE, fd, 0);
+    EDGE_CHECK(at[i] != MAP_FAILED && close(fd) == 0);
+  }
+  char here[64], there[64];
+  for (off_t where = 0; edge_more(); where += 4099)
+    for (int i = 0; i < 4; i++) {
+      const int fd = open(names[i], O_RDONLY);
+      EDGE_CHECK(pread(fd, here, sizeof here, where % kSize) == (ssize_t)sizeof here && close(fd) == 0);
+      memcpy(there, at[i] + where % kSize, sizeof there);
+      EDGE_CHECK(memcmp(here, there, sizeof here) == 0);
+    }
+}
+
 static void path_beyond_path_max(void) {
   char name[201];
   memset(name, 'd', 200);
@@ -613,6 +633,7 @@ static const struct edge_case table[] = {
     {"paths_of_descriptors", paths_of_descriptors},
     {"kept_open_system_files", kept_open_system_files},
     {"unusual_names", unusual_names},
+    {"mapped_under_unusual_names", mapped_under_unusual_names},
     {"path_beyond_path_max", path_beyond_path_max},
     {"redirected_symbolic_link", redirected_symbolic_link},
     {"rotated_log", rotated_log},
