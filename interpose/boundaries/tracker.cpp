@@ -121,7 +121,8 @@ void Tracker::take(const Call& call, uint64_t begun, Symbol symbol) {
   taken_[taken_count_++ % kCalls] = call;
   finder_.add(symbol);
   if (!finder_.at_boundary()) return;
-  if (torn_ && finder_.pattern().any_order && !counts_agree() && refused_ < 2 * PeriodFinder::kLongest) {
+  if (torn_ && finder_.pattern().any_order && !counts_agree() &&
+      refused_ < uint64_t{2} * PeriodFinder::kLongest) {
     ++refused_;
     return finder_.go_back_on_boundary();
   }

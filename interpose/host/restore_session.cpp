@@ -285,7 +285,7 @@ Status RestoreSession::restart_libraries() {
 }
 
 Status RestoreSession::change_files() {
-  const Status changed = files::apply_files(saved_files(), reopening_, &files_note_);
+  Status changed = files::apply_files(saved_files(), reopening_, &files_note_);
   files::keep_input_from_waiting(metadata().files);
   folder_->descriptor().close(), reader_.descriptor().close();  // for the reason of image_
   return changed;

@@ -559,8 +559,10 @@ TEST_F(AgentJob, AStoppedJobIsNotWaitedForLongerThanAsked) {
   waitpid(pid, nullptr, WUNTRACED);  // until then it may still answer
   const auto reply = request_checkpoint(dir_.path, 0.3, false);
   ASSERT_FALSE(reply);
-  EXPECT_EQ(reply.error().message,
-            "the job on " + dir_.path + " (pid " + std::to_string(pid) + ") does not answer; if it is stopped (State T in /proc/" + std::to_string(pid) + "/status), continue it: kill -CONT " + std::to_string(pid));
+  EXPECT_EQ(reply.error().message, "the job on " + dir_.path + " (pid " + std::to_string(pid) +
+                                       ") does not answer; if it is stopped (State T in /proc/" +
+                                       std::to_string(pid) + "/status), continue it: kill -CONT " +
+                                       std::to_string(pid));
   kill_rank(pid);
 }
 
@@ -658,7 +660,9 @@ TEST_F(AgentJob, ARankThatNeverJoinsIsNamedAndTheRestRuns) {
   add(c, fakes_[0]);
   add(config(1, 3), fakes_[1]);
   ASSERT_TRUE(soon([&] { return joined() == 2; }));
-  EXPECT_EQ(checkpoint_error(), "checkpoint refused: rank 2 has not joined yet: its MPI is only just starting, or it was started without cropdl-run");
+  EXPECT_EQ(checkpoint_error(),
+            "checkpoint refused: rank 2 has not joined yet: its MPI is only just starting, or it was started "
+            "without cropdl-run");
 }
 
 TEST_F(AgentJob, ARankThatNeverJoinsIsNamedOnceWhereVersionsComeByThemselves) {
@@ -674,7 +678,8 @@ TEST_F(AgentJob, ARankThatNeverJoinsIsNamedOnceWhereVersionsComeByThemselves) {
   ASSERT_TRUE(soon([&] { return !lines().empty(); }));
   EXPECT_GE(since(begin), 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  EXPECT_EQ(lines(), std::vector<std::string>{"checkpoint refused: rank 1 has not joined yet: its MPI is only just starting, or it was started without cropdl-run"});
+  EXPECT_EQ(lines(), std::vector<std::string>{"checkpoint refused: rank 1 has not joined yet: its MPI is "
+                                              "only just starting, or it was started without cropdl-run"});
 }
 
 TEST_F(AgentJob, ARankWithoutTimeLeftStillTriesToJoin) {

@@ -374,7 +374,9 @@ TEST_F(CutProtocol, RanksThatAreStillStartingAreWaitedForUpToABound) {
   act([&](Actions* o) { coordinator_.joined(1, now_, o); });
   request();
   wait();
-  EXPECT_EQ(line(), "checkpoint refused: rank 2 has not joined yet: its MPI is only just starting, or it was started without cropdl-run");
+  EXPECT_EQ(line(),
+            "checkpoint refused: rank 2 has not joined yet: its MPI is only just starting, or it was started "
+            "without cropdl-run");
 
   const int64_t begin = now_;
   act([&](Actions* o) { EXPECT_TRUE(coordinator_.request(now_, o, true)); });
@@ -676,9 +678,10 @@ TEST_F(CutProtocol, CommunicatorThatSomeMembersDoNotHaveIsRefused) {
   request();
   EXPECT_EQ(
       line(),
-      formatted("checkpoint refused: rank 0: a communicator of NCCL's with {} ranks exists on {} of them only, "
-                "so it could not be made again; destroy it there, too (ncclCommDestroy)",
-                kRanks + 1, kRanks - 1));
+      formatted(
+          "checkpoint refused: rank 0: a communicator of NCCL's with {} ranks exists on {} of them only, "
+          "so it could not be made again; destroy it there, too (ncclCommDestroy)",
+          kRanks + 1, kRanks - 1));
   expect_all_resumed();
 }
 

@@ -35,9 +35,10 @@ Heap::Heap(AddressAllocator& places, Budget& budget, MemoryKind kind, int device
       device_(device),
       random_(seed | 1),
       lowest_(seed == kLowest) {
-  for (uint32_t units = 1; units * kAllocationUnit <= kLargestSlot;
-       units += std::max(1u, std::bit_floor(units) / 2))
-    if (units * kAllocationUnit % alignment == 0) sizes_.emplace_back().bytes = units * kAllocationUnit;
+  for (uint64_t units = 1; units * kAllocationUnit <= kLargestSlot;
+       units += std::max(uint64_t{1}, std::bit_floor(units) / 2))
+    if (units * kAllocationUnit % alignment == 0)
+      sizes_.emplace_back().bytes = static_cast<uint32_t>(units * kAllocationUnit);
   for (uint64_t bytes = kAllocationUnit; bytes <= kLargestSlot; bytes += kAllocationUnit) {
     auto fits = std::find_if(sizes_.begin(), sizes_.end(), [&](auto& size) { return size.bytes >= bytes; });
     size_of_.push_back(static_cast<uint8_t>(fits - sizes_.begin()));

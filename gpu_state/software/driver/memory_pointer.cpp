@@ -19,7 +19,7 @@ namespace {
 
 template <class T>
 CUresult give(void* data, T value) {
-  std::memcpy(data, &value, sizeof value);
+  *static_cast<T*>(data) = value;
   return CUDA_SUCCESS;
 }
 
@@ -56,7 +56,6 @@ CUresult attribute(void* data, CUpointer_attribute which, const Allocation& of, 
       return give(data, of.device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-      return give(data, false);
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       return give(data, false);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
