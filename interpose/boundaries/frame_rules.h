@@ -1,27 +1,35 @@
 // Return addresses beyond that of the call itself: what tells apart the calls of a function of the program
-// that makes its collectives in several places (docs/boundaries.md, "Tokens"). A frame's layout at a return
-// address never changes, so it is read once, from the unwind tables (.eh_frame) of its object, and kept in a
-// table. After that a step outwards costs a comparison and two loads. LH, LH FS base, on the thread that
-// calls.
+// that makes its collectives in several places (docs/boundaries.md, "Tokens"). How to step out of a frame
+// depends on the return address alone. So the rule is read once, from the unwind tables (.eh_frame) of the
+// object that contains the address, and kept; from then on a step costs a comparison and two loads.
+//
+// A wrong rule would read beyond the end of a stack: code without true unwind tables (a trampoline that
+// switches stacks), or other code that was loaded in the same place. So a rule is kept only if it led to a
+// return address when it was read, and is forgotten when it leads to none later.
+//
+// LH, LH FS base, on the thread that calls, also within a signal handler of the program that has interrupted
+// another call here: no lock, no allocation.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 namespace cropdl::boundaries {
 
 // How to step out of the frame whose call returns to `at`.
 struct alignas(32) FrameRule {
-  volatile uint64_t at = 0;
+  uint64_t at = 0;  // 0: an empty slot; kClaimed: one that is being filled
   // The CFA (the caller's stack pointer behind the return) is so many bytes above the stack pointer, or above
-  // rbp; 0: unknown.
+  // rbp; both 0: unknown.
   int32_t above_sp = 0, above_bp = 0;
   // The caller's rbp is saved so many bytes below the CFA; 0: it is unchanged; below 0: it is lost.
   int32_t saved_bp = 0;
+  bool in_object = false;   // `at` is in a program or library
+  bool in_binding = false;  // in one of the MPI's own (libmpi…), such as its Fortran interface
 };
+inline constexpr uint64_t kClaimed = 1;
 
 // Frames that are larger are not stepped out of.
 inline constexpr int32_t kLargestFrame = 1 << 20;
@@ -29,31 +37,6 @@ inline constexpr int32_t kLargestFrame = 1 << 20;
 // Reads the rule for a call that returns to `site`, from the sorted table of unwind entries (.eh_frame_hdr)
 // of the object that contains it. A rule without a CFA: the table does not tell, or with an expression.
 FrameRule read_rule(uint64_t site, uint64_t eh_frame_hdr);
-
-// Returns the address of a function that the program's libraries export; 0: none. Set by the host before the
-// program runs.
-inline uint64_t (*program_symbol)(const char* name) = nullptr;
-
-struct FrameRules {
-  static constexpr size_t kRules = 4096;
-  static constexpr size_t slot_of(uint64_t site) { return (site ^ site >> 12) % kRules; }
-  // The known rule, or the one that is then read and kept. For a site that finds no room: an empty one.
-  const FrameRule& find(uint64_t site);
-  // Null: not known yet.
-  const FrameRule* known(uint64_t site) const {
-    const FrameRule& rule = rules[slot_of(site)];
-    const bool is_its = rule.at == site;
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // x86-64 keeps the order of loads
-    return is_its ? &rule : nullptr;
-  }
-  std::array<FrameRule, kRules> rules;
-
- private:
-  // .eh_frame_hdr of the object that contains the site; 0: unknown.
-  uint64_t unwind_tables_at(uint64_t site);
-  std::optional<uint64_t> find_object;  // a function of the program's; 0: it has none
-};
-extern FrameRules frame_rules;
 
 // The state of a thread as a call returns.
 struct Frame {
@@ -65,13 +48,17 @@ inline Frame frame_of(const uint64_t* pushed) {
   return {pushed[1], reinterpret_cast<uint64_t>(pushed + 2), pushed[0]};
 }
 
+// 0: unknown.
+inline uint64_t cfa_of(const FrameRule& rule, const Frame& f) {
+  if (__builtin_expect(rule.above_sp != 0, 1)) return f.sp + static_cast<uint64_t>(rule.above_sp);
+  const uint64_t cfa = f.bp + static_cast<uint64_t>(rule.above_bp);
+  return rule.above_bp == 0 || cfa - f.sp >= kLargestFrame || cfa % 8 != 0 ? 0 : cfa;
+}
+
 // Steps to the caller's caller, by the rule of f->site. False: unknown.
 inline bool step_out(const FrameRule& rule, Frame* f) {
-  uint64_t cfa = f->sp + static_cast<uint64_t>(rule.above_sp);
-  if (__builtin_expect(rule.above_sp == 0, 0)) {
-    cfa = f->bp + static_cast<uint64_t>(rule.above_bp);
-    if (rule.above_bp == 0 || cfa - f->sp >= kLargestFrame || cfa % 8 != 0) return false;
-  }
+  const uint64_t cfa = cfa_of(rule, *f);
+  if (__builtin_expect(cfa == 0, 0)) return false;
   f->site = reinterpret_cast<const uint64_t*>(cfa)[-1];
   if (rule.saved_bp > 0)
     f->bp = *reinterpret_cast<const uint64_t*>(cfa - static_cast<uint64_t>(rule.saved_bp));
@@ -79,5 +66,31 @@ inline bool step_out(const FrameRule& rule, Frame* f) {
   f->sp = cfa;
   return true;
 }
+
+// Returns the address of a function that the program's C library exports; 0: none. Set by the host before the
+// program runs.
+inline uint64_t (*c_library_symbol)(const char* name) = nullptr;
+
+struct FrameRules {
+  static constexpr size_t kRules = 4096;
+  static constexpr size_t slot_of(uint64_t site) { return (site ^ site >> 12) % kRules; }
+  // Null: not known, or not in its first slot.
+  const FrameRule* known(uint64_t site) const {
+    const FrameRule& rule = rules[slot_of(site)];
+    const bool is_its = __atomic_load_n(&rule.at, __ATOMIC_ACQUIRE) == site;
+    return is_its ? &rule : nullptr;
+  }
+  // The known rule of f.site, or the one that is then read, tried on this frame and kept. Where there is no
+  // room: an empty one.
+  FrameRule& find(const Frame& f);
+  // To be called when a rule that had been kept led to what is no return address.
+  static void forget(FrameRule& rule) {
+    __atomic_store_n(&rule.above_sp, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&rule.above_bp, 0, __ATOMIC_RELAXED);
+  }
+  std::array<FrameRule, kRules> rules;
+  uint64_t object_finder = 0;  // the program's _dl_find_object; 0: not looked for, 1: there is none
+};
+extern FrameRules frame_rules;
 
 }  // namespace cropdl::boundaries

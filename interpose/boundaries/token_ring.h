@@ -1,5 +1,6 @@
 // Tokens of the collectives that the program's threads begin, for the agent's thread to read
-// (docs/boundaries.md). LH, LH FS base. Writing is inline: a few stores, no lock, allocation or system call.
+// (docs/boundaries.md). LH, LH FS base. Writing is inline: a few loads and stores, no lock or allocation;
+// system calls only at a new call site.
 #pragma once
 
 #include <atomic>
@@ -49,13 +50,13 @@ void note_callers_slowly(Token* t, const uint64_t* frame);
 
 // Completes the token with where the program made the call: the shim's function has left the address of its
 // frame, which is on this stack, for one token. (In an image of an older build, it has left its return
-// address.)
-__attribute__((always_inline)) inline void note_callers(Token* t) {
+// address.) `reads`: false for a token of which nobody reads that, and whose shim may have left nothing.
+__attribute__((always_inline)) inline void note_callers(Token* t, bool reads) {
   uint64_t left, stack;
   __asm__ volatile("movq %%gs:%c1, %0" : "=r"(left) : "i"(offsetof(seam::ThreadRecord, caller)));
   __asm__ volatile("movq $0, %%gs:%c0" ::"i"(offsetof(seam::ThreadRecord, caller)) : "memory");
   __asm__ volatile("movq %%rsp, %0" : "=r"(stack));
-  if (__builtin_expect(left - stack >= kLargestFrame, 0)) {
+  if (__builtin_expect(!reads || left - stack >= kLargestFrame, 0)) {
     t->caller = left;
     t->outer = 0;
     t->stack = stack;
@@ -64,11 +65,14 @@ __attribute__((always_inline)) inline void note_callers(Token* t) {
   const auto* frame = reinterpret_cast<const uint64_t*>(left);
   Frame f = frame_of(frame);
   const FrameRule* rule = frame_rules.known(f.site);
-  if (__builtin_expect(!rule || !step_out(*rule, &f), 0)) return note_callers_slowly(t, frame);
+  while (rule != nullptr && __builtin_expect(rule->in_binding && step_out(*rule, &f), 0))
+    rule = frame_rules.known(f.site);
+  const uint64_t caller = f.site;
+  if (__builtin_expect(rule == nullptr || !step_out(*rule, &f), 0)) return note_callers_slowly(t, frame);
   const uint64_t outer = f.site;
   rule = frame_rules.known(outer);
-  if (__builtin_expect(!rule || !step_out(*rule, &f), 0)) return note_callers_slowly(t, frame);
-  t->caller = frame[1];
+  if (__builtin_expect(rule == nullptr || !step_out(*rule, &f), 0)) return note_callers_slowly(t, frame);
+  t->caller = caller;
   t->outer = outer;
   t->stack = depth_and(left, f.site);
 }
@@ -91,7 +95,7 @@ __attribute__((always_inline)) inline void note(uint64_t call, uint64_t what, ui
   t.what = what;
   t.identity = identity;
   t.begun = begun;
-  note_callers(&t);
+  note_callers(&t, (call & kMakesObjects) == 0);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   t.number = at + 1;
 }

@@ -10,12 +10,16 @@ TokenRing ring;
 
 void note_callers_slowly(Token* t, const uint64_t* frame) {
   Frame f = frame_of(frame);
+  FrameRule* rule = &frame_rules.find(f);
+  while (rule->in_binding && step_out(*rule, &f)) rule = &frame_rules.find(f);
   t->caller = f.site;
   t->outer = 0;
   t->stack = reinterpret_cast<uint64_t>(frame);
-  if (!step_out(frame_rules.find(f.site), &f)) return;
+  if (!step_out(*rule, &f)) return;
+  const FrameRule& next = frame_rules.find(f);
+  if (!next.in_object) return FrameRules::forget(*rule);
   t->outer = f.site;
-  if (step_out(frame_rules.find(f.site), &f)) t->stack = depth_and(t->stack, f.site);
+  if (step_out(next, &f)) t->stack = depth_and(t->stack, f.site);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/patched_code.h"
@@ -117,12 +118,19 @@ void* const* functions_for_core() {
 }
 
 uint64_t program_symbol(const char* name) {
+  if (program_debug() == nullptr) return 0;
+  for (const link_map* map = program_debug()->r_map; map != nullptr; map = map->l_next)
+    if (const uint64_t found = dynamic_symbol(map->l_ld, map->l_addr, true, name); found != 0) return found;
+  return 0;
+}
+
+uint64_t c_library_symbol(const char* name) {
   // Not program_debug(), which is set only if objects are followed.
   const auto* debug =
       reinterpret_cast<const r_debug*>(dynamic_symbol(seam::state()->text_begin, "_r_debug", true));
-  if (debug == nullptr) return 0;
-  for (const link_map* map = debug->r_map; map != nullptr; map = map->l_next)
-    if (const uint64_t found = dynamic_symbol(map->l_ld, map->l_addr, true, name); found != 0) return found;
+  for (const link_map* map = debug != nullptr ? debug->r_map : nullptr; map != nullptr; map = map->l_next)
+    if (std::string_view(map->l_name).ends_with("/libc.so.6"))
+      return dynamic_symbol(map->l_ld, map->l_addr, true, name);
   return 0;
 }
 

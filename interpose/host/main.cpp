@@ -144,7 +144,7 @@ void fill_control_page(Process& p) {
   page->stay = stay;
   page->lend_lower_fs = lend_lower_fs;
   page->for_core = functions_for_core();
-  boundaries::program_symbol = program_symbol;
+  boundaries::c_library_symbol = c_library_symbol;
   page->first_lower_file = first_high_descriptor();  // place_files() may lower it
 }
 

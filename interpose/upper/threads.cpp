@@ -100,6 +100,7 @@ seam::ThreadRecord* new_record() {
     record->sending = 0;
     record->in_device_call = 0;
     record->nccl_group = 0;
+    record->caller = 0;
     record->vdso_frame = 0;
     record->rseq = 0;
     record->alternate_sp = record->alternate_size = 0;

@@ -46,12 +46,16 @@ std::string futexes() {
 // " (pid PID, NAME)", or "" where the kernel does not tell (CONFIG_PROC_CHILDREN).
 std::string name_of_a_child() {
   std::error_code error;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    const std::string listed = kernel_text(thread.path().string() + "/children");
+  std::filesystem::directory_iterator thread("/proc/self/task", error);
+  for (; !error && thread != std::filesystem::directory_iterator(); thread.increment(error)) {
+    const std::string listed = kernel_text(thread->path().string() + "/children");
     const std::string pid = listed.substr(0, listed.find(' '));
     if (pid.empty()) continue;
-    const std::string name = kernel_text("/proc/" + pid + "/comm");
-    return formatted(" (pid {}, {})", pid, name.substr(0, name.find('\n')));
+    std::string name = kernel_text("/proc/" + pid + "/comm");
+    name.resize(std::min(name.find('\n'), name.size()));
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    return formatted(" (pid {}, {})", pid, name.empty() ? "?" : name);
   }
   return "";
 }

@@ -66,7 +66,7 @@ int main(int argc, char**) {
   thread.self = &thread;
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
   multiple = argc > 1;
-  boundaries::program_symbol = [](const char* name) {
+  boundaries::c_library_symbol = [](const char* name) {
     return reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, name));
   };
   counting::Record record{1, 0};

@@ -6,12 +6,15 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,7 +37,7 @@ __attribute__((noinline)) void look() {
   for (int i = 1; i < count; ++i) found.glibcs.push_back(reinterpret_cast<uint64_t>(all[i]));
   Frame f = frame_of(static_cast<const uint64_t*>(__builtin_frame_address(0)));
   do found.ours.push_back(f.site);
-  while (found.ours.size() < 64 && step_out(frame_rules.find(f.site), &f));
+  while (found.ours.size() < 64 && step_out(frame_rules.find(f), &f));
 }
 
 using Step = std::function<void()>;
@@ -101,7 +104,7 @@ const std::map<std::string, int (*)(const Step&)> kFunctions = {
 class Frames : public testing::Test {
  protected:
   void SetUp() override {
-    program_symbol = [](const char* name) { return reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, name)); };
+    c_library_symbol = [](const char* name) { return reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, name)); };
     frame_rules = {};
   }
   // main's caller in the C library is the last; _start has none.
@@ -122,27 +125,27 @@ TEST_F(Frames, OfEachKindBelowEachOtherAreSteppedOutOf) {
 }
 
 TEST_F(Frames, AreAllSteppedOutOfWhereTheTableHasNoRoomForTheirRules) {
-  for (FrameRule& rule : frame_rules.rules) rule.at = 1;
+  for (FrameRule& rule : frame_rules.rules) rule.at = kClaimed;
   plain(look);
   EXPECT_EQ(found.ours.size(), 1u);
 }
 
 TEST_F(Frames, WithoutAnUnwindTableEndTheSteps) {
-  program_symbol = [](const char*) { return uint64_t{0}; };
+  c_library_symbol = [](const char*) { return uint64_t{0}; };
   plain(look);
   EXPECT_EQ(found.ours.size(), 1u);
   Frame nowhere{16, reinterpret_cast<uint64_t>(&nowhere), 0};
-  EXPECT_FALSE(step_out(frame_rules.find(16), &nowhere));
+  EXPECT_FALSE(step_out(frame_rules.find(nowhere), &nowhere));
 }
 
 // As a shim's function does, and then the LH.
 __attribute__((noinline)) Token noted() {
-  static seam::ThreadRecord thread;
+  thread_local seam::ThreadRecord thread;
   const uint64_t before = seam::by_kernel::gs_base();
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
   seam::note_caller(__builtin_frame_address(0));
   Token t{};
-  note_callers(&t);
+  note_callers(&t, true);
   EXPECT_EQ(thread.caller, 0u);
   seam::by_kernel::set_gs_base(before);
   return t;
@@ -153,24 +156,104 @@ __attribute__((noinline)) Token reduced() {
   return t;
 }
 
+// Tokens of one place, and of another one.
+struct Places {
+  Token first, again, other;
+};
+__attribute__((noinline, optimize("O0"))) Places tokens_of_two_places() {  // its loop stays one
+  Token same[2];
+  for (Token& t : same) t = reduced();
+  const Token other = reduced();
+  return {same[0], same[1], other};
+}
+FrameRule& rule_at(uint64_t site) { return frame_rules.find({site, 0, 0}); }
+
 TEST_F(Frames, TellApartThePlacesWhereAFunctionWithACollectiveIsCalled) {
-  Token places[3];
-  const size_t two = 2 + static_cast<size_t>(zero);  // not known to the compiler, which would unroll the loop
-  for (size_t i = 0; i < two; ++i) places[i] = reduced();
-  places[2] = reduced();
-  for (const Token& t : places) EXPECT_EQ(t.caller, places[0].caller);
-  EXPECT_EQ(places[0].outer, places[1].outer);
-  EXPECT_EQ(places[0].stack, places[1].stack);
-  EXPECT_NE(places[0].outer, places[2].outer);
+  const Places places = tokens_of_two_places();
+  EXPECT_EQ(places.again.caller, places.first.caller);
+  EXPECT_EQ(places.other.caller, places.first.caller);
+  EXPECT_EQ(places.again.outer, places.first.outer);
+  EXPECT_EQ(places.again.stack, places.first.stack);
+  EXPECT_NE(places.other.outer, places.first.outer);
+}
+
+TEST_F(Frames, OfTheMpisOwnLibrariesDoNotCount) {
+  const Places before = tokens_of_two_places();
+  rule_at(before.first.caller).in_binding = true;
+  const Places after = tokens_of_two_places();
+  EXPECT_EQ(after.first.caller, before.first.outer);
+  EXPECT_EQ(after.other.caller, before.other.outer);
+  EXPECT_EQ(after.first.outer, after.other.outer);
+}
+
+TEST_F(Frames, OfCodeThatReplacedOtherCodeAreNoLongerSteppedOutOf) {
+  const Places before = tokens_of_two_places();
+  rule_at(before.first.caller).above_sp = 8;  // as the former code's: no return address is there
+  const auto known = [] {
+    return std::count_if(frame_rules.rules.begin(), frame_rules.rules.end(),
+                         [](auto& r) { return r.at != 0; });
+  };
+  const auto rules = known();
+  const Places after = tokens_of_two_places();
+  EXPECT_EQ(after.again.outer, 0u);
+  EXPECT_EQ(after.again.stack, after.other.stack);  // the depth alone
+  EXPECT_LE(known(), rules + 1);
+}
+
+// Switches to a stack as hand-written coroutines do: no unwind table tells that it does.
+__attribute__((naked, noinline)) void call_on(void* /*stack's end*/, void (* /*function*/)()) {
+  __asm__(R"(
+    push %rbp
+    mov %rsp, %rbp
+    mov %rdi, %rsp
+    call *%rsi
+    mov %rbp, %rsp
+    pop %rbp
+    ret)");
+}
+Token noted_there;
+__attribute__((noinline)) void coroutine() { noted_there = noted(); }
+
+TEST_F(Frames, BeyondTheEndOfAStackAreNotRead) {
+  constexpr size_t kSize = 1 << 16;
+  auto* stack = static_cast<char*>(
+      mmap(nullptr, 2 * kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(stack, MAP_FAILED);
+  ASSERT_EQ(mprotect(stack + kSize, kSize, PROT_NONE), 0);
+  for (int turn = 0; turn < 2; ++turn) {
+    call_on(stack + kSize, coroutine);
+    EXPECT_NE(noted_there.outer, 0u) << "the trampoline's call";
+  }
+  munmap(stack, 2 * kSize);
+}
+
+TEST_F(Frames, AreTheSameForThreadsThatMeetThemAtOneTime) {
+  std::atomic<int> ready{0};
+  std::vector<Places> all(8);
+  {
+    std::vector<std::jthread> threads;
+    for (Places& places : all)
+      threads.emplace_back([&] {
+        for (++ready; ready < static_cast<int>(all.size());) {
+        }
+        places = tokens_of_two_places();
+      });
+  }
+  for (const Places& places : all) {
+    EXPECT_EQ(places.first.outer, all[0].first.outer);
+    EXPECT_EQ(places.again.outer, all[0].first.outer);
+    EXPECT_EQ(places.other.outer, all[0].other.outer);
+    EXPECT_NE(places.other.outer, places.first.outer);
+  }
 }
 
 TEST_F(Frames, AreNotLookedForWhereAnOlderShimLeftItsReturnAddress) {
-  static seam::ThreadRecord thread;
+  thread_local seam::ThreadRecord thread;
   const uint64_t before = seam::by_kernel::gs_base();
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
   seam::note_caller(reinterpret_cast<void*>(&look));
   Token t{};
-  note_callers(&t);
+  note_callers(&t, true);
   seam::by_kernel::set_gs_base(before);
   EXPECT_EQ(t.caller, reinterpret_cast<uint64_t>(&look));
   EXPECT_EQ(t.outer, 0u);

@@ -80,6 +80,7 @@ using namespace cropdl;
 using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
+  seam::note_caller(__builtin_frame_address(0));
   const Vid vid = handle_in<Kind::kComm>(comm);
   {
     const LowerInfo lower(info);
