@@ -211,7 +211,9 @@ void Advised::forget(uint64_t begin, uint64_t end, bool gone) {
 Status Advised::tell_again(const std::function<CUcontext(int)>& context_of) {
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
-  for (const auto& [begin, range] : ranges_) {
+  for (const auto& known : ranges_) {
+    const uint64_t begin = known.first;
+    const auto& range = known.second;
     const uint64_t size = range->end - begin;
     const Block* block = blocks_.around(begin);
     if (!block) continue;

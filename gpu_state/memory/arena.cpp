@@ -93,7 +93,9 @@ Status Arena::restore() {
   blocks_.each([&](Block* one) {
     if (one->kind != BlockKind::kManaged) chunk_around(one->begin)->second.used += one->room;
   });
-  for (const auto& [begin, use] : uses) {
+  for (const auto& saved : uses) {
+    const uint64_t begin = saved.first;
+    const auto& use = saved.second;
     if (use.used == 0) {
       state.chunks.drop(use.record);
       continue;

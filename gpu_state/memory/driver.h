@@ -22,7 +22,8 @@ namespace cropdl::memory {
 // clang-format on
 
 struct Driver {
-#define CROPDL_MEMBER(name) decltype(&::name) name = nullptr;
+#define CROPDL_MEMBER(name) \
+  decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a declaration
   CROPDL_DRIVER_FUNCTIONS(CROPDL_MEMBER)
 #undef CROPDL_MEMBER
 
@@ -32,7 +33,7 @@ struct Driver {
   bool fill(Find find, const char** missing) {
     *missing = nullptr;
 #define CROPDL_FIND(name) \
-  if (!(name = reinterpret_cast<decltype(name)>(find(#name))) && !*missing) *missing = #name;
+  if (!((name) = reinterpret_cast<decltype(name)>(find(#name))) && !*missing) *missing = #name;
     CROPDL_DRIVER_FUNCTIONS(CROPDL_FIND)
 #undef CROPDL_FIND
     return *missing == nullptr;

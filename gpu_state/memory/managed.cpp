@@ -51,7 +51,9 @@ Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
   blocks_.each([&](Block* one) {
     if (one->kind == BlockKind::kManaged) std::prev(saved.upper_bound(one->begin))->second.used += one->room;
   });
-  for (const auto& [begin, use] : saved) {
+  for (const auto& known : saved) {
+    const uint64_t begin = known.first;
+    const auto& use = known.second;
     if (use.used == 0) {
       blocks_.state().managed.drop(use.record);
       continue;

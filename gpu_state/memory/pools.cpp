@@ -163,7 +163,8 @@ void Pools::drop(Pool* pool) {
 // `all`: also blocks whose stream has not passed the free.
 void Pools::collect(bool all) {
   for (auto queue = queues_.begin(); queue != queues_.end();) {
-    auto& [order, by_room] = queue->second;
+    auto& order = queue->second.order;
+    auto& by_room = queue->second.by_room;
     while (!order.empty()) {
       const Freed first = order.front();
       if (!all && driver_.cuEventQuery(first.event) != CUDA_SUCCESS) break;

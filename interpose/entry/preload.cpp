@@ -29,7 +29,7 @@ int look(struct dl_phdr_info* info, size_t size, void* unused) {
  */
 int launched(int told) {
   for (const cropdl::launching::Launcher& l : cropdl::launching::kLaunchers)
-    if ((l.sizes[0] != NULL) == told && getenv(l.only_with ? l.only_with : l.rank)) return 1;
+    if ((l.sizes[0] != nullptr) == told && getenv(l.only_with ? l.only_with : l.rank)) return 1;
   return 0;
 }
 
@@ -80,9 +80,9 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
   self[n] = 0;
   const char* name = base_name(self);
   if (is_helper(name)) return;
-  dl_iterate_phdr(look, NULL);
+  dl_iterate_phdr(look, nullptr);
   if (!has_mpi) {
-    if (strncmp(name, "python", 6)) return;
+    if (strncmp(name, "python", 6) != 0) return;
     if (!launched(1)) {
       if (launched(0))
         fprintf(

@@ -7,6 +7,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/file.h"
@@ -29,9 +30,9 @@ void start_over(const launching::Boot& former) {
   setenv(launching::kBootVariable, launching::boot_text(boot).c_str(), 1);
   if (boot.layout == kFixedLayout) personality(boot.personality | ADDR_NO_RANDOMIZE);
   std::vector<std::string> words = process_words("self");
-  std::vector<char*> arguments;
-  for (auto& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  std::vector<char*> arguments(words.size() + 1);  // ends with a null pointer
+  std::transform(words.begin(), words.end(), arguments.begin(),
+                 [](std::string& word) { return word.data(); });
   execv(exe.c_str(), arguments.data());
   unsetenv(launching::kBootVariable);
 }

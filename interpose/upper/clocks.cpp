@@ -88,8 +88,8 @@ long times_call(const SystemCall& c) {
   const auto& o = seam::control()->clocks;
   if (c.a[0] != 0 && !is_child()) {
     auto* ticks = reinterpret_cast<int64_t*>(c.a[0]);  // user, system, children's user, children's system
-    for (int i = 0; i < 4; ++i) {
-      const int64_t* more = o.usage[i / 2] + 2 * (i % 2);
+    for (size_t i = 0; i < 4; ++i) {
+      const int64_t* more = &o.usage[i / 2][2 * (i % 2)];
       ticks[i] += more[0] * 100 + more[1] / 10000;
     }
   }

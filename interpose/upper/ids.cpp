@@ -146,10 +146,7 @@ Role selection(const SystemCall& c) {
     case __NR_getpriority:
     case __NR_setpriority:  // PRIO_PROCESS, PRIO_PGRP
       return which == 0 ? kProcess : which == 1 ? kGroup : kNone;
-    case __NR_ioprio_get:
-    case __NR_ioprio_set:  // IOPRIO_WHO_PROCESS, IOPRIO_WHO_PGRP
-      return which == 1 ? kProcess : which == 2 ? kGroup : kNone;
-    default:  // waitid: P_PID, P_PGID
+    default:  // ioprio_get, ioprio_set: IOPRIO_WHO_PROCESS, IOPRIO_WHO_PGRP; waitid: P_PID, P_PGID
       return which == 1 ? kProcess : which == 2 ? kGroup : kNone;
   }
 }

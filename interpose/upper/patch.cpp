@@ -52,7 +52,7 @@ struct Symbols {
 
   const Elf64_Sym* find(const char* name) const {
     const uint32_t buckets = hash[0], offset = hash[1], bloom = hash[2];
-    const uint32_t* bucket = hash + 4 + bloom * 2;
+    const uint32_t* bucket = hash + 4 + size_t{2} * bloom;
     const uint32_t* chain = bucket + buckets;
     const uint32_t wanted = gnu_hash(name);
     uint32_t i = bucket[wanted % buckets];

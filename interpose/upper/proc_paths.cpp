@@ -10,7 +10,7 @@ namespace {
 
 struct PathCall {
   int16_t nr;
-  int8_t path;  // index of the argument
+  uint8_t path;  // index of the argument
 };
 constexpr PathCall kPathCalls[] = {
     {__NR_openat, 1},     {__NR_newfstatat, 1}, {__NR_open, 0},

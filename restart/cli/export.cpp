@@ -109,7 +109,7 @@ class NewFile {
         return cannot_be_written(path_, failure);
       draft_.clear();
     }
-    const Status synced = sync_directory(folder_of(path_));
+    Status synced = sync_directory(folder_of(path_));
     if (!synced) ::unlink(path_.c_str());  // a command that fails leaves no file
     return synced;
   }

@@ -243,13 +243,13 @@ std::string duration_text(double seconds) {
     const Prefix prefix = prefix_of(seconds, Unit::kSeconds);
     return formatted("{} {}", trimmed_number(seconds / prefix.factor), prefix.name);
   }
-  const auto whole = static_cast<int64_t>(std::min(seconds, 1e15) + 0.5);
+  const int64_t whole = std::llround(std::min(seconds, 1e15));
   const auto two = [](int64_t big, const char* big_name, int64_t small, const char* small_name) {
     return small == 0 ? formatted("{} {}", big, big_name)
                       : formatted("{} {} {} {}", big, big_name, small, small_name);
   };
   if (whole < 7200) return two(whole / 60, "min", whole % 60, "s");
-  if (whole < 2 * 86400) return two(whole / 3600, "h", whole % 3600 / 60, "min");
+  if (whole < int64_t{2} * 86400) return two(whole / 3600, "h", whole % 3600 / 60, "min");
   return two(whole / 86400, "days", whole % 86400 / 3600, "h");
 }
 

@@ -212,7 +212,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
   const auto now = place ? identify_file(place.fd(), "") : Result<FileIdentity>(Error{errno_text(errno)});
   if (!now) return {FileVerdict::kMissing, own(c.path) + ": " + now.error().message};
   if (!S_ISREG(now->mode)) return refused("{}: is not a regular file any more", own(c.path));
-  const FileVerdict fine{FileVerdict::kFine, "", *now};
+  FileVerdict fine{FileVerdict::kFine, "", *now};
   const bool same = is_programs_file(c, *now, version);
   if (same && looks_the_same(c.identity, *now)) return fine;
   const Descriptor file = open_high(descriptor_path(place.fd()), O_RDONLY | O_NONBLOCK | O_NOCTTY);

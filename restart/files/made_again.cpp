@@ -166,7 +166,7 @@ Result<std::string> make_again(const FileContent& c, int copy, const Folder& ver
     NewFile made(c.path, unnamed);
     int failure = made.why();
     if (made.fd() >= 0) {
-      const auto said = fill(made, c, copy, version);
+      auto said = fill(made, c, copy, version);
       if (!said) return said;
       const auto identity = identify_file(made.fd(), "");
       if (!identity) return identity.error();

@@ -135,7 +135,7 @@ bool make_durable(const MappedFile& file) {
 }
 
 Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd) {
-  const Status same = restart::check_data_set(file.path, fd, file.identity.size, file.identity.modified);
+  Status same = restart::check_data_set(file.path, fd, file.identity.size, file.identity.modified);
   if (same || !as_it_is) return same;
   const auto now = files::identify_file(fd, file.path);
   const uint64_t needed = std::min(static_cast<uint64_t>(file.identity.size), file.offset + bytes);

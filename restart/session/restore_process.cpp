@@ -65,7 +65,7 @@ Status restore_process(const Metadata& m) {
   // program's C library cancels threads.
   const uint64_t all = ~0ull;
   upper::raw(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all), 0, 8);
-  if (const Status queued = program_threads::queue_again(m.pending_signals); !queued) return queued;
+  if (Status queued = program_threads::queue_again(m.pending_signals); !queued) return queued;
   return program_threads::try_threads(m.threads);
 }
 

@@ -129,7 +129,7 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
                                           &t.tid, begin_thread, &t);
     if (upper::failed(made)) return cannot_make(i, threads.size(), made);
     std::string differs;
-    const Status queued = run_on(t, [&] {
+    Status queued = run_on(t, [&] {
       prctl(PR_SET_NAME, saved.name.c_str());
       differs = process::put_back_differing(saved.attributes);
       return queue_again(saved.pending);

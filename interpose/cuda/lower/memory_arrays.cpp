@@ -125,12 +125,14 @@ CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
 #define COPIES_IN(Result, REAL, NAME, STRUCTURE) \
   COPY_IN(Result, REAL, NAME, STRUCTURE)         \
   COPY_IN(Result, REAL, NAME##_ptsz, STRUCTURE)
+// NOLINTBEGIN(bugprone-macro-parentheses): a type
 #define BATCH(Result, REAL, NAME, Copy)                                                     \
   Result lower_##NAME(size_t n, Copy* all, unsigned long long flags, CUstream stream) {     \
     rt::Call call;                                                                          \
     auto copies = with_real_arrays(all, n);                                                 \
     return as_is(REAL(NAME)(n, all ? copies.data() : nullptr, flags, real_stream(stream))); \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 // Variants for each thread's own default stream, which the toolkit's headers declare only on request.
 cudaError_t cudaMemcpy3D_ptds(const cudaMemcpy3DParms*);

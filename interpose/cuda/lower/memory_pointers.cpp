@@ -35,7 +35,7 @@ bool is_ours(CUdeviceptr address) {
 
 template <class T>
 bool give(void* data, T value) {
-  memcpy(data, &value, sizeof value);
+  *static_cast<T*>(data) = value;
   return true;
 }
 
@@ -75,11 +75,7 @@ bool from_block(void* data, CUpointer_attribute which, const Block& block) {
 }
 
 // Replaces a real context by the program's handle.
-void name_context(void* data) {
-  CUcontext real = nullptr;
-  memcpy(&real, data, sizeof real);
-  give(data, virtual_context(real));
-}
+void name_context(void* data) { give(data, virtual_context(*static_cast<CUcontext*>(data))); }
 
 // The context to which the driver's own memory of that device would belong: the current one if it is of the
 // device, else the device's primary one.

@@ -69,7 +69,7 @@ Status load_memory(const restart::ImageReader& image, bool variables_may_move) {
   if (Status there = its->own.map_again(one_abi::real_word); !there) return there;
   if (Status there = its->own.map_contents(one_abi::real_word); !there) return there;
   const VariablesHere here;
-  const Status loaded = its->contents.load(
+  Status loaded = its->contents.load(
       image,
       [&](const std::string& name, int device, uint64_t size) { return here.find(name, device, size); },
       variables_may_move);
@@ -83,8 +83,8 @@ Status load_memory(const restart::ImageReader& image, bool variables_may_move) {
 std::string memory_refusal() {
   const DeviceMemory* its = known_device_memory();
   if (!its) return "";
-  if (const std::string why = its->own.refusal(); !why.empty()) return why;
-  if (const std::string why = its->managed.refusal(); !why.empty()) return why;
+  if (std::string why = its->own.refusal(); !why.empty()) return why;
+  if (std::string why = its->managed.refusal(); !why.empty()) return why;
   return host_memory_refusal();
 }
 

@@ -93,6 +93,7 @@ struct Value {
   bool known;
   CUstreamAttrID attribute;
   CUstreamAttrValue value;
+  const char* bytes() const { return reinterpret_cast<const char*>(&value); }
 };
 std::vector<Value> values_of(CUstream real, bool own) {
   std::vector<Value> all;
@@ -121,7 +122,8 @@ auto copy_attributes(uint64_t to, bool own, Copy copy) -> decltype(copy()) {
   if (static_cast<int>(r) != 0) return r;
   const std::vector<Value> after = values_of(real, own);
   for (size_t i = 0; i < after.size(); ++i)
-    if (after[i].known && memcmp(&after[i], &before[i], sizeof(Value)) != 0)
+    if (after[i].known &&
+        (!before[i].known || memcmp(after[i].bytes(), before[i].bytes(), sizeof after[i].value) != 0))
       keep_attribute(to, own, after[i].attribute, &after[i].value);
   return r;
 }
@@ -206,11 +208,13 @@ SET_ATTRIBUTE(CUresult, cuStreamSetAttribute_ptsz, CUstream, CUstreamAttrID, CUs
 #undef SET_ATTRIBUTE
 
 // No attribute of a stream is a handle (cuda.h, "CUstreamAttrID").
+// NOLINTBEGIN(bugprone-macro-parentheses): types
 #define GET_ATTRIBUTE(Result, name, Stream, Id, V, real_function)               \
   Result lower_##name(Stream stream, Id attribute, V* value) {                  \
     rt::Call call;                                                              \
     return real_function(rt::real(stream, kind::cudaStream), attribute, value); \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 GET_ATTRIBUTE(cudaError_t, cudaStreamGetAttribute, cudaStream_t, cudaLaunchAttributeID,
               cudaLaunchAttributeValue, CROPDL_CUDART(cudaStreamGetAttribute))
 GET_ATTRIBUTE(cudaError_t, cudaStreamGetAttribute_ptsz, cudaStream_t, cudaLaunchAttributeID,

@@ -182,6 +182,7 @@ curandStatus_t lower_curandGenerateSeeds(curandGenerator_t g) {
                [](curandGenerator_t its) { return CROPDL_CURAND(curandGenerateSeeds)(its); });
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): types
 #define DRAW(name, type)                                                                  \
   curandStatus_t lower_##name(curandGenerator_t g, type* to, size_t n) {                  \
     rt::Call call;                                                                        \
@@ -205,6 +206,7 @@ DRAW_AROUND(curandGenerateNormalDouble, double)
 DRAW_AROUND(curandGenerateLogNormal, float)
 DRAW_AROUND(curandGenerateLogNormalDouble, double)
 #undef DRAW_AROUND
+// NOLINTEND(bugprone-macro-parentheses)
 
 curandStatus_t lower_curandGeneratePoisson(curandGenerator_t g, unsigned* to, size_t n, double lambda) {
   rt::Call call;

@@ -4,8 +4,10 @@
 
 #include <curand.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 
 #include "curand_functions.h"
 #include "interpose/one_abi/state.h"
@@ -25,7 +27,13 @@ struct Step {
   uint32_t method;
   uint64_t n;  // count of numbers, or a setter's value
   double a, b;
-  bool operator==(const Step& other) const { return memcmp(this, &other, sizeof *this) == 0; }
+  bool operator==(const Step& other) const {  // also of numbers that are not equal to themselves
+    const auto bits = [](const Step& s) {
+      return std::tuple(s.function, s.method, s.n, std::bit_cast<uint64_t>(s.a),
+                        std::bit_cast<uint64_t>(s.b));
+    };
+    return bits(*this) == bits(other);
+  }
 };
 static_assert(sizeof(Step) == 32);
 

@@ -57,7 +57,7 @@ void free_room(Communicator* c) {
   forget_records(c, c + 1);
   if (c->pairs) {
     auto* pairs = reinterpret_cast<counting::Record*>(c->pairs);
-    forget_records(pairs, pairs + 2 * c->size);
+    forget_records(pairs, pairs + ptrdiff_t{2} * c->size);
     handles::heap_free(pairs);
   }
   drop_objects(c);
@@ -125,8 +125,9 @@ counting::Record* pair_record(Communicator* c, int peer, bool sends) {
       return nullptr;
     }
     for (int r = 0; r < c->size; ++r) {
-      fresh[2 * r].identity = pair_identity(c, c->rank, r);
-      fresh[2 * r + 1].identity = pair_identity(c, r, c->rank);
+      counting::Record* const pair = fresh + ptrdiff_t{2} * r;
+      pair[0].identity = pair_identity(c, c->rank, r);
+      pair[1].identity = pair_identity(c, r, c->rank);
     }
     handles::SpinGuard guard(lock);
     if (!c->pairs)
@@ -135,7 +136,7 @@ counting::Record* pair_record(Communicator* c, int peer, bool sends) {
       handles::heap_free(fresh);
     pairs = c->pairs;
   }
-  return reinterpret_cast<counting::Record*>(pairs) + 2 * peer + (sends ? 0 : 1);
+  return reinterpret_cast<counting::Record*>(pairs) + ptrdiff_t{2} * peer + (sends ? 0 : 1);
 }
 
 Communicator* new_communicator(uint64_t identity, uint32_t function, int device) {

@@ -1,5 +1,7 @@
 // A recorded call, passed to NCCL. See groups.h.
 
+#include <algorithm>
+
 #include "interpose/cuda/lower/nccl/groups.h"
 #include "interpose/handles/heap.h"
 
@@ -48,8 +50,8 @@ ncclResult_t perform(const Call& c) {
     case fn::kFn_ncclCommInitRankConfig:
       return CROPDL_NCCL(ncclCommInitRankConfig)(into, m->ranks, real_id(*m->id), m->rank, config);
     case fn::kFn_ncclCommInitRankScalable: {
-      std::vector<ncclUniqueId> ids;
-      for (int i = 0; i < m->ids; ++i) ids.push_back(real_id(m->id[i]));
+      std::vector<ncclUniqueId> ids(static_cast<size_t>(m->ids));
+      std::transform(m->id, m->id + m->ids, ids.begin(), real_id);
       return CROPDL_NCCL(ncclCommInitRankScalable)(into, m->ranks, m->rank, m->ids, ids.data(), config);
     }
     case fn::kFn_ncclCommSplit:
