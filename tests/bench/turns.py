@@ -95,7 +95,7 @@ def ratios(measurement, rounds, seconds, versions):
                 found.append(2 * cropdl / (native + again))
                 noise.append(again / native)
                 natively += [native, again]
-        taken = int(re.findall(r"cropdl_versions_total (\d+)", open(place.path("metrics")).read())[-1]) if versions else 0
+        taken = int(re.findall(r"cropdl_versions_total\S* (\d+)", open(place.path("metrics")).read())[-1]) if versions else 0
         for run in runs:
             run.send(signal.SIGCONT)
             run.job.kill_ranks()

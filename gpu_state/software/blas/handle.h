@@ -97,7 +97,7 @@ void may_read(const T* pointer, size_t elements) {
 }
 template <class T>
 void may_write(T* pointer, size_t elements) {
-  must_be(pointer, product_of_sizes(elements, sizeof(T)), true);
+  must_be(pointer, product_of_sizes(elements, sizeof(T)), true);  // NOLINT(bugprone-sizeof-expression)
 }
 
 template <class F>

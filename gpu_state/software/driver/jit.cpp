@@ -31,7 +31,8 @@ CUresult JitOptions::read(unsigned count, CUjit_option* options, void** values) 
       case CU_JIT_WALL_TIME:
         wall_time_ = &value;
         break;
-      // Optimisation options and targets have no effect: PTX is executed directly.
+      // Optimisation options and targets have no effect: PTX is executed directly. Nor have those for
+      // link-time optimisation, of which there is none.
       case CU_JIT_MAX_REGISTERS:
       case CU_JIT_THREADS_PER_BLOCK:
       case CU_JIT_OPTIMIZATION_LEVEL:
@@ -54,8 +55,6 @@ CUresult JitOptions::read(unsigned count, CUjit_option* options, void** values) 
       case CU_JIT_REFERENCED_VARIABLE_NAMES:
       case CU_JIT_REFERENCED_VARIABLE_COUNT:
       case CU_JIT_OPTIMIZE_UNUSED_DEVICE_VARIABLES:
-        break;
-      // Options for link-time optimisation, of which there is none.
       case CU_JIT_LTO:
       case CU_JIT_FTZ:
       case CU_JIT_PREC_DIV:

@@ -192,9 +192,9 @@ Lowering::Done Lowering::matrix() {
   MatrixUse& use = form.use;
   const auto words = rows ? std::nullopt : matrix_words(form);
   if (!rows && !words) return std::nullopt;
-  const Done done = rows         ? matrix_rows(form)
-                    : has("mma") ? matrix_product(form, *words)
-                                 : matrix_fragment(form, *words);
+  Done done = rows         ? matrix_rows(form)
+              : has("mma") ? matrix_product(form, *words)
+                           : matrix_fragment(form, *words);
   if (!done || !*done) return done;
   Draft& draft = emit_control(Control::kCollective);
   draft.instruction.execute = matrix_execute;

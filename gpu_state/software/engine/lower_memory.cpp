@@ -26,7 +26,8 @@ void parameter_access(Warp& warp, const Instruction& in, uint32_t active) {
       std::byte* bytes = reinterpret_cast<std::byte*>(&value);
       if constexpr (kStore) value = static_cast<T>(r[l]);
       for (uint32_t b = 0; b < sizeof(T); b += kStep) {
-        std::byte* word = words + (b / 4) * 4 * kLanes + l * 4 + (sizeof(T) < 4 ? offset % 4 : 0);
+        std::byte* word =
+            words + size_t{b} / 4 * 4 * kLanes + size_t{l} * 4 + (sizeof(T) < 4 ? offset % 4 : 0);
         if constexpr (kStore)
           __builtin_memcpy(word, bytes + b, kStep);
         else

@@ -92,8 +92,8 @@ class Fragment {
 
  private:
   std::byte* where(uint32_t lane, uint32_t slot) const {
-    return reinterpret_cast<std::byte*>(warp_.lanes<uint32_t>(places_[slot / each_])) + lane * register_ +
-           slot % each_ * size_;
+    return reinterpret_cast<std::byte*>(warp_.lanes<uint32_t>(places_[slot / each_])) +
+           size_t{lane} * register_ + size_t{slot} % each_ * size_;
   }
   Warp& warp_;
   const Place* places_;
@@ -142,7 +142,7 @@ void rows(WarpRun& warp, const Instruction& in, const MatrixUse& use) {
       for (uint32_t half = 0; half < 2; ++half) {
         uint32_t r = l / 4, c = l % 4 * 2 + half;
         if (use.transposed) std::swap(r, c);
-        std::byte* at = row[i * 8 + r] + c * 2;
+        std::byte* at = row[i * 8 + r] + size_t{c} * 2;
         if (store)
           write_bytes(at, registers[l] >> (16 * half), 2);
         else
@@ -168,7 +168,7 @@ void fragment(WarpRun& warp, const Instruction& in, const MatrixUse& use) {
   // "mptr must be a 256-bit aligned pointer", "ldm … must be a multiple of 8 for __half … or 4 for float"
   // (CUDA C++ Programming Guide, "Warp Matrix Functions"); smaller fragments are aligned to their size (PTX
   // ISA, "Matrix Storage for WMMA").
-  const uint64_t whole = use.count_a * (size == 8 ? 8 : 4);
+  const uint64_t whole = uint64_t{use.count_a} * (size == 8 ? 8 : 4);
   if (base % std::min<uint64_t>(whole, 32))
     return warp.fault(0, CUDA_ERROR_MISALIGNED_ADDRESS, base, "misaligned matrix at");
   if (stride * size % std::min<uint64_t>(whole, 16))

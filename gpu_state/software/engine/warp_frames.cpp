@@ -15,7 +15,7 @@ constexpr uint32_t kCallBytes = 16;  // local memory per call, at least: return 
 constexpr int kPoison = 0xff;        // a float of these bytes is NaN
 
 void copy_words(std::byte* to, const std::byte* from, uint32_t bytes, uint32_t lanes) {
-  for (uint32_t word = 0; word < (bytes + 3) / 4; ++word) {
+  for (size_t word = 0; word < (bytes + 3) / 4; ++word) {
     auto* t = reinterpret_cast<uint32_t*>(to) + word * kLanes;
     const auto* f = reinterpret_cast<const uint32_t*>(from) + word * kLanes;
     for (int l = 0; l < kLanes; ++l)

@@ -103,10 +103,10 @@ ncclResult_t group_end() {
 }
 
 ncclResult_t enqueue(const Communicator& communicator, CUstream stream, Call call) {
-  if (!in_group()) return launch({{communicator, {{stream, std::move(call)}}}});
+  if (!in_group()) return launch({{communicator, {{stream, call}}}});
   for (Launching& one : group().launchings)
-    if (one.communicator == communicator) return one.calls.emplace_back(stream, std::move(call)), ncclSuccess;
-  group().launchings.push_back({communicator, {{stream, std::move(call)}}});
+    if (one.communicator == communicator) return one.calls.emplace_back(stream, call), ncclSuccess;
+  group().launchings.push_back({communicator, {{stream, call}}});
   return ncclSuccess;
 }
 

@@ -118,11 +118,12 @@ Pair& Segment::pair(int from, int to) {
 }
 
 std::byte* Segment::slot(int of, uint64_t chunk) {
-  return beginning() + slots_at(ranks) + kChunk * (of * kSlots + chunk % kSlots);
+  return beginning() + slots_at(ranks) + kChunk * (static_cast<uint64_t>(of) * kSlots + chunk % kSlots);
 }
 
 std::byte* Segment::pair_slot(int from, int to, uint64_t chunk) {
-  return beginning() + pair_slots_at(ranks) + kPairChunk * ((from * ranks + to) * kSlots + chunk % kSlots);
+  return beginning() + pair_slots_at(ranks) +
+         kPairChunk * (static_cast<uint64_t>(from * ranks + to) * kSlots + chunk % kSlots);
 }
 
 void Segment::ring(int whom) {

@@ -115,7 +115,7 @@ curandStatus_t enqueue(curandGenerator_t generator, const char* name, void* to, 
         generator->stream, name, [](void* data) { return (*static_cast<Work*>(data))(); },
         [](void* data) { delete static_cast<Work*>(data); }, kept.get());
     if (result != CUDA_SUCCESS) return CURAND_STATUS_LAUNCH_FAILURE;
-    kept.release();
+    static_cast<void>(kept.release());  // the queue has it
   }
   generator->restart = generator->reseed = false;
   return CURAND_STATUS_SUCCESS;

@@ -173,7 +173,8 @@ void Philox::words(uint32_t* to, size_t count) {
 void Philox::doubles(std::array<uint32_t, 2>* to, size_t count) {
   for (size_t i = 0; i < count; i++) {
     auto words = block(slot_ / 2);
-    to[i] = {words[slot_ % 2 * 2], words[slot_ % 2 * 2 + 1]};
+    const size_t first = slot_ % 2 == 0 ? 0 : 2;
+    to[i] = {words[first], words[first + 1]};
     step(2);
   }
 }
