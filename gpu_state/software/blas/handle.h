@@ -93,11 +93,11 @@ inline void must_be(const void* pointer, size_t bytes, bool writable) {
 }
 template <class T>
 void may_read(const T* pointer, size_t elements) {
-  must_be(pointer, product_of_sizes(elements, sizeof(T)), false);
+  must_be(pointer, product_of_sizes(elements, sizeof(T)), false);  // NOLINT(bugprone-sizeof-expression)
 }
 template <class T>
 void may_write(T* pointer, size_t elements) {
-  must_be(pointer, product_of_sizes(elements, sizeof(T)), true);  // NOLINT(bugprone-sizeof-expression)
+  must_be(pointer, product_of_sizes(elements, sizeof(T)), true);
 }
 
 template <class F>
