@@ -35,6 +35,8 @@ std::set<uint64_t> versions_to_keep(const std::vector<DatedVersion>& versions, c
 // Parses --keep: "3", "3,24h", "3,7d", "3,24h,7d" (the newest 3, 24 hourly ones, 7 daily ones). Empty:
 // invalid.
 std::optional<Retention> parse_retention(const std::string& text);
+// What messages say of such a text.
+inline constexpr char kIsNoRetention[] = " says no number of versions, such as 3 or 3,24h,7d";
 
 // Parses a manifest's time, "2026-11-22T04:36:23Z".
 std::optional<int64_t> seconds_of(const std::string& time);

@@ -89,7 +89,7 @@ std::string not_a_device_count(const std::string& text) {
 
 std::string not_a_retention(const std::string& text) {
   if (restart::parse_retention(text)) return "";
-  return in_quotes(text) + " says no number of versions, such as 3 or 3,24h,7d";
+  return in_quotes(text) + restart::kIsNoRetention;
 }
 
 }  // namespace cropdl::entry

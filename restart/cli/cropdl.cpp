@@ -40,8 +40,7 @@ std::string not_a_count(const std::string& text) {
 }
 
 std::string not_a_retention(const std::string& text) {
-  if (cropdl::restart::parse_retention(text)) return "";
-  return text + " says no number of versions, such as 3 or 3,24h,7d";
+  return cropdl::restart::parse_retention(text) ? "" : text + cropdl::restart::kIsNoRetention;
 }
 
 std::string not_a_time(const std::string& text) {

@@ -126,7 +126,7 @@ def calls_are_shown():
                 # Both refer to the same instruction: file offset and address differ by whole pages.
                 begins = [call["offset"] - int(call["symbol"].partition("+")[2], 16) for call in calls]
                 expect(all((begin - functions[name]) % 4096 == 0 for begin, name in zip(begins, names)), f"{calls} {functions}")
-                expect(all(call["outer"]["symbol"] is None or call["outer"]["symbol"].partition("+")[0] in functions for call in calls), f"{calls}")
+                expect(all(call["outer"]["symbol"].partition("+")[0] in functions for call in calls), f"{calls}")
                 expect(len({call["outer"]["offset"] for call in calls}) > 1, f"{calls}")
             job = place.restart("openmpi", 2)
             job.wait_for_step(Log(job.log).last_step() + 1)

@@ -27,7 +27,7 @@ import subprocess
 import sys
 import time
 
-from driver import Failure, Log, PATIENCE, SOURCE, Place, Skipped, check_whole, expect, logs_of, manifest_of, native, other, read_proc, tool
+from driver import Failure, Log, PATIENCE, SOURCE, Place, Skipped, check_whole, expect, logs_of, native, other, read_proc, tool
 
 AT = {"collective": "blocked in a collective", "receive": "blocked in a receive", "launch": "launching", "kernel": "a kernel running",
       "copy": "copying", "all-reduce": "inside a collective of NCCL's"}  # what the program's log says it is about to do
@@ -106,9 +106,13 @@ class Torture:
         self.launch_new()
 
     def launch_new(self):
+        log = self.place.path(f"log-{self.round}")
+        for name in [log] + [f"{log}.{rank}" for rank in range(1, self.options.ranks)]:
+            if os.path.exists(name):  # of a killed run without versions; a version may come before the program begins its own
+                os.remove(name)
         self.job = self.place.run(self.path, self.arguments, self.mpi, self.options.ranks,
                                   options=("--interval", str(self.options.interval), *self.devices),
-                                  environment={"CROPDL_TRACE_PHASE": "1"}, log=self.place.path(f"log-{self.round}"))
+                                  environment={"CROPDL_TRACE_PHASE": "1"}, log=log)
         self.restarted_from = None
 
     def restart(self):
@@ -334,8 +338,7 @@ class Torture:
             return
         self.restarted_from = versions[-1]
         published = os.stat(self.place.version_path(versions[-1], "manifest.json")).st_mtime
-        # Published some time after the cut: after the stall, and what a busy machine needs besides.
-        self.pending = (before, published, published - manifest_of(self.place, versions[-1])["stall_seconds"] - 3)
+        self.pending = (before, published)
         self.depth += 1
         self.deepest = max(self.deepest, self.depth)
         self.restart()
@@ -344,13 +347,12 @@ class Torture:
         """Checks the latest restart by its logs, if it has made a step. Called when the ranks are dead."""
         if self.restarted_from is None or not getattr(self, "pending", None):
             return
-        before, published, cut = self.pending
+        before, published = self.pending
         for old in before:
             new = Log(old.path)
-            steps = [step for step, moment in new.steps if moment >= self.job.started]
             # A version taken before the first step may also precede the draw of the nonce, which the restarted run may not have come to.
-            at_the_start = len(new.nonces) <= 1 and old.last_step_at(cut) == 0 and steps[:1] in ([], [1])
-            expect(new.nonces == old.nonces or at_the_start, f"{old.path}: nonce {old.nonces}, then {new.nonces}: started over")
+            expect(new.nonces == old.nonces or (len(new.nonces) <= 1 and old.last_step_at(published) == 0), f"{old.path}: nonce {old.nonces}, then {new.nonces}: started over")
+            steps = [step for step, moment in new.steps if moment >= self.job.started]
             if not steps:
                 continue
             most, least = old.last_step_at(published), old.last_step_at(published - 10)

@@ -13,6 +13,7 @@ build/suites/foreign. Each of our own programs (tests/suites/foreign) writes a r
 and ends only if the two are equal: so it cannot have been started again."""
 
 import argparse
+import itertools
 import os
 import random
 import re
@@ -246,7 +247,7 @@ def through(program, seconds, kills, rng):
         job.finish(timeout=10 * PATIENCE)
         print(f"    versions are of iterations and steps {places}" if len(places) > 1 else "    its steps are not compared", flush=True)
         # A line may be printed just after the cut.
-        for (j, m), (i, k) in zip(places, places[1:]):
+        for (j, m), (i, k) in itertools.combinations(places, 2):
             uncounted = (k - m) // program.others + 1 if program.others else 0
             expect(-1 <= (k - m) - (i - j) <= uncounted + 1, "iterations are not the program's steps")
         return results(program, place, job), len(place.versions())

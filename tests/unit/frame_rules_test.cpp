@@ -124,7 +124,7 @@ TEST_F(Frames, OfEachKindBelowEachOtherAreSteppedOutOf) {
       }
 }
 
-TEST_F(Frames, AreAllSteppedOutOfWhereTheTableHasNoRoomForTheirRules) {
+TEST_F(Frames, AreNotSteppedOutOfWhereTheTableHasNoRoomForTheirRules) {
   for (FrameRule& rule : frame_rules.rules) rule.at = kClaimed;
   plain(look);
   EXPECT_EQ(found.ours.size(), 1u);

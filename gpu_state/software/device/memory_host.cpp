@@ -95,6 +95,20 @@ uint64_t map_anywhere(uint64_t size) {
   return begin;
 }
 
+// Adds it to the list of registered memory. With the lock.
+void enlist(MemoryKind kind, uint64_t begin, uint64_t size, unsigned flags, CUcontext context, int device) {
+  Allocation made;
+  made.begin = begin;
+  made.size = size;
+  made.kind = kind;
+  made.device = device;
+  made.context = context;
+  made.flags = flags;
+  made.id = next_allocation_id();
+  registered_memory()[begin + size] = made;
+  show_registered(begin, begin + size);
+}
+
 // Takes the lock.
 CUresult allocate_large_managed(uint64_t size, unsigned flags, CUcontext context, int device,
                                 CUdeviceptr* address) {
@@ -109,16 +123,7 @@ CUresult allocate_large_managed(uint64_t size, unsigned flags, CUcontext context
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   Area::get().make_fresh(begin, size);
-  Allocation made;
-  made.begin = begin;
-  made.size = size;
-  made.kind = MemoryKind::kManaged;
-  made.device = device;
-  made.context = context;
-  made.flags = flags;
-  made.id = next_allocation_id();
-  registered_memory()[begin + size] = made;
-  show_registered(begin, begin + size);
+  enlist(MemoryKind::kManaged, begin, size, flags, context, device);
   *address = begin;
   return CUDA_SUCCESS;
 }
@@ -212,16 +217,7 @@ CUresult register_host(void* address, size_t size, unsigned flags, CUcontext con
   if (next != all.end() && next->second.begin < end)
     return next->second.kind == MemoryKind::kManaged ? CUDA_ERROR_INVALID_VALUE
                                                      : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  Allocation made;
-  made.begin = begin;
-  made.size = size;
-  made.kind = MemoryKind::kRegistered;
-  made.device = device;
-  made.context = context;
-  made.flags = flags;
-  made.id = next_allocation_id();
-  all[end] = made;
-  show_registered(begin, end);
+  enlist(MemoryKind::kRegistered, begin, size, flags, context, device);
   return CUDA_SUCCESS;
 }
 
