@@ -25,6 +25,12 @@ int64_t monotonic_us() {
   return t.tv_sec * 1'000'000LL + t.tv_nsec / 1000;
 }
 
+double thread_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
 int64_t in_us(double seconds) {
   constexpr double kFar = 1e12;
   return static_cast<int64_t>(std::ceil((seconds < kFar ? seconds : kFar) * 1e6));

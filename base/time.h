@@ -13,6 +13,9 @@ double unix_time();  // CLOCK_REALTIME, seconds since 1970
 
 int64_t monotonic_us();  // CLOCK_MONOTONIC (clock_gettime(2)), microseconds
 
+// Processor time of the calling thread, seconds: CLOCK_THREAD_CPUTIME_ID, a system call.
+double thread_seconds();
+
 inline double in_seconds(int64_t us) { return static_cast<double>(us) * 1e-6; }
 int64_t in_us(double seconds);  // rounded up; 1e18 at most
 

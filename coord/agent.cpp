@@ -139,7 +139,10 @@ class Loop final : public Agent {
       link_->add_to_poll(fds);
     wait(fds);
     const int64_t now = monotonic_us();
-    if (wake_.take()) {
+    const auto came = [&](const Event& event, size_t index) {
+      return (*fds)[index].revents != 0 && event.take();
+    };
+    if (came(wake_, 0)) {
       next_poll_ = std::min(next_poll_, polled_ + kAlertPeriod);
       alert_until_ = now + kAlert;
     }
@@ -147,7 +150,7 @@ class Loop final : public Agent {
     look_at_sigterm(rank_.take_sigterm(), now);  // before an order resumes the program
     if (hub_) {
       hub_->handle(*fds, kOwnEvents, now);
-      if (requested_.take()) hub_->signalled(now);
+      if (came(requested_, 1)) hub_->signalled(now);
       hub_->tick(now);
     } else {
       in->clear();
@@ -158,7 +161,7 @@ class Loop final : public Agent {
       link_->tick(now);
       notice_alone(now);
     }
-    look_at_sigterm(terminated_.take(), now);  // after any message that this rank has joined
+    look_at_sigterm(came(terminated_, 2), now);  // after any message that this rank has joined
     if (now >= next_look_) observe(now);
     pass_on_exchange(now);
     serve_own_hub(now);

@@ -306,14 +306,16 @@ void Hub::carry_out(Actions actions, int64_t now) {
 void Hub::take_from_publisher(int64_t now, Actions* out) {
   while (const auto ended = publisher_.take()) {
     const auto* published = std::get_if<Result<uint64_t>>(&*ended);
-    if (const auto* tidied = std::get_if<Publisher::Tidied>(&*ended))
+    if (const auto* tidied = std::get_if<Publisher::Tidied>(&*ended)) {
+      tidying_seconds_ += tidied->processor_seconds;
       tell_what_stays(tidied->status);
-    else if (published == nullptr)
+    } else if (published == nullptr) {
       coordinator_.discarded(now, out);
-    else if (*published)
+    } else if (*published) {
       coordinator_.published(**published, now, out);
-    else
+    } else {
       coordinator_.sink_failed(published->error().message, now, out);
+    }
   }
 }
 

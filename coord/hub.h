@@ -98,6 +98,7 @@ class Hub {
   void finished(Outcome outcome, int64_t now);
   void at_interval(int64_t now);
   double predicted_cost() const;
+  double beside_seconds() const;
   int64_t last_version_at() const;
   void begin_to_watch_the_limit(int64_t now);
   void watch_the_limit_if_long_enough(int64_t now);
@@ -155,6 +156,7 @@ class Hub {
   double told_interval_ = 0;              // the policy's interval that was last reported
   int64_t next_interval_ = 0;             // 0: none, or a version is being taken
   double last_cost_ = 0;                  // seconds, of this run's last version; 0: none
+  double tidying_seconds_ = 0;            // processor time of removing old versions
   // The job's last version.
   int64_t limit_ = 0;        // time limit of the job; 0: unknown, or to be ignored
   int64_t short_limit_ = 0;  // one too short for the expected version, until a version is measured

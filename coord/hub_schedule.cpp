@@ -28,12 +28,17 @@ void Hub::at_interval(int64_t now) {
   // The program may have grown since the last estimate.
   if (!policy_->measured())
     policy_->expect(config_.plausible_cost > 0 ? config_.plausible_cost : expected_cost());
+  policy_->beside(in_seconds(now), beside_seconds());
   next_interval_ = in_us(policy_->due());
   if (now < next_interval_) return;
   // finished() sets the next one, even if this request is refused because a version is in progress.
   next_interval_ = 0;
   request(now);
 }
+
+// What the run costs beside versions: the processor time of this thread, which the program may lack, and of
+// removing old versions. (The little that this thread does while the program stands is counted twice.)
+double Hub::beside_seconds() const { return thread_seconds() + tidying_seconds_; }
 
 // The first version's cost.
 double Hub::expected_cost() const {
@@ -187,6 +192,7 @@ void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
 // Every version counts for the automatic interval, regardless of its requester.
 void Hub::learn(const Outcome& outcome, int64_t now) {
   int64_t earliest = 0;
+  policy_->beside(in_seconds(now), beside_seconds());
   if (outcome.too_early)
     earliest = now + kTooEarlyPause;
   else if (outcome.published)

@@ -3,7 +3,7 @@
 //
 // A version is due when all of these allow it (docs/interval.md):
 //   - the bound: all costs so far plus the predicted cost are at most max_overhead of the time since the
-//     start, and versions begin at least cost / max_overhead apart;
+//     start, less what the run costs beside versions; and versions begin at least cost / that share apart;
 //   - the optimum for the mean time between failures, if that is known;
 //   - the shortest interval;
 //   - the pause after failed attempts, which doubles with each.
@@ -46,6 +46,9 @@ class IntervalPolicy {
   // `cost`: how long the program was held; `when`: when it resumed.
   void taken(double when, double cost);
   void failed(double when, double cost);  // failed or refused
+  // `cost`: of everything until `when` that is not a version. At most half of the bound goes to it: if it
+  // costs more, the bound is exceeded, and there are versions all the same.
+  void beside(double when, double cost);
 
   bool measured() const { return measured_ > 0; }
   double predicted_cost() const;
@@ -62,6 +65,7 @@ class IntervalPolicy {
     Decides decides;
   };
   Interval regular() const;
+  double bound() const;  // the part of max_overhead that is left for versions
 
   Settings settings_;
   double start_;
@@ -69,6 +73,7 @@ class IntervalPolicy {
   std::array<double, 3> costs_{};  // of the last versions; a ring
   int measured_ = 0;               // number of costs measured in total
   double spent_ = 0;               // all costs, including failed attempts
+  double beside_ = 0;              // what is not a version costs this fraction of the time
   double last_begin_;              // of the last version; initially the start
   double last_end_;                // of the last version or attempt
   int failures_ = 0;               // failed attempts since the last version

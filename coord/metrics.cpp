@@ -12,6 +12,10 @@
 
 namespace cropdl::coord {
 
+double overhead(const Metrics& m) {
+  return m.run_seconds > 0 ? (m.held_seconds + m.beside_seconds) / m.run_seconds : 0;
+}
+
 std::string metrics_text(const Metrics& m) {
   std::string text;
   const std::string labels = formatted("{{job=\"{}\",store=\"{}\"}}", escaped(m.job), escaped(m.store));
@@ -37,8 +41,9 @@ std::string metrics_text(const Metrics& m) {
   }
   add("held_seconds_total", "Time in which the program could not go on, for all versions and attempts.",
       m.held_seconds);
-  add("overhead_ratio", "That time as a fraction of the time since the start or restart.",
-      m.run_seconds > 0 ? m.held_seconds / m.run_seconds : 0);
+  add("beside_seconds_total", "Processor time of rank 0's agent, and of removing old versions.",
+      m.beside_seconds);
+  add("overhead_ratio", "Both as a fraction of the time since the start or restart.", overhead(m));
   if (m.next_version) add("next_version_seconds", "Time until the next version is due.", *m.next_version);
   if (m.iteration != 0) add("iteration", "Complete iterations of the program's main loop.", m.iteration);
   if (m.iteration_seconds > 0) add("iteration_seconds", "How long an iteration takes.", m.iteration_seconds);

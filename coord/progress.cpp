@@ -29,8 +29,7 @@ std::string progress_text(const Metrics& m, int64_t now, size_t width) {
                   m.last_version_memory != 0
                       ? formatted("{} of {}", amount(m.last_version_bytes), amount(m.last_version_memory))
                       : amount(m.last_version_bytes)));
-  if (m.versions != 0 && m.run_seconds > 0)
-    add(formatted("overhead {:.2f} %", 100 * m.held_seconds / m.run_seconds));
+  if (m.versions != 0 && m.run_seconds > 0) add(formatted("overhead {:.2f} %", 100 * overhead(m)));
   if (m.next_version) add("next in " + in_words(*m.next_version));
   return text;
 }

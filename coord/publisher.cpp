@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/caught.h"
+#include "base/time.h"
 
 namespace cropdl::coord {
 
@@ -59,6 +60,7 @@ void Publisher::tidy(VersionSink* sink) {
   try {
     tidier_ = std::jthread([this, sink] {
       Tidied tidied{caught([&] { return sink->tidy(); })};
+      tidied.processor_seconds = thread_seconds();
       tidying_ = false;
       note(std::move(tidied));
     });

@@ -21,6 +21,7 @@ class Publisher {
   struct Discarded {};
   struct Tidied {
     Status status;
+    double processor_seconds = 0;  // what it took
   };
   // The results of publish(), discard() and tidy(). What the store throws, for lack of memory, is a failure.
   using Ended = std::variant<Result<uint64_t>, Discarded, Tidied>;

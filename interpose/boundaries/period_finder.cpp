@@ -169,6 +169,7 @@ bool PeriodFinder::found_now(uint64_t length, bool any_order, bool by_site) {
   p.exact = exact_.window(any_order, size_ - rest - length, size_ - rest);
   p.site = site_.window(any_order, size_ - rest - length, size_ - rest);
   p.age = patterns_++;
+  p.found_after = windows;
   change_to(p, windows, false);
   since_boundary_ = rest;
   return true;

@@ -20,7 +20,9 @@ struct Pattern {
   bool any_order = false;
   bool by_site = false;  // by sites only: counts or communicators differ each time
   uint64_t exact = 0, site = 0;
-  uint32_t age = 0;       // number of patterns found before it
+  uint32_t age = 0;  // number of patterns found before it
+  // Iterations seen when it was found; 0: unknown, in an image of an older build.
+  uint64_t found_after = 0;
   uint64_t windows = 0;   // iterations counted under this pattern
   uint64_t left_at = 0;   // iterations when another pattern replaced it
   uint64_t boundary = 0;  // and the position where its last one ended

@@ -26,7 +26,7 @@ struct Token {
 static_assert(sizeof(Token) == 64);
 
 struct alignas(64) TokenRing {
-  static constexpr uint64_t kTokens = 2048;
+  static constexpr uint64_t kTokens = 8192;
   volatile uint64_t written;  // tokens ever written
   Token tokens[kTokens];
 };

@@ -28,6 +28,7 @@ namespace {
 // each rank begins to count its iterations somewhere else, and no end of an iteration is common to all.
 constexpr int64_t kLearning = 20'000;
 constexpr int64_t kFollowing = 100'000;
+constexpr int64_t kSlowly = 4 * kFollowing;   // if few tokens come
 constexpr int64_t kNothingComes = 1'000'000;  // before the program's first collective, MPI_Init included
 // After more iterations than this without a call, a communicator is dropped.
 constexpr uint32_t kForgotten = 2;
@@ -46,6 +47,7 @@ uint64_t mixed_with(uint64_t h, uint64_t x) {
 int64_t Tracker::look(int64_t now) {
   const uint64_t written = ring.written, before = finder_.iterations();
   const bool idle = written == read_;
+  const uint64_t came = written - read_;
   if (written + 1 < read_ || (written > read_ && written - read_ > TokenRing::kTokens))
     lose(written);
   else if (written < read_)  // a thread of a library that counts otherwise is writing
@@ -77,11 +79,17 @@ int64_t Tracker::look(int64_t now) {
   }
   if (finder_.iterations() != before) measure(now);
   if (idle)
-    pause_ = std::min(read_ == 0 ? kNothingComes : kFollowing, pause_ * 2);
-  else
-    pause_ = finder_.found() ? kFollowing : kLearning;
+    pause_ = std::min(read_ == 0 ? kNothingComes : kSlowly, pause_ * 2);
+  else if (!finder_.found())
+    pause_ = kLearning;
+  else if (pause_ < kFollowing || came > TokenRing::kTokens / 4)
+    pause_ = kFollowing;
+  else if (came < TokenRing::kTokens / 16)
+    pause_ = std::min(kSlowly, pause_ * 2);
   pause_ = std::max(pause_, kLearning);
-  return now + pause_;
+  // All ranks of a node look at the same moments: what they take from a program whose ranks wait for one
+  // another is then lost once, not once for each.
+  return now - now % pause_ + pause_;
 }
 
 // Median of the last three: a checkpoint or an evaluation in between does not count as an iteration's time.

@@ -122,7 +122,8 @@ json image_json(const Inspected& one, bool mine) {
           {"directory", json_bytes(one.process.directory)},
           {"threads", json_bytes(one.process.threads)},
           {"files", std::move(files)},
-          {"iteration", std::move(calls)}};
+          {"iteration", std::move(calls)},
+          {"found_after", one.process.found_after == 0 ? json() : json(one.process.found_after)}};
 }
 
 void print_memory(const std::vector<MemoryUse>& uses) {
@@ -178,7 +179,9 @@ std::string call_text(const SavedCall& call, bool mine) {
 void print_iteration(const Inspected& one, bool mine) {
   const std::vector<SavedCall>& calls = one.process.iteration;
   if (calls.empty()) return;
-  print("iteration of rank {}: {}", one.rank, counted(calls.size(), "collective"));
+  const uint64_t after = one.process.found_after;
+  print("iteration of rank {}: {}{}", one.rank, counted(calls.size(), "collective"),
+        after == 0 ? "" : ", found after " + counted(after, "iteration"));
   std::string last;
   uint64_t times = 0;
   const auto flush = [&] {

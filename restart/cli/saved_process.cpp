@@ -153,6 +153,8 @@ SavedProcess from_json(const json& metadata) {
   }
   for (const json& file : metadata.at("files")) process.files.push_back(file_from(file, stored));
   process.iteration = iteration_from(metadata);
+  if (metadata.contains("iterations") && metadata.at("iterations").contains("found_after"))
+    process.found_after = integer_from_json<uint64_t>(metadata.at("iterations").at("found_after"));
   process.addresses.program = process.program;
   for (const json& region : metadata.at("memory").at("regions")) {
     if (!region.contains("file")) continue;

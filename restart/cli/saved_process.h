@@ -45,6 +45,7 @@ struct SavedProcess {
   std::vector<SavedFile> files;
   uint64_t contents = 0;             // bytes of the files beside the image
   std::vector<SavedCall> iteration;  // empty: not known
+  uint64_t found_after = 0;          // iterations seen when it was found; 0: unknown
   AddressFacts addresses;
 };
 

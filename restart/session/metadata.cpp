@@ -15,10 +15,15 @@ using Place = boundaries::PeriodFinder::Place;
 json json_of(const Place& p) {
   json last = json::array();
   for (const boundaries::Symbol& s : p.last) last.push_back({s.exact, s.site});
-  return {{"length", p.pattern.length},   {"any_order", p.pattern.any_order},
-          {"by_site", p.pattern.by_site}, {"pattern", {p.pattern.exact, p.pattern.site}},
-          {"windows", p.pattern.windows}, {"iterations", p.iterations},
-          {"symbols", p.symbols},         {"last", last}};
+  return {{"length", p.pattern.length},
+          {"any_order", p.pattern.any_order},
+          {"by_site", p.pattern.by_site},
+          {"pattern", {p.pattern.exact, p.pattern.site}},
+          {"windows", p.pattern.windows},
+          {"iterations", p.iterations},
+          {"symbols", p.symbols},
+          {"last", last},
+          {"found_after", p.pattern.found_after}};
 }
 
 Place place_from(const json& j) {
@@ -32,6 +37,7 @@ Place place_from(const json& j) {
   p.pattern.windows = integer_from_json<uint64_t>(j.at("windows"));
   p.iterations = integer_from_json<uint64_t>(j.at("iterations"));
   p.symbols = integer_from_json<uint64_t>(j.at("symbols"));
+  if (j.contains("found_after")) p.pattern.found_after = integer_from_json<uint64_t>(j.at("found_after"));
   for (const json& s : j.at("last"))
     p.last.push_back({integer_from_json<uint64_t>(s.at(0)), integer_from_json<uint64_t>(s.at(1))});
   return p;

@@ -52,6 +52,26 @@ TEST(IntervalPolicy, VersionsLieTheirCostOverTheBoundApart) {
   EXPECT_EQ(policy.reason(), "a version every 34 s: one costs 0.34 s, and 1 % may be lost (--max-overhead)");
 }
 
+TEST(IntervalPolicy, WhatIsNotAVersionTakesItsPartOfTheBound) {
+  constexpr double kBeside = 0.002;
+  IntervalPolicy policy({}, 0, 0.34);
+  double now = 0, spent = 0;
+  for (int i = 0; i < 200; ++i) {
+    policy.beside(now, kBeside * now);
+    while (now < policy.due()) {
+      now = policy.due();
+      policy.beside(now, kBeside * now);
+    }
+    EXPECT_LE(spent + 0.34 + kBeside * now, 0.01 * now * (1 + 1e-9));
+    policy.taken(now += 0.34, 0.34);
+    spent += 0.34;
+  }
+  EXPECT_NEAR(spent + kBeside * now, 0.01 * now, 0.4) << "all of the bound is used";
+  EXPECT_NEAR(policy.interval(), 0.34 / 0.008, 0.1);
+  policy.beside(now, 0.03 * now);
+  EXPECT_DOUBLE_EQ(policy.interval(), 0.34 / 0.005) << "half of the bound is left in any case";
+}
+
 TEST(IntervalPolicy, TimeThatWasNotUsedIsNotUsedUpInARow) {
   IntervalPolicy policy({}, 0, 1);
   policy.taken(10'000, 1);  // nothing was due for that long: the bound would allow a hundred at once

@@ -18,6 +18,7 @@ Manifest full_manifest() {
   manifest.args = {"", "a b", "\"quoted\"", "grün", std::string("\xff\xfe/raw\0x", 8)};
   manifest.images = {{"rank-0.img", 1ull << 40, 12345, 0xfedcba9876543210, "node1"},
                      {"rank-1.img", 4096, 0, 1, "node2"}};
+  manifest.images[0].iteration = 4711;
   manifest.images[1].device_memory = uint64_t{1} << 33;
   manifest.images[1].devices = "2 x A Device (compute capability 9.0)";
   return manifest;

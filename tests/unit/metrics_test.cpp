@@ -23,7 +23,7 @@ Metrics full() {
   m.run_seconds = 200;
   m.versions = 2, m.failures = 1;
   m.last_version = 7, m.last_version_time = 1764115200, m.last_version_bytes = 12'345'678'901'234;
-  m.last_version_stall = 0.25, m.held_seconds = 0.5;
+  m.last_version_stall = 0.25, m.held_seconds = 0.5, m.beside_seconds = 0.3;
   m.next_version = 12.5;
   m.iteration = 4000, m.iteration_seconds = 0.05;
   return m;
@@ -44,7 +44,8 @@ TEST(Metrics, EachHasHelpTypeLabelsAndValue) {
            {"cropdl_last_version_bytes", "gauge", "12345678901234"},
            {"cropdl_last_version_stall_seconds", "gauge", "0.25"},
            {"cropdl_held_seconds_total", "counter", "0.5"},
-           {"cropdl_overhead_ratio", "gauge", "0.0025"},
+           {"cropdl_beside_seconds_total", "counter", "0.3"},
+           {"cropdl_overhead_ratio", "gauge", "0.004"},
            {"cropdl_next_version_seconds", "gauge", "12.5"},
            {"cropdl_iteration", "gauge", "4000"},
            {"cropdl_iteration_seconds", "gauge", "0.05"}}) {

@@ -101,9 +101,25 @@ TEST_F(Program, IsLookedAtOftenFromItsFirstCollectiveOn) {
   };
   EXPECT_EQ(idle(), 1'000'000) << "without any collective";
   make("I");
-  EXPECT_EQ(idle(), 100'000);
+  EXPECT_EQ(idle(), 400'000);
   iterate("ABcD", 10);
-  EXPECT_EQ(idle(), 100'000) << "another loop may follow";
+  EXPECT_EQ(idle(), 400'000) << "another loop may follow";
+}
+
+TEST_F(Program, IsLookedAtAsOftenAsItsCallsRequireAtMomentsThatAllRanksShare) {
+  const auto pause_with = [&](int iterations) {
+    int64_t pause = 0;
+    for (int i = 0; i < 6; ++i) {
+      iterate("ABcD", iterations);
+      const int64_t next = tracker.look(now + 137);  // agents wake a little late
+      pause = next - std::exchange(now, next);
+    }
+    EXPECT_EQ(now % pause, 0);
+    return pause;
+  };
+  EXPECT_EQ(pause_with(100), 400'000) << "a twentieth of the ring";
+  EXPECT_EQ(pause_with(600), 100'000) << "more than a quarter";
+  EXPECT_EQ(pause_with(200), 100'000) << "a tenth";
 }
 
 TEST_F(Program, CountsOnAfterLostTokens) {
