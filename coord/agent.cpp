@@ -137,10 +137,10 @@ class Loop final : public Agent {
       hub_->add_to_poll(fds);
     else
       link_->add_to_poll(fds);
-    wait(fds);
+    const bool waited = wait(fds);
     const int64_t now = monotonic_us();
     const auto came = [&](const Event& event, size_t index) {
-      return (*fds)[index].revents != 0 && event.take();
+      return ((*fds)[index].revents != 0 || !waited) && event.take();
     };
     if (came(wake_, 0)) {
       next_poll_ = std::min(next_poll_, polled_ + kAlertPeriod);
@@ -262,14 +262,14 @@ class Loop final : public Agent {
       dies_ = true;
   }
 
-  void wait(std::vector<pollfd>* fds) {
+  bool wait(std::vector<pollfd>* fds) {
     std::optional<int64_t> until = hub_ ? hub_->deadline() : link_->deadline();
     if (participant_.poll_period() != 0) until = std::min(until.value_or(next_poll_), next_poll_);
     if (deadly_from_ != 0 && deadly_from_ != INT64_MAX)
       until = std::min(until.value_or(deadly_from_), deadly_from_);
     if (outlives_at_ != INT64_MAX) until = std::min(until.value_or(outlives_at_), outlives_at_);
     if (next_look_ != INT64_MAX) until = std::min(until.value_or(next_look_), next_look_);
-    wait_for_any(fds, until);
+    return wait_for_any(fds, until);
   }
 
   // Handles all messages of the rank's own hub, including those that its reports cause.

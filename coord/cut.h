@@ -276,6 +276,7 @@ class Coordinator {
   std::map<uint64_t, int64_t> awaited_;
   int64_t last_motion_ = 0;  // last change in a report of a rank that is behind
   int64_t stop_told_ = 0;
+  int64_t stopped_at_ = 0, write_told_ = 0;  // when all ranks had stopped, and were told to write
   int64_t last_drains_ = 0;
 };
 

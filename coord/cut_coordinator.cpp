@@ -55,7 +55,7 @@ void Coordinator::begin_attempt(int64_t now, Actions* out) {
   failure_.clear();
   awaited_.clear();
   ends_.clear();
-  patience_ = stop_told_ = 0;
+  patience_ = stop_told_ = stopped_at_ = write_told_ = 0;
   started_ = bound_from_ = raised_ = last_motion_ = last_drains_ = now;
   for (RankSlot& s : slots_) {
     s.reported = s.stopped = s.examining = s.write_over = false;
@@ -114,6 +114,7 @@ void Coordinator::receive(uint32_t rank, const Report& report, int64_t now, Acti
         if (m.attempt == attempt_) on(rank, m, now, out);
       },
       report);
+  if (stopped_at_ == 0 && stage_ == Stage::kStopping && all_stopped()) stopped_at_ = now;
 }
 
 void Coordinator::on(uint32_t rank, const StatusReport& m, int64_t now, Actions* out) {
@@ -223,6 +224,7 @@ void Coordinator::version_begun(const std::string& directory, int64_t now, Actio
   // The attempt may have ended while the directory was made; end_attempt() has requested its removal.
   if (stage_ != Stage::kStopping || !version_begun_) return;
   stage_ = Stage::kWriting;
+  write_told_ = now;
   broadcast(Write{attempt_, directory}, out);
   consider_publish(now, out);
 }
@@ -254,7 +256,11 @@ void Coordinator::consider_publish(int64_t now, Actions* out) {
     if (!s.write_over && s.gone.empty()) return;
   if (!failure_.empty()) return fail(failure_, now, out);
   stage_ = Stage::kPublishing;
-  NewVersion version{{}, in_seconds(now - stop_told_), in_seconds(longest_wait(now))};
+  NewVersion version{{},
+                     in_seconds(now - stop_told_),
+                     in_seconds(stopped_at_ - stop_told_),
+                     in_seconds(write_told_ - stopped_at_),
+                     in_seconds(longest_wait(now))};
   for (const RankSlot& s : slots_) version.images.push_back(s.image);
   out->push_back(Publish{std::move(version)});
 }
@@ -357,16 +363,6 @@ void Coordinator::fail(const std::string& line, int64_t now, Actions* out, bool 
   outcome.line = line;
   outcome.too_early = too_early;
   finish(outcome, out);
-}
-
-// A rank that is held reports nothing until that changes.
-int64_t Coordinator::longest_wait(int64_t now) const {
-  int64_t longest = 0;
-  for (const RankSlot& s : slots_) {
-    const bool is_held = stop_told_ == 0 && !s.status.held.empty();
-    longest = std::max(longest, s.waited + (is_held ? now - s.reported_at : 0));
-  }
-  return longest;
 }
 
 void Coordinator::end_attempt(int64_t now, Actions* out) {

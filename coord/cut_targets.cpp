@@ -174,4 +174,14 @@ void Coordinator::raise(int64_t now, Actions* out) {
   send_targets(out);
 }
 
+// A rank that is held reports nothing until that changes.
+int64_t Coordinator::longest_wait(int64_t now) const {
+  int64_t longest = 0;
+  for (const RankSlot& s : slots_) {
+    const bool is_held = stop_told_ == 0 && !s.status.held.empty();
+    longest = std::max(longest, s.waited + (is_held ? now - s.reported_at : 0));
+  }
+  return longest;
+}
+
 }  // namespace cropdl::coord

@@ -217,6 +217,7 @@ void Hub::on_request(Connection& c, bool last, int64_t now, Actions* out) {
 }
 
 void Hub::tick(int64_t now) {
+  began_to_tick_ = true;
   if (next_end_ != 0 && now >= next_end_) look_after_last_version(now);
   if (next_interval_ != 0 && now >= next_interval_) at_interval(now);
   if (again_at_ != 0 && now >= again_at_) again_at_ = 0, request(now);

@@ -132,6 +132,7 @@ class Hub {
   JobFile job_;
   Coordinator coordinator_;
   Publisher publisher_;
+  bool began_to_tick_ = false;  // by now the agent's thread calls, and not the one that makes it
   bool shares_descriptors_ = false;
   bool told_no_room_ = false;  // reported that a connection could not be accepted
   int64_t accept_again_ = 0;   // 0: the listener is polled; else not before this time

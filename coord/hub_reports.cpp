@@ -21,7 +21,7 @@ void Hub::bring_metrics_up_to_date(int64_t now) {
   metrics_.ranks = config_.ranks;
   metrics_.joined = alive();
   metrics_.run_seconds = in_seconds(now - began_);
-  if (now > began_) metrics_.beside_seconds = beside_seconds();  // the constructor is on another thread
+  if (began_to_tick_) metrics_.beside_seconds = beside_seconds();
   metrics_.next_version.reset();
   if (metrics_.up && next_interval_ != 0)
     metrics_.next_version = in_seconds(std::max<int64_t>(0, next_interval_ - now));

@@ -16,8 +16,9 @@ constexpr int64_t kTooEarlyPause = 500'000;  // us
 // Without a known version, the cost is estimated from the memory of all ranks, which write to one file
 // system: a plain disk or a shared one takes about 500 MB/s. A faster one is measured soon. A slower one
 // exceeds the bound with the first version, and the next waits until that is made up for.
-constexpr double kAssumedSpeed = 500e6;   // bytes/s
-constexpr int64_t kAskAgain = 1'000'000;  // us; after a refused last version
+constexpr double kAssumedSpeed = 500e6;    // bytes/s
+constexpr int64_t kLookAgain = 1'000'000;  // us; if the version is no longer due
+constexpr int64_t kAskAgain = 1'000'000;   // us; after a refused last version
 
 void Hub::at_interval(int64_t now) {
   if (!policy_) {
@@ -28,9 +29,13 @@ void Hub::at_interval(int64_t now) {
   // The program may have grown since the last estimate.
   if (!policy_->measured())
     policy_->expect(config_.plausible_cost > 0 ? config_.plausible_cost : expected_cost());
-  policy_->beside(in_seconds(now), beside_seconds());
+  policy_->beside(beside_seconds());
   next_interval_ = in_us(policy_->due());
-  if (now < next_interval_) return;
+  if (now < next_interval_) {
+    // Each look costs processor time, which puts the version off a little.
+    next_interval_ = std::max(next_interval_, now + kLookAgain);
+    return;
+  }
   // finished() sets the next one, even if this request is refused because a version is in progress.
   next_interval_ = 0;
   request(now);
@@ -192,7 +197,7 @@ void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
 // Every version counts for the automatic interval, regardless of its requester.
 void Hub::learn(const Outcome& outcome, int64_t now) {
   int64_t earliest = 0;
-  policy_->beside(in_seconds(now), beside_seconds());
+  policy_->beside(beside_seconds());
   if (outcome.too_early)
     earliest = now + kTooEarlyPause;
   else if (outcome.published)

@@ -49,14 +49,6 @@ void IntervalPolicy::failed(double when, double cost) {
   ++failures_;
 }
 
-void IntervalPolicy::beside(double when, double cost) {
-  if (when > start_) beside_ = cost / (when - start_);
-}
-
-double IntervalPolicy::bound() const {
-  return settings_.max_overhead - std::min(beside_, settings_.max_overhead / 2);
-}
-
 double IntervalPolicy::predicted_cost() const {
   if (!measured()) return expected_cost_;
   return typical_cost({costs_.data(), std::min(static_cast<size_t>(measured_), costs_.size())});
@@ -68,7 +60,7 @@ IntervalPolicy::Interval IntervalPolicy::regular() const {
   const auto consider = [&](double seconds, Decides decides) {
     if (seconds > interval.seconds) interval = {seconds, decides};
   };
-  consider(cost / bound(), Decides::kBound);
+  consider(cost / settings_.max_overhead, Decides::kBound);
   if (settings_.mtbf > 0) consider(cost + optimum_interval(cost, settings_.mtbf), Decides::kFailures);
   return interval;
 }
@@ -77,7 +69,9 @@ double IntervalPolicy::interval() const { return regular().seconds; }
 
 double IntervalPolicy::due() const {
   const double pause = settings_.shortest * std::exp2(std::min(failures_, 30));
-  return std::max({last_begin_ + interval(), start_ + (spent_ + predicted_cost()) / bound(),
+  const double versions = spent_ + predicted_cost();
+  return std::max({last_begin_ + interval(),
+                   start_ + (versions + std::min(beside_, versions)) / settings_.max_overhead,
                    last_end_ + std::min(pause, std::max(kLongestBackoff, settings_.shortest))});
 }
 

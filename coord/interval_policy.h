@@ -2,8 +2,8 @@
 // seconds; moments from any fixed origin. Rank 0's agent thread.
 //
 // A version is due when all of these allow it (docs/interval.md):
-//   - the bound: all costs so far plus the predicted cost are at most max_overhead of the time since the
-//     start, less what the run costs beside versions; and versions begin at least cost / that share apart;
+//   - the bound: all costs so far, also of what is not a version, plus the predicted cost are at most
+//     max_overhead of the time since the start, and versions begin at least cost / max_overhead apart;
 //   - the optimum for the mean time between failures, if that is known;
 //   - the shortest interval;
 //   - the pause after failed attempts, which doubles with each.
@@ -46,9 +46,9 @@ class IntervalPolicy {
   // `cost`: how long the program was held; `when`: when it resumed.
   void taken(double when, double cost);
   void failed(double when, double cost);  // failed or refused
-  // `cost`: of everything until `when` that is not a version. At most half of the bound goes to it: if it
-  // costs more, the bound is exceeded, and there are versions all the same.
-  void beside(double when, double cost);
+  // `cost`: of everything so far that is not a version. No more of it counts than the versions cost together
+  // with the next one: if it is more, the bound is exceeded, and there are versions all the same.
+  void beside(double cost) { beside_ = cost; }
 
   bool measured() const { return measured_ > 0; }
   double predicted_cost() const;
@@ -65,7 +65,6 @@ class IntervalPolicy {
     Decides decides;
   };
   Interval regular() const;
-  double bound() const;  // the part of max_overhead that is left for versions
 
   Settings settings_;
   double start_;
@@ -73,7 +72,7 @@ class IntervalPolicy {
   std::array<double, 3> costs_{};  // of the last versions; a ring
   int measured_ = 0;               // number of costs measured in total
   double spent_ = 0;               // all costs, including failed attempts
-  double beside_ = 0;              // what is not a version costs this fraction of the time
+  double beside_ = 0;              // the cost of what is not a version
   double last_begin_;              // of the last version; initially the start
   double last_end_;                // of the last version or attempt
   int failures_ = 0;               // failed attempts since the last version

@@ -97,12 +97,15 @@ struct ImageSummary {
   uint64_t device_memory = 0;  // part of `memory` on devices, bytes
   std::string devices = {};    // devices it was made on, for people; "": none
   uint64_t iteration = 0;      // completed iterations; 0: unknown
+  double sync_seconds = 0;     // the last part of writing: until the file was on disk
 };
 
 // A version whose images are complete.
 struct NewVersion {
   std::vector<ImageSummary> images;  // by rank
   double stall_seconds = 0;          // from Stop on
+  double stopping_seconds = 0;       // its first part: until all ranks had stopped
+  double draining_seconds = 0;       // its second part: until they were told to write
   double wait_seconds = 0;           // the longest that a rank was held before a collective, until it stopped
 };
 

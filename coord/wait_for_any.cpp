@@ -41,7 +41,7 @@ long wait_by_select(std::vector<pollfd>* fds, timespec* timeout) {
 
 }  // namespace
 
-void wait_for_any(std::vector<pollfd>* fds, std::optional<int64_t> until) {
+bool wait_for_any(std::vector<pollfd>* fds, std::optional<int64_t> until) {
   timespec timeout{};
   if (until) {
     const int64_t us = std::max<int64_t>(0, *until - monotonic_us());
@@ -50,9 +50,11 @@ void wait_for_any(std::vector<pollfd>* fds, std::optional<int64_t> until) {
   timespec* const bound = until ? &timeout : nullptr;
   long ready = ppoll(fds->data(), fds->size(), bound, nullptr);
   if (ready < 0 && errno == EINVAL) ready = wait_by_select(fds, bound);
-  if (ready >= 0) return;
+  if (ready >= 0) return true;
   for (pollfd& f : *fds) f.revents = 0;
-  if (errno != EINTR) usleep(10'000);  // the kernel is out of memory
+  if (errno == EINTR) return true;
+  usleep(10'000);  // the kernel is out of memory
+  return false;
 }
 
 }  // namespace cropdl::coord

@@ -12,7 +12,7 @@
 
 namespace cropdl::coord {
 
-inline constexpr uint32_t kWireVersion = 15;  // changes with any message; both ends must agree
+inline constexpr uint32_t kWireVersion = 16;  // changes with any message; both ends must agree
 
 // First message of each connection; answered by Welcome or Rejected. Its layout never changes.
 struct Hello {

@@ -60,6 +60,7 @@ struct ImageTotals {
   uint64_t device_memory = 0;  // part of `memory` on devices (RegionKind)
   // Of the trailer, which has the checksums of all but the data; those are in the index.
   uint64_t checksum = 0;
+  double sync_seconds = 0;  // how long finish() waited for the disk
 };
 
 // Source of a region's bytes, chosen per region: the stopped program's memory, a forked child's, a device's.

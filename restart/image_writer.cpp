@@ -7,6 +7,7 @@
 
 #include "base/checksum.h"
 #include "base/format.h"
+#include "base/time.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 
@@ -148,8 +149,10 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
                             {const_cast<char*>(metadata.data()), metadata.size()},
                             {&trailer, sizeof trailer}};
   if (Status written = append(pieces); !written) return written.error();
+  const int64_t written = monotonic_us();
   if (const int error = file_->finish(); error != 0) return failure(error);
-  return ImageTotals{trailer.file_bytes, memory_, device_memory_, trailer.checksum};
+  return ImageTotals{trailer.file_bytes, memory_, device_memory_, trailer.checksum,
+                     in_seconds(monotonic_us() - written)};
 }
 
 }  // namespace cropdl::restart

@@ -26,6 +26,9 @@ std::string contradiction(const Manifest& manifest) {
   return "";
 }
 
+// JSON has no infinity.
+double seconds(double value) { return std::isfinite(value) && value > 0 ? value : 0.0; }
+
 }  // namespace
 
 std::string image_name(uint32_t rank) { return formatted("rank-{}.img", rank); }
@@ -74,8 +77,12 @@ std::string manifest_text(const Manifest& m) {
               {"launcher", {{"path", json_bytes(m.launcher)}, {"options", json_bytes(m.launcher_options)}}},
               {"host", {{"glibc", json_bytes(m.glibc)}, {"kernel", json_bytes(m.kernel)}}},
               {"cpu_features", json_bytes(m.cpu_features)},
-              {"stall_seconds", std::isfinite(m.stall_seconds) ? m.stall_seconds : 0.0},
-              {"wait_seconds", std::isfinite(m.wait_seconds) ? m.wait_seconds : 0.0},
+              {"stall_seconds", seconds(m.stall_seconds)},
+              {"wait_seconds", seconds(m.wait_seconds)},
+              {"stages",
+               {{"stopping", seconds(m.stages.stopping)},
+                {"draining", seconds(m.stages.draining)},
+                {"syncing", seconds(m.stages.syncing)}}},
               {"bytes", m.bytes()},
               {"memory", m.memory()},
               {"images", images}};
@@ -109,6 +116,11 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
     m.cpu_features = list_from_json(object.at("cpu_features"));
     m.stall_seconds = object.at("stall_seconds").get<double>();
     m.wait_seconds = object.value("wait_seconds", 0.0);
+    if (object.contains("stages")) {
+      const json& stages = object["stages"];
+      m.stages = {seconds(stages.value("stopping", 0.0)), seconds(stages.value("draining", 0.0)),
+                  seconds(stages.value("syncing", 0.0))};
+    }
     for (const json& image : object.at("images")) {
       m.images.push_back({bytes_from_json(image.at("file")), integer_from_json<uint64_t>(image.at("bytes")),
                           integer_from_json<uint64_t>(image.at("memory")),

@@ -45,6 +45,12 @@ struct Manifest {
   std::string glibc, kernel;              // of the host; for people, never a reason to refuse
   std::vector<std::string> cpu_features;  // features that a restart needs
   double stall_seconds = 0;
+  // Parts of the stall: until all ranks had stopped; until all messages had arrived; and of the rest,
+  // writing, the longest of all ranks' final syncs. 0 also in versions that do not say.
+  struct Stages {
+    double stopping = 0, draining = 0, syncing = 0;
+    bool operator==(const Stages&) const = default;
+  } stages;
   double wait_seconds = 0;            // before the stall; 0 also in versions that do not say
   std::vector<ManifestImage> images;  // indexed by rank
   bool operator==(const Manifest&) const = default;

@@ -46,8 +46,7 @@ uint64_t mixed_with(uint64_t h, uint64_t x) {
 
 int64_t Tracker::look(int64_t now) {
   const uint64_t written = ring.written, before = finder_.iterations();
-  const bool idle = written == read_;
-  const uint64_t came = written - read_;
+  came_ += written - read_;
   if (written + 1 < read_ || (written > read_ && written - read_ > TokenRing::kTokens))
     lose(written);
   else if (written < read_)  // a thread of a library that counts otherwise is writing
@@ -78,18 +77,23 @@ int64_t Tracker::look(int64_t now) {
     }
   }
   if (finder_.iterations() != before) measure(now);
-  if (idle)
-    pause_ = std::min(read_ == 0 ? kNothingComes : kSlowly, pause_ * 2);
-  else if (!finder_.found())
-    pause_ = kLearning;
-  else if (pause_ < kFollowing || came > TokenRing::kTokens / 4)
-    pause_ = kFollowing;
-  else if (came < TokenRing::kTokens / 16)
-    pause_ = std::min(kSlowly, pause_ * 2);
-  pause_ = std::max(pause_, kLearning);
+  if (now < next_look_) return next_look_;  // at a cut it is looked more often
+  pause_ = next_pause();
+  came_ = 0;
   // All ranks of a node look at the same moments: what they take from a program whose ranks wait for one
   // another is then lost once, not once for each.
-  return now - now % pause_ + pause_;
+  next_look_ = now - now % pause_ + pause_;
+  return next_look_;
+}
+
+int64_t Tracker::next_pause() const {
+  // Iterations are timed by the looks.
+  const bool well_timed = iteration_us_ != 0 && (iteration_us_ < kFollowing || iteration_us_ > 20 * kSlowly);
+  const int64_t longest = read_ == 0 ? kNothingComes : well_timed ? kSlowly : kFollowing;
+  if (came_ == 0) return std::clamp(pause_ * 2, kLearning, longest);
+  if (!finder_.found()) return kLearning;
+  if (came_ > TokenRing::kTokens / 4) return kFollowing;
+  return std::clamp(came_ < TokenRing::kTokens / 16 ? pause_ * 2 : pause_, kFollowing, longest);
 }
 
 // Median of the last three: a checkpoint or an evaluation in between does not count as an iteration's time.

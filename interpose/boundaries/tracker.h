@@ -51,6 +51,7 @@ class Tracker {
   void end_iteration();
   void note_iteration();
   void measure(int64_t now);
+  int64_t next_pause() const;
 
   PeriodFinder finder_;
   uint64_t read_ = 0;                 // tokens read
@@ -68,8 +69,10 @@ class Tracker {
   int64_t iteration_us_ = 0;
   // Tokens were lost, and no end of an iteration was confirmed since.
   bool torn_ = false;
-  uint64_t refused_ = 0;  // ends of iterations that the counts contradicted since
-  int64_t pause_ = 0;     // us between looks
+  uint64_t refused_ = 0;   // ends of iterations that the counts contradicted since
+  int64_t pause_ = 0;      // us between looks
+  int64_t next_look_ = 0;  // when the pause ends
+  uint64_t came_ = 0;      // tokens since it began
 };
 
 }  // namespace cropdl::boundaries

@@ -215,6 +215,10 @@ void print_all(const Version& version, const std::vector<MemoryUse>& uses,
                const std::vector<Inspected>& images, bool mine) {
   const restart::Manifest& m = version.manifest;
   print("version {} of {}, {} {}", version.number, m.created, counted(m.ranks, "rank"), under_mpi(m));
+  if (m.stages != restart::Manifest::Stages())
+    print(
+        "stall:   {:.3f} s = {:.3f} s stopping + {:.3f} s draining + {:.3f} s writing (final sync {:.3f} s)",
+        m.stall_seconds, m.stages.stopping, m.stages.draining, writing_seconds(m), m.stages.syncing);
   print_memory(uses);
   print_images(images);
   print_iteration(images.front(), mine);

@@ -42,6 +42,10 @@ std::string under_mpi(const restart::Manifest& manifest) {
 
 json text_or_null(const std::string& text) { return text.empty() ? json() : json_bytes(text); }
 
+double writing_seconds(const restart::Manifest& m) {
+  return std::max(0.0, m.stall_seconds - m.stages.stopping - m.stages.draining);
+}
+
 json version_json(const restart::Version& version) {
   const restart::Manifest& m = version.manifest;
   json object{{"version", version.number},
@@ -63,6 +67,12 @@ json version_json(const restart::Version& version) {
   add("devices", text_or_null(m.devices()));
   add("stall_seconds", m.stall_seconds);
   add("wait_seconds", m.wait_seconds);
+  const restart::Manifest::Stages& stages = m.stages;
+  add("stages", stages == restart::Manifest::Stages() ? json()
+                                                      : json{{"stopping", stages.stopping},
+                                                             {"draining", stages.draining},
+                                                             {"writing", writing_seconds(m)},
+                                                             {"syncing", stages.syncing}});
   add("iteration", m.iteration() == 0 ? json() : json(m.iteration()));
   return object;
 }

@@ -43,6 +43,9 @@ std::string under_mpi(const restart::Manifest& manifest);
 // Returns the text, or null if it is empty.
 nlohmann::json text_or_null(const std::string& text);
 
+// Returns for how many seconds the images were written: the stall without its other stages.
+double writing_seconds(const restart::Manifest& manifest);
+
 // Returns "A version" of docs/cli.md.
 nlohmann::json version_json(const restart::Version& version);
 

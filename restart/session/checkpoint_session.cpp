@@ -187,6 +187,7 @@ Result<coord::ImageSummary> CheckpointSession::save(const std::string& directory
   summary.memory = totals->memory;
   summary.checksum = totals->checksum;
   summary.device_memory = totals->device_memory;
+  summary.sync_seconds = totals->sync_seconds;
   summary.devices = job_.libraries.devices();
   summary.iteration = snapshot->metadata.iterations.iterations;
   return summary;

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/host.h"
 #include "base/time.h"
 #include "interpose/seam/layout.h"
@@ -20,6 +22,8 @@ Result<uint64_t> VersionStore::publish(const coord::NewVersion& version) {
   m.created = utc_now();
   m.stall_seconds = version.stall_seconds;
   m.wait_seconds = version.wait_seconds;
+  m.stages = {version.stopping_seconds, version.draining_seconds, 0};
+  for (const auto& image : version.images) m.stages.syncing = std::max(m.stages.syncing, image.sync_seconds);
   char cwd[4096];
   if (getcwd(cwd, sizeof cwd) != nullptr) m.cwd = cwd;
   m.images.clear();

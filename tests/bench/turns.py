@@ -3,14 +3,14 @@
 others are stopped (SIGSTOP). So all three meet the same moments of a noisy machine, and what CropDL costs a step shows to a fraction of a
 per cent.
 
-  turns.py [--mpi openmpi] [--program trainer 1_GB_of_state pytorch] [--rounds 40] [--seconds 1] [--runs 1 | --versions]
+  turns.py [--mpi openmpi] [--program trainer 1_GB_of_state pytorch] [--rounds 40] [--seconds 1] [--runs 1] [--versions]
 
 Per round, a run's speed is the number of its steps in its turn. Prints, over all rounds, the medians and quartiles of how many times as long
 a step took under CropDL as in the two native runs, and in the second native run as in the first one (noise). No versions are taken.
 
-With --runs N all three are started N times, with so many rounds each: a run's place in memory makes half a per cent, which more rounds of the
-same run do not average out. Means are compared, with the interval in which the true mean lies with a probability of 95 % (from 4000 samples
-of the runs, drawn with repetition).
+With --runs N all three are started N times, with so many rounds each: a run's place in memory makes half a per cent and more (malloc returns
+memory to the kernel more or less often), which more rounds of the same run do not average out. Means are compared, with the interval in which
+the true mean lies with a probability of 95 % (from 4000 samples of the runs, drawn with repetition).
 
 With --versions they are, as often as by default. The run has the machine for a third of the time, so it may lose a third of 1 % of all time,
 which is 1 % of its own; a turn does not end while a version is taken, and the first version is requested at once, so that the interval does
@@ -109,8 +109,8 @@ def several_runs(measurement, options):
     """As ratios(): the mean of each run."""
     if options.runs == 1:
         return ratios(measurement, options.rounds, options.seconds, options.versions)
-    found, noise, natively, _ = zip(*(ratios(measurement, options.rounds, options.seconds, False) for _ in range(options.runs)))
-    return [statistics.fmean(run) for run in found], [statistics.fmean(run) for run in noise], statistics.median(natively), 0
+    found, noise, natively, taken = zip(*(ratios(measurement, options.rounds, options.seconds, options.versions) for _ in range(options.runs)))
+    return [statistics.fmean(run) for run in found], [statistics.fmean(run) for run in noise], statistics.median(natively), sum(taken)
 
 
 def shown(values, means):

@@ -628,6 +628,9 @@ def check_inspection(place, told, version):
     expect(image["memory"] + image["index"] + image["metadata"] + image["frame"] == on_disk, f"does not add up: {image}")
     for one in told["memory"]:
         expect(one["stored"] + one["by_reference"] + one["zero"] == one["address_space"], f"does not add up: {one}")
+    stages = version["stages"]
+    expect(abs(stages["stopping"] + stages["draining"] + stages["writing"] - version["stall_seconds"]) < 1e-6 and stages["draining"] > 0 and
+           0 < stages["stopping"] and 0 <= stages["syncing"] < stages["writing"], f"{version}")
     by_use = {}
     for one in told["memory"]:
         by_use.setdefault(one["use"], []).append(one)

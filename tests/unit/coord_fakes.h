@@ -57,6 +57,7 @@ class FakeRank : public LocalRank {
     ++drains;
   }
   bool drained(Status* failure) override {
+    if (slow_drain) return false;
     allocate("drained");
     const std::lock_guard lock(mutex);
     if (!drain_failure.empty()) *failure = Error{drain_failure};
@@ -85,7 +86,7 @@ class FakeRank : public LocalRank {
   void die(int s) override { died_of = s; }
 
   std::atomic<int> holds{0}, resumes{0}, drains{0}, left_with{0}, died_of{0};
-  std::atomic<bool> unstoppable{false}, examines{false}, slow_write{false}, met{true};
+  std::atomic<bool> unstoppable{false}, examines{false}, slow_drain{false}, slow_write{false}, met{true};
   std::atomic<uint64_t> memory{0};
   std::atomic<int64_t> waits{0};
   std::mutex mutex;  // guards the members below

@@ -39,7 +39,7 @@ class CutProtocol : public ::testing::Test {
       }
       if (const auto* p = std::get_if<Publish>(&a)) {
         publishing_ = true;
-        wait_seconds_ = p->version.wait_seconds;
+        published_ = p->version;
       }
       if (std::holds_alternative<Discard>(a)) {
         ++discarded_;
@@ -136,7 +136,7 @@ class CutProtocol : public ::testing::Test {
   int begun_ = 0, discarded_ = 0;
   int resumes_ordered_ = 0, resumes_before_discard_ = 0;
   bool publishing_ = false, slow_discard_ = false;
-  double wait_seconds_ = -1;
+  NewVersion published_;
 };
 
 TEST_F(CutProtocol, ARequestIsPublishedAndAllContinue) {
@@ -154,6 +154,23 @@ TEST_F(CutProtocol, ARequestIsPublishedAndAllContinue) {
   EXPECT_DOUBLE_EQ(outcomes_[0].held_seconds, 0.25);
   EXPECT_EQ(discarded_, 0);
   expect_all_resumed();
+}
+
+TEST_F(CutProtocol, AVersionSaysHowLongEachStageOfItsStallTook) {
+  ranks_[1].unstoppable = ranks_[2].slow_drain = ranks_[0].slow_write = true;
+  request();
+  now_ += 7'000;
+  ranks_[1].unstoppable = false;
+  settle();
+  now_ += 20'000;
+  ranks_[2].slow_drain = false;
+  settle();
+  now_ += 300'000;
+  ranks_[0].slow_write = false;
+  settle();
+  EXPECT_DOUBLE_EQ(published_.stopping_seconds, 0.007);
+  EXPECT_DOUBLE_EQ(published_.draining_seconds, 0.02);
+  EXPECT_DOUBLE_EQ(published_.stall_seconds, 0.327);
 }
 
 TEST_F(CutProtocol, AfterTheLastVersionAllRanksExit) {
@@ -605,7 +622,7 @@ TEST_F(CutProtocol, TheLongestWaitAtAPredictedEndIsRecordedAndIsACost) {
   ranks_[1].unstoppable = false;
   ranks_[1].waits = 3'200;
   settle();
-  EXPECT_DOUBLE_EQ(wait_seconds_, 0.0032);
+  EXPECT_DOUBLE_EQ(published_.wait_seconds, 0.0032);
   now_ += 250'000;
   publish();
   EXPECT_DOUBLE_EQ(outcomes_.back().stall_seconds, 0.25);

@@ -18,6 +18,7 @@ Manifest full_manifest() {
   manifest.args = {"", "a b", "\"quoted\"", "grün", std::string("\xff\xfe/raw\0x", 8)};
   manifest.images = {{"rank-0.img", 1ull << 40, 12345, 0xfedcba9876543210, "node1"},
                      {"rank-1.img", 4096, 0, 1, "node2"}};
+  manifest.stages = {0.001, 0.002, 0.25};
   manifest.images[0].iteration = 4711;
   manifest.images[1].device_memory = uint64_t{1} << 33;
   manifest.images[1].devices = "2 x A Device (compute capability 9.0)";
@@ -57,6 +58,15 @@ TEST(ManifestText, CutShortAtAnyLengthItIsRefused) {
   std::string text = manifest_text(full_manifest());
   for (size_t length = 0; length + 1 < text.size(); ++length)  // a missing final newline is harmless
     ASSERT_FALSE(parse_manifest(text.substr(0, length), "m")) << length;
+}
+
+TEST(ManifestText, AnOlderOneSaysNothingOfStages) {
+  nlohmann::json object = nlohmann::json::parse(manifest_text(full_manifest()));
+  object.erase("stages");
+  object.erase("checksum");
+  const Result<Manifest> back = parse_manifest(sealed_text(std::move(object)), "m");
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(back->stages, Manifest::Stages());
 }
 
 TEST(ManifestText, ANewerFormatIsRefusedByThatName) {

@@ -71,7 +71,7 @@ TEST(PlaneWire, MembersAreCountedFromTheStructsThemselves) {
   EXPECT_EQ(fields::count<Sent>(), 5u);
   EXPECT_EQ(fields::count<StatusReport>(), 4u);
   EXPECT_EQ(fields::count<Hello>(), 4u);
-  EXPECT_EQ(fields::count<ImageSummary>(), 7u);
+  EXPECT_EQ(fields::count<ImageSummary>(), 8u);
   EXPECT_EQ(fields::count<RankStatus>(), 8u);
   EXPECT_EQ(fields::count<Outcome>(), 8u);
 }
@@ -88,7 +88,7 @@ TEST(PlaneWire, EachMembersValueArrives) {
   EXPECT_EQ(got.held_seconds, 0.75);
   EXPECT_EQ(got.attempts, 3u);
   EXPECT_EQ(got.line, "line");
-  const ImageSummary image{"rank-0.img", 1, 2, 3, 4, "a device", 5};
+  const ImageSummary image{"rank-0.img", 1, 2, 3, 4, "a device", 5, 0.25};
   const auto written = message_from_bytes(message_bytes(Report{Written{7, image}}));
   ASSERT_TRUE(written);
   const Written& w = std::get<Written>(std::get<Report>(*written));
@@ -100,6 +100,7 @@ TEST(PlaneWire, EachMembersValueArrives) {
   EXPECT_EQ(w.image.device_memory, 4u);
   EXPECT_EQ(w.image.devices, "a device");
   EXPECT_EQ(w.image.iteration, 5u);
+  EXPECT_EQ(w.image.sync_seconds, 0.25);
   const StatusIs status{"idle", 4, 3, 2, "why", 5, 6};
   const auto told = message_from_bytes(message_bytes(status));
   ASSERT_TRUE(told);
