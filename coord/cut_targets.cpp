@@ -1,5 +1,5 @@
-// The coordinator: how far ranks run before they stop. See cut.h and docs/cut.md. Pure; rank 0's agent thread
-// (LH FS base).
+// The coordinator: how far ranks run before they stop, and how long they are held there. See cut.h and
+// docs/cut.md. Pure; rank 0's agent thread (LH FS base).
 #include <algorithm>
 
 #include "coord/cut.h"

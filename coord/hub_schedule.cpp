@@ -42,7 +42,7 @@ void Hub::at_interval(int64_t now) {
 }
 
 // What the run costs beside versions: the processor time of this thread, which the program may lack, and of
-// removing old versions. (The little that this thread does while the program stands is counted twice.)
+// removing old versions. (What this thread does while the program stands still is counted twice.)
 double Hub::beside_seconds() const { return thread_seconds() + tidying_seconds_; }
 
 // The first version's cost.

@@ -81,7 +81,8 @@ class Run:
 
 
 def ratios(measurement, rounds, seconds, versions):
-    """For each round: under CropDL and natively, and natively twice; the median step natively; the number of versions."""
+    """For each round: under CropDL and natively, and natively twice; the median step natively; the number of versions, without the first one,
+    which is taken before the rounds."""
     found, noise, natively = [], [], []
     with Place("turns") as place:
         how_often = ["--max-overhead", f"{1 / 3:.4f}", "--metrics", place.path("metrics")] if versions else ["--interval", "0"]
@@ -98,7 +99,7 @@ def ratios(measurement, rounds, seconds, versions):
                 found.append(2 * cropdl / (native + again))
                 noise.append(again / native)
                 natively += [native, again]
-        taken = int(re.findall(r"cropdl_versions_total\S* (\d+)", open(place.path("metrics")).read())[-1]) if versions else 0
+        taken = int(re.findall(r"cropdl_versions_total\S* (\d+)", open(place.path("metrics")).read())[-1]) - 1 if versions else 0
         for run in runs:
             run.send(signal.SIGCONT)
             run.job.kill_ranks()
