@@ -286,6 +286,7 @@ void Hub::carry_out(Actions actions, int64_t now) {
     if (const auto* send = std::get_if<SendOrder>(&a)) {
       to_rank(send->rank, send->order);
     } else if (std::holds_alternative<BeginVersion>(a)) {
+      publisher_.stop_measuring();
       const Result<std::string> directory = caught([&] { return sink_->begin(); });
       if (directory)
         coordinator_.version_begun(*directory, now, &actions);
@@ -308,8 +309,11 @@ void Hub::take_from_publisher(int64_t now, Actions* out) {
   while (const auto ended = publisher_.take()) {
     const auto* published = std::get_if<Result<uint64_t>>(&*ended);
     if (const auto* tidied = std::get_if<Publisher::Tidied>(&*ended)) {
-      tidying_seconds_ += tidied->processor_seconds;
+      background_seconds_ += tidied->processor_seconds;
       tell_what_stays(tidied->status);
+    } else if (const auto* measured = std::get_if<Publisher::Measured>(&*ended)) {
+      background_seconds_ += measured->processor_seconds;
+      disk_measured(measured->speed, now);
     } else if (published == nullptr) {
       coordinator_.discarded(now, out);
     } else if (*published) {
@@ -333,7 +337,7 @@ void Hub::close(int64_t now) {
   carry_out(std::move(out), now);
   // Otherwise the process's end would leave a partial version for the next start.
   publisher_.wait();
-  publisher_.wait_for_tidy();
+  publisher_.wait_for_both();
   connections_.clear();
   tell();
   if (progress_) progress_->erase();

@@ -115,6 +115,9 @@ class Hub {
   void write_metrics(int64_t now);
   void draw_progress(int64_t now);
   double expected_cost() const;
+  double cost_at(double speed) const;
+  int64_t foresee(int64_t now);
+  void disk_measured(const Result<double>& speed, int64_t now);
   void look_for_remote_ranks(int64_t now);
   void look_for_stopped(int64_t now);
   void say_what_is_awaited(int64_t now);
@@ -157,7 +160,9 @@ class Hub {
   double told_interval_ = 0;              // the policy's interval that was last reported
   int64_t next_interval_ = 0;             // 0: none, or a version is being taken
   double last_cost_ = 0;                  // seconds, of this run's last version; 0: none
-  double tidying_seconds_ = 0;            // processor time of removing old versions
+  double background_seconds_ = 0;         // processor time of the publisher's work while the ranks run
+  int64_t measure_at_ = 0;                // the disk is not measured before
+  double disk_speed_ = 0;                 // bytes/s, as measured; 0: not known, or not fast
   // The job's last version.
   int64_t limit_ = 0;        // time limit of the job; 0: unknown, or to be ignored
   int64_t short_limit_ = 0;  // one too short for the expected version, until a version is measured

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
+#include "base/words.h"
 #include "coord/hub.h"
 #include "coord/last_version.h"
 
@@ -14,11 +15,13 @@ namespace cropdl::coord {
 // soon after the end.
 constexpr int64_t kTooEarlyPause = 500'000;  // us
 // Without a known version, the cost is estimated from the memory of all ranks, which write to one file
-// system: a plain disk or a shared one takes about 500 MB/s. A faster one is measured soon. A slower one
-// exceeds the bound with the first version, and the next waits until that is made up for.
-constexpr double kAssumedSpeed = 500e6;    // bytes/s
-constexpr int64_t kLookAgain = 1'000'000;  // us; if the version is no longer due
-constexpr int64_t kAskAgain = 1'000'000;   // us; after a refused last version
+// system: a plain disk or a shared one takes about 500 MB/s. If a fast one would allow the first version much
+// earlier, the disk is measured. What still costs more exceeds the bound with the first version, and the next
+// waits until that is made up for.
+constexpr double kAssumedSpeed = 500e6, kFastDisk = 4e9;  // bytes/s
+constexpr int64_t kMeasureAgain = 1800'000'000;           // us; if that found no fast disk
+constexpr int64_t kLookAgain = 1'000'000;                 // us; if the version is no longer due
+constexpr int64_t kAskAgain = 1'000'000;                  // us; after a refused last version
 
 void Hub::at_interval(int64_t now) {
   if (!policy_) {
@@ -26,11 +29,8 @@ void Hub::at_interval(int64_t now) {
     next_interval_ = now + in_us(config_.schedule.seconds);
     return request(now);
   }
-  // The program may have grown since the last estimate.
-  if (!policy_->measured())
-    policy_->expect(config_.plausible_cost > 0 ? config_.plausible_cost : expected_cost());
   policy_->beside(beside_seconds());
-  next_interval_ = in_us(policy_->due());
+  next_interval_ = foresee(now);
   if (now < next_interval_) {
     // Each look costs processor time, which puts the version off a little.
     next_interval_ = std::max(next_interval_, now + kLookAgain);
@@ -41,14 +41,49 @@ void Hub::at_interval(int64_t now) {
   request(now);
 }
 
-// What the run costs beside versions: the processor time of this thread, which the program may lack, and of
-// removing old versions. (What this thread does while the program stands still is counted twice.)
-double Hub::beside_seconds() const { return thread_seconds() + tidying_seconds_; }
+// When to look again: when the next version is due, or the disk is to be measured: as soon as a fast one
+// would allow the version.
+int64_t Hub::foresee(int64_t now) {
+  if (policy_->measured()) return in_us(policy_->due());
+  // The program may have grown since the last estimate.
+  policy_->expect(cost_at(kFastDisk));
+  const int64_t soonest = std::max(in_us(policy_->due()), measure_at_);
+  policy_->expect(config_.plausible_cost > 0 ? config_.plausible_cost
+                                             : cost_at(disk_speed_ > 0 ? disk_speed_ : kAssumedSpeed));
+  const int64_t due = in_us(policy_->due());
+  const bool may_measure = config_.plausible_cost == 0 && disk_speed_ == 0 && !shares_descriptors_;
+  if (!may_measure || due - soonest <= in_us(config_.worth_measuring)) return due;
+  if (now < soonest) return soonest;
+  if (publisher_.measure_disk(sink_)) measure_at_ = now + kMeasureAgain;
+  return due;
+}
 
-// The first version's cost.
+// A slow result may have a reason that passes (a server that hung, a suspended job, the program's own
+// output), and one rank alone may be slower than all together. So only a fast one counts.
+void Hub::disk_measured(const Result<double>& speed, int64_t now) {
+  if (!speed || *speed <= kAssumedSpeed || policy_->measured()) return;
+  disk_speed_ = *speed;
+  policy_->expect(cost_at(disk_speed_));
+  if (next_interval_ == 0) return;  // a version is being taken
+  next_interval_ = now;
+  if (!config_.quiet)
+    say(formatted("the disk takes {} a second: {}", amount(static_cast<uint64_t>(disk_speed_)),
+                  policy_->reason()));
+}
+
+// What the run costs beside versions: the processor time of this thread, which the program may lack, and of
+// removing old versions or measuring the disk. (What this thread does while the program stands still is
+// counted twice.)
+double Hub::beside_seconds() const { return thread_seconds() + background_seconds_; }
+
+double Hub::cost_at(double speed) const {
+  return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / speed;
+}
+
+// The first version's cost, for a time limit: the disk's speed when nothing else writes is no promise for
+// then.
 double Hub::expected_cost() const {
-  if (config_.former_cost > 0) return config_.former_cost;
-  return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / kAssumedSpeed;
+  return config_.former_cost > 0 ? config_.former_cost : cost_at(kAssumedSpeed);
 }
 
 double Hub::predicted_cost() const {

@@ -54,19 +54,36 @@ std::optional<Publisher::Ended> Publisher::take() {
   return first;
 }
 
-void Publisher::tidy(VersionSink* sink) {
-  if (tidying_.exchange(true)) return;
-  wait_for_tidy();
+bool Publisher::run_beside(const std::function<Ended(const std::stop_token&)>& work) {
+  if (runs_beside_.exchange(true)) return false;
+  end(beside_);
   try {
-    tidier_ = std::jthread([this, sink] {
-      Tidied tidied{caught([&] { return sink->tidy(); })};
-      tidied.processor_seconds = thread_seconds();
-      tidying_ = false;
-      note(std::move(tidied));
+    beside_ = std::jthread([this, work](const std::stop_token& stop) {
+      Ended ended = work(stop);
+      runs_beside_ = false;
+      note(std::move(ended));
     });
+    return true;
   } catch (const std::exception&) {  // no thread available for this user, or no memory
-    tidying_ = false;                // the next version tidies
+    runs_beside_ = false;
+    return false;
   }
+}
+
+bool Publisher::tidy(VersionSink* sink) {
+  return run_beside([sink](const std::stop_token&) -> Ended {
+    Tidied tidied{caught([&] { return sink->tidy(); })};
+    tidied.processor_seconds = thread_seconds();
+    return tidied;
+  });
+}
+
+bool Publisher::measure_disk(VersionSink* sink) {
+  return run_beside([sink](const std::stop_token& stop) -> Ended {
+    Measured measured{caught([&] { return sink->measure_disk(stop); })};
+    measured.processor_seconds = thread_seconds();
+    return measured;
+  });
 }
 
 }  // namespace cropdl::coord

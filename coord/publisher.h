@@ -1,11 +1,12 @@
-// Runs VersionSink::publish(), discard() and tidy() in threads, so that the agent answers while the disk
-// works. For rank 0's agent thread (LH FS base); its threads inherit the mask: all signals blocked.
+// Runs VersionSink's functions that wait for the disk in threads, so that the agent answers meanwhile. For
+// rank 0's agent thread (LH FS base); its threads inherit the mask: all signals blocked.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -23,8 +24,13 @@ class Publisher {
     Status status;
     double processor_seconds = 0;  // what it took
   };
-  // The results of publish(), discard() and tidy(). What the store throws, for lack of memory, is a failure.
-  using Ended = std::variant<Result<uint64_t>, Discarded, Tidied>;
+  struct Measured {
+    Result<double> speed;  // of the disk, bytes per second
+    double processor_seconds = 0;
+  };
+  // The results of publish(), discard(), tidy() and measure_disk(). What the store throws, for lack of
+  // memory, is a failure.
+  using Ended = std::variant<Result<uint64_t>, Discarded, Tidied, Measured>;
 
   int fd() const { return done_.fd(); }  // readable when take() has a result
   // One runs at a time: each call waits for the one before.
@@ -33,21 +39,28 @@ class Publisher {
   std::optional<Ended> take();   // in order of completion; empty: none left
   void wait() { end(thread_); }  // until neither runs; take() then has the result
 
-  void tidy(VersionSink* sink);  // no effect while one runs; the next version's tidy() does its work
-  void wait_for_tidy() { end(tidier_); }
+  // These two return false, and do nothing, while one of them runs or if there is no thread for them.
+  bool tidy(VersionSink* sink);  // false: the next version's tidy() does its work
+  bool measure_disk(VersionSink* sink);
+  void stop_measuring() { beside_.request_stop(); }  // the disk is needed
+  void wait_for_both() {
+    stop_measuring();
+    end(beside_);
+  }
 
  private:
   void run(const std::function<Ended()>& work);
+  bool run_beside(const std::function<Ended(const std::stop_token&)>& work);
   void note(Ended ended);
   static void end(std::jthread& thread) {
     if (thread.joinable()) thread.join();
   }
 
   const Event done_{EFD_SEMAPHORE};  // counts the elements of ended_
-  std::atomic<bool> tidying_{false};
+  std::atomic<bool> runs_beside_{false};
   std::mutex mutex_;
   std::vector<Ended> ended_;  // under mutex_
-  std::jthread thread_, tidier_;
+  std::jthread thread_, beside_;
 };
 
 }  // namespace cropdl::coord

@@ -1,9 +1,10 @@
-// The store as rank 0's coordinator uses it. The agent's thread calls it, except publish() and discard(),
-// which run on a thread of their own: a slow disk must not keep the agent from answering. One call at a time,
-// except tidy().
+// The store as rank 0's coordinator uses it. The agent's thread calls it, except publish(), discard(), tidy()
+// and measure_disk(), which run on threads of their own: a slow disk must not keep the agent from answering.
+// One call at a time, except the last two.
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 
 #include "base/result.h"
@@ -23,6 +24,9 @@ class VersionSink {
   // Removes obsolete versions while the ranks run: freeing gigabytes takes time. In its own thread,
   // concurrently with the functions above. An error says what is left.
   virtual Status tidy() { return {}; }
+  // How fast one rank's image may be written: bytes per second. Ends early if `stop` is requested. Runs as
+  // tidy() does, not at the same time.
+  virtual Result<double> measure_disk(const std::stop_token& stop) = 0;
   // Only renames obsolete versions, quickly; the next run removes them. May run concurrently with tidy().
   virtual Status set_aside() { return {}; }
 };

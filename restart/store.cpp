@@ -222,7 +222,7 @@ Status Store::take_ownership(const StoreIdentity& identity, bool* in_use) {
   // Before anything is written: a draft that filled the disk must not keep its job from being restarted. An
   // error is harmless; the next start tries again.
   std::vector<std::string> left;
-  for (const std::string& name : leftovers()) left.push_back(path_by_descriptor(folder, name));
+  for (const std::string& name : reader_.leftovers()) left.push_back(path_by_descriptor(folder, name));
   static_cast<void>(remove_all_of(left));
   if (Status written = write_identity(identity); !written) return written;
   // Versions are written by the path.

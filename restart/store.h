@@ -81,6 +81,9 @@ class StoreReader {
   };
   Result<LiveJob> live_job() const;
 
+  // Names of what killed writers left; also of what a running job writes.
+  std::vector<std::string> leftovers() const;
+
  private:
   friend class Store;  // Store opens empty stores, too
   explicit StoreReader(std::string directory) : directory_(std::move(directory)) {}
@@ -206,7 +209,6 @@ class Store {
   Status take_lock(bool* in_use);
   Status check_job(const StoreIdentity& identity) const;
   Status write_identity(const StoreIdentity& identity);
-  std::vector<std::string> leftovers() const;  // names of what killed writers left
   void phase(const char* name) const;
 
   StoreReader reader_;

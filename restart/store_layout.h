@@ -15,7 +15,8 @@ inline constexpr char kIdentityFile[] = "store.json";
 inline constexpr char kLockFile[] = "lock";
 inline constexpr char kJobFile[] = "job";  // the control plane's (coord/job_file.h)
 inline constexpr char kTemporaryPrefix[] = "tmp-";
-inline constexpr char kSpeedTest[] = "cropdl-doctor-";  // and a process id; unlinked as soon as it is open
+// And a process id: a file that measures the disk, unlinked as soon as it is open.
+inline constexpr char kSpeedTest[] = "cropdl-doctor-";
 inline constexpr char kRemovedSuffix[] = "-removed";
 inline constexpr uint64_t kSmallFileLimit = 256 << 20;  // a manifest takes about 200 bytes per rank
 

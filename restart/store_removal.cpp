@@ -65,10 +65,10 @@ Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::s
   return good;
 }
 
-std::vector<std::string> Store::leftovers() const {
-  const Result<std::shared_ptr<Folder>> folder = reader_.folder();
-  if (!folder) return {};
-  Result<std::vector<std::string>> names = (*folder)->names();
+std::vector<std::string> StoreReader::leftovers() const {
+  const Result<std::shared_ptr<Folder>> in = folder();
+  if (!in) return {};
+  Result<std::vector<std::string>> names = (*in)->names();
   if (!names) return {};
   std::erase_if(*names, [](const std::string& name) { return !is_temporary(name); });
   return std::move(*names);
@@ -76,7 +76,7 @@ std::vector<std::string> Store::leftovers() const {
 
 std::vector<std::string> Store::set_leftovers_aside() {
   std::vector<std::string> aside;
-  for (const std::string& name : leftovers()) {
+  for (const std::string& name : reader_.leftovers()) {
     const std::string from = directory() + "/" + name;
     if (from.ends_with(kRemovedSuffix))
       aside.push_back(from);

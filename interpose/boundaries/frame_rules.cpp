@@ -124,6 +124,7 @@ FrameRule& FrameRules::find(const Frame& f) {
   free_slot->saved_bp = rule.saved_bp;
   free_slot->in_object = rule.in_object;
   free_slot->in_binding = rule.in_binding;
+  free_slot->settle();
   __atomic_store_n(&free_slot->at, f.site, __ATOMIC_RELEASE);
   return *free_slot;
 }

@@ -25,8 +25,20 @@ struct alignas(32) FrameRule {
   int32_t above_sp = 0, above_bp = 0;
   // The caller's rbp is saved so many bytes below the CFA; 0: it is unchanged; below 0: it is lost.
   int32_t saved_bp = 0;
+  // What a compiler's usual frames need, by settle(): how many bytes above the stack pointer the caller's
+  // return address is; kByFramePointer: behind the word that rbp points to, which is the caller's rbp.
+  // 0: another rule, or in_binding.
+  int32_t usual = 0;
   bool in_object = false;   // `at` is in a program or library
   bool in_binding = false;  // in one of the MPI's own (libmpi…), such as its Fortran interface
+
+  static constexpr int32_t kByFramePointer = -1;
+  void settle() {
+    usual = in_binding                         ? 0
+            : above_sp != 0                    ? above_sp - 8
+            : above_bp == 16 && saved_bp == 16 ? kByFramePointer
+                                               : 0;
+  }
 };
 inline constexpr uint64_t kClaimed = 1;
 
@@ -46,6 +58,9 @@ struct Frame {
 inline Frame frame_of(const uint64_t* pushed) {
   return {pushed[1], reinterpret_cast<uint64_t>(pushed + 2), pushed[0]};
 }
+
+// Whether rbp may point to the frame that is outward from `inner`.
+inline bool may_be_caller(uint64_t bp, uint64_t inner) { return bp - inner < kLargestFrame && bp % 8 == 0; }
 
 // 0: unknown.
 inline uint64_t cfa_of(const FrameRule& rule, const Frame& f) {
@@ -72,18 +87,20 @@ inline uint64_t (*c_library_symbol)(const char* name) = nullptr;
 
 struct FrameRules {
   static constexpr size_t kRules = 4096;
-  static constexpr size_t slot_of(uint64_t site) { return (site ^ site >> 12) % kRules; }
-  // Null: not known, or not in its first slot.
-  const FrameRule* known(uint64_t site) const {
+  static constexpr size_t slot_of(uint64_t site) { return site % kRules; }
+  // FrameRule::usual of the rule; 0 also if it is not known, or not in its first slot.
+  __attribute__((always_inline)) int32_t usual(uint64_t site) const {
     const FrameRule& rule = rules[slot_of(site)];
-    const bool is_its = __atomic_load_n(&rule.at, __ATOMIC_ACQUIRE) == site;
-    return is_its ? &rule : nullptr;
+    return __atomic_load_n(&rule.at, __ATOMIC_ACQUIRE) == site
+               ? __atomic_load_n(&rule.usual, __ATOMIC_RELAXED)
+               : 0;
   }
   // The known rule of f.site, or the one that is then read, tried on this frame and kept. Where there is no
   // room: an empty one.
   FrameRule& find(const Frame& f);
   // To be called when a rule that had been kept led to what is no return address.
   static void forget(FrameRule& rule) {
+    __atomic_store_n(&rule.usual, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&rule.above_sp, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&rule.above_bp, 0, __ATOMIC_RELAXED);
   }

@@ -223,17 +223,27 @@ bool RestartOptions::parse(int argc, char** argv, int* status) {
   return parse_options(app, argc, argv, nullptr, status);
 }
 
+namespace {
+std::vector<std::string> together(std::vector<std::string> words,
+                                  std::initializer_list<std::vector<std::string>> others) {
+  for (const std::vector<std::string>& more : others) words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+}  // namespace
+
+std::vector<std::string> RunOptions::option_words() const {
+  std::vector<std::string> words = together(schedule.words(), {reports.words(), devices.words()});
+  if (save_files != 0) words.insert(words.end(), {"--save-files", std::to_string(save_files)});
+  if (by_reference) words.push_back("--by-reference");
+  return words;
+}
+
 std::vector<std::string> RestartOptions::words() const {
   std::vector<std::string> words;
-  const auto add = [&words](const std::vector<std::string>& more) {
-    words.insert(words.end(), more.begin(), more.end());
-  };
-  if (version != 0) add({"--version", std::to_string(version)});
-  add(schedule.words());
-  add(reports.words());
-  add(devices.words());
-  if (!files.empty()) add({"--files", files});
-  if (!moved_variables.empty()) add({"--moved-variables", moved_variables});
+  if (version != 0) words = {"--version", std::to_string(version)};
+  words = together(std::move(words), {schedule.words(), reports.words(), devices.words()});
+  if (!files.empty()) words.insert(words.end(), {"--files", files});
+  if (!moved_variables.empty()) words.insert(words.end(), {"--moved-variables", moved_variables});
   return words;
 }
 

@@ -62,6 +62,7 @@ struct RunOptions {
 
   // Returns false if the process must exit with `*status`: help was shown, or one line has named the error.
   bool parse(int argc, char** argv, int* status);
+  std::vector<std::string> option_words() const;  // the options as given, without --dir and --argv0
 };
 
 struct RestartOptions {

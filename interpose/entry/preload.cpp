@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "interpose/entry/variables.h"
 #include "interpose/launch/launchers.h"
 #include "interpose/seam/layout.h"
 
@@ -100,7 +101,8 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
   }
   // The command line: cropdl-run, its options from environment variables, --, the program's path, and its
   // words. Its argv[0] is passed, too: Python finds its virtual environment by it.
-  char** words = static_cast<char**>(calloc((size_t)argc + 34, sizeof *words));
+  char** words =
+      static_cast<char**>(calloc((size_t)argc + 2 * cropdl::entry::kMostVariables + 6, sizeof *words));
   const size_t length = strlen(argv[0]) + sizeof "--argv0=";
   char* const called = static_cast<char*>(malloc(length));
   if (!words || !called) {
@@ -111,28 +113,19 @@ __attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
   }
   int w = 0;
   words[w++] = runner;
-  if (getenv("CROPDL_DIR")) words[w++] = (char*)"--dir", words[w++] = getenv("CROPDL_DIR");
-  if (getenv("CROPDL_INTERVAL")) words[w++] = (char*)"--interval", words[w++] = getenv("CROPDL_INTERVAL");
-  if (getenv("CROPDL_MAX_OVERHEAD"))
-    words[w++] = (char*)"--max-overhead", words[w++] = getenv("CROPDL_MAX_OVERHEAD");
-  if (getenv("CROPDL_MTBF")) words[w++] = (char*)"--mtbf", words[w++] = getenv("CROPDL_MTBF");
-  if (getenv("CROPDL_TIME_LIMIT"))
-    words[w++] = (char*)"--time-limit", words[w++] = getenv("CROPDL_TIME_LIMIT");
-  if (getenv("CROPDL_AT_SIGTERM"))
-    words[w++] = (char*)"--at-sigterm", words[w++] = getenv("CROPDL_AT_SIGTERM");
-  if (getenv("CROPDL_KEEP")) words[w++] = (char*)"--keep", words[w++] = getenv("CROPDL_KEEP");
-  if (getenv("CROPDL_METRICS")) words[w++] = (char*)"--metrics", words[w++] = getenv("CROPDL_METRICS");
-  if (getenv("CROPDL_QUIET")) words[w++] = (char*)"--quiet";
-  if (getenv("CROPDL_LOG")) words[w++] = (char*)"--log", words[w++] = getenv("CROPDL_LOG");
-  if (getenv("CROPDL_SAVE_FILES"))
-    words[w++] = (char*)"--save-files", words[w++] = getenv("CROPDL_SAVE_FILES");
-  if (getenv("CROPDL_BY_REFERENCE")) words[w++] = (char*)"--by-reference";
-  char devices[40];
-  if (const char* count = getenv("CROPDL_ON_SOFTWARE_GPUS")) {
-    snprintf(devices, sizeof devices, "--software-gpu=%s", count);
-    words[w++] = devices;
+  for (const cropdl::entry::Variable& v : cropdl::entry::kVariables) {
+    char* const value = getenv(v.name);
+    if (!value) continue;
+    words[w++] = const_cast<char*>(v.option);
+    if (v.value == v.kNextWord) words[w++] = value;
+    if (v.value == v.kSameWord) {
+      const size_t room = strlen(v.option) + strlen(value) + sizeof "=";
+      if (char* joined = static_cast<char*>(malloc(room))) {
+        snprintf(joined, room, "%s=%s", v.option, value);
+        words[w - 1] = joined;
+      }
+    }
   }
-  if (getenv("CROPDL_SOFTWARE_NCCL")) words[w++] = (char*)"--software-nccl";
   snprintf(called, length, "--argv0=%s", argv[0]);
   if (argv[0][0]) words[w++] = called;
   words[w++] = (char*)"--";

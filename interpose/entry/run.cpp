@@ -10,6 +10,7 @@
 #include "base/say.h"
 #include "interpose/entry/options.h"
 #include "interpose/entry/program.h"
+#include "interpose/entry/variables.h"
 #include "interpose/launch/boot.h"
 #include "interpose/launch/launch.h"
 
@@ -30,23 +31,17 @@ void say(const Result<launching::Launch>& launch, const std::string& line) {
 // The orders of a program that a starter starts later: libcropdl.so, which it loads then, gives them to
 // cropdl-run.
 void leave_orders(const entry::RunOptions& options, const launching::Boot& boot) {
-  const auto leave = [](const char* variable, const std::string& value) {
-    if (!value.empty()) setenv(variable, value.c_str(), 1);
-  };
-  leave("CROPDL_DIR", boot.directory);
-  leave("CROPDL_INTERVAL", options.schedule.interval);
-  leave("CROPDL_MAX_OVERHEAD", options.schedule.max_overhead);
-  leave("CROPDL_MTBF", options.schedule.mtbf);
-  leave("CROPDL_TIME_LIMIT", options.schedule.time_limit);
-  leave("CROPDL_AT_SIGTERM", options.schedule.at_sigterm);
-  leave("CROPDL_KEEP", options.schedule.keep);
-  leave("CROPDL_METRICS", options.reports.metrics);
-  leave("CROPDL_QUIET", options.reports.quiet ? "1" : "");
-  leave("CROPDL_LOG", options.reports.log);
-  leave("CROPDL_SAVE_FILES", options.save_files > 0 ? std::to_string(options.save_files) : "");
-  leave("CROPDL_BY_REFERENCE", options.by_reference ? "1" : "");
-  leave("CROPDL_ON_SOFTWARE_GPUS", options.devices.software_gpus);
-  leave("CROPDL_SOFTWARE_NCCL", options.devices.software_nccl ? "1" : "");
+  std::vector<std::string> words = options.option_words();
+  words.insert(words.end(), {"--dir", boot.directory});
+  const auto next = [&](size_t i) { return i + 1 < words.size() ? words[i + 1] : ""; };
+  for (size_t i = 0; i < words.size(); ++i)
+    for (const entry::Variable& v : entry::kVariables) {
+      const std::string joined = std::string(v.option) + "=";
+      if (v.value == entry::Variable::kSameWord && words[i].starts_with(joined))
+        setenv(v.name, words[i].c_str() + joined.size(), 1);
+      else if (v.value != entry::Variable::kSameWord && words[i] == v.option)
+        setenv(v.name, v.value == entry::Variable::kNone ? "1" : next(i).c_str(), 1);
+    }
 }
 
 int run(const entry::RunOptions& options) {

@@ -139,6 +139,7 @@ void fill_control_page(Process& p) {
   p.libraries.publish();
   page->restarted = p.boot.restart ? 1 : 0;
   page->message_fd = error_stream();
+  page->messages_as_json = log_is_json() ? 1 : 0;
   page->serve = serve;
   page->leave = leave;
   page->stay = stay;

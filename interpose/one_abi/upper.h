@@ -1,14 +1,13 @@
 // Parts of the generated upper half of a library with one ABI: a call through the gate. UH, any thread, UH FS
-// base; uses only write of libc.
+// base; uses only write and time of libc.
 #pragma once
-
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
 
 #include "interpose/one_abi/held.h"
 #include "interpose/seam/gate.h"
+#include "interpose/seam/message.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::one_abi {
@@ -23,10 +22,10 @@ inline void say_line(const char* a, const char* b, const char* c, const char* d)
   const char* parts[] = {a, b, c, d, "\n"};
   char line[512];
   size_t n = 0;
-  for (const char* part : parts) {
-    for (; *part && n < sizeof line; ++part) line[n++] = *part;
-  }
-  if (write(2, line, n) < 0) return;
+  for (const char* part : parts)
+    for (; *part && n < sizeof line - 1; ++part) line[n++] = *part;
+  line[n] = 0;
+  seam::say_by_c_library(line);
 }
 
 // A child of fork() has no lower half. (Natively CUDA does not work in a child whose parent has used it.)

@@ -200,7 +200,9 @@ struct ControlPage {
   StandIn stand_ins[kMaxStandIns];  // ends at the first empty entry
   int32_t message_fd;               // for messages to users, or -1
   int32_t last_version_fd;          // eventfd that reports a SIGTERM to the agent, or -1
-  uint64_t reserved[63];
+  uint32_t messages_as_json;        // 1: --log json
+  uint32_t reserved1;
+  uint64_t reserved[62];
   ClockOffsets clocks;
   int32_t first_lower_file;    // the LH's own descriptors have numbers from here on
   volatile uint32_t stop;      // number of the current or last stop; threads park under it

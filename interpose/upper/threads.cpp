@@ -2,6 +2,7 @@
 #include <asm/unistd.h>
 #include <linux/sched.h>
 
+#include "interpose/seam/message.h"
 #include "interpose/upper/core.h"
 #include "interpose/upper/offsets.h"
 
@@ -134,10 +135,15 @@ seam::ThreadRecord* new_record() {
 }  // namespace
 
 void say(const char* line) {
+  const seam::ControlPage* page = seam::control();
+  const auto write = [page](const char* text, long size) {
+    if (page->message_fd >= 0) raw(__NR_write, page->message_fd, reinterpret_cast<long>(text), size);
+  };
   long length = 0;
   while (line[length] != 0) ++length;
-  if (seam::control()->message_fd >= 0)
-    raw(__NR_write, seam::control()->message_fd, reinterpret_cast<long>(line), length);
+  if (page->messages_as_json == 0) return write(line, length);
+  const seam::JsonLine json(line, raw(__NR_time, 0));
+  write(json.text(), json.size());
 }
 
 void say_once(LineOnce which, const char* line) {

@@ -26,6 +26,7 @@
 #include "interpose/entry/program.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
+#include "restart/disk_speed.h"
 #include "restart/files/descriptors.h"
 #include "restart/process/machine.h"
 #include "restart/store.h"
@@ -195,8 +196,8 @@ std::string not_usable(const std::string& directory, const std::string& program,
   return "";
 }
 
-// Writes a file and removes it. Returns bytes per second; 0, with *why, if it could not be written.
-double write_speed(const std::string& directory, uint64_t bytes, std::string* why) {
+// Returns bytes per second.
+Result<double> write_speed(const std::string& directory, uint64_t bytes) {
   // A soft limit on file sizes does not apply to images (restart/process/raised_limit.h); reaching a hard
   // limit is an error.
   ::signal(SIGXFSZ, SIG_IGN);
@@ -204,27 +205,7 @@ double write_speed(const std::string& directory, uint64_t bytes, std::string* wh
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
-  const std::string path =
-      formatted("{}/{}{}{}", directory, restart::kTemporaryPrefix, restart::kSpeedTest, ::getpid());
-  const Descriptor file = create_private_file(path, O_WRONLY);
-  if (!file) return *why = errno_text(errno), 0;
-  ::unlink(path.c_str());
-  constexpr size_t kBlock = 1 << 20;
-  std::vector<char> block(kBlock);
-  uint64_t x = 1;  // incompressible data
-  for (size_t i = 0; i + sizeof x <= kBlock; i += sizeof x) {
-    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    std::memcpy(block.data() + i, &x, sizeof x);
-  }
-  const int64_t begin = monotonic_us();
-  int failure = 0;
-  for (uint64_t at = 0; at < bytes && failure == 0; at += kBlock) {
-    iovec piece{block.data(), kBlock};
-    failure = write_all(file.fd(), {&piece, 1}, at);
-  }
-  if (failure == 0 && ::fsync(file.fd()) != 0) failure = errno;
-  if (failure != 0) return *why = errno_text(failure), 0;
-  return static_cast<double>(bytes) * 1e6 / static_cast<double>(std::max<int64_t>(monotonic_us() - begin, 1));
+  return restart::measure_disk(directory, bytes);
 }
 
 void examine_disk(const std::string& directory, Findings& found) {
@@ -236,15 +217,15 @@ void examine_disk(const std::string& directory, Findings& found) {
   const uint64_t room = uint64_t{disk.f_bavail} * disk.f_frsize;
   if (room < kWritten)
     return found.push_back({kPrevents, "disk", formatted("{}: only {} are free", directory, amount(room))});
-  std::string why;
-  const double speed = write_speed(directory, kWritten, &why);
-  if (speed <= 0)
-    return found.push_back({kPrevents, "disk", formatted("{}: cannot be written: {}", directory, why)});
-  const double cost = 1e9 / speed;
-  found.push_back({speed < kSlowDisk ? kSlow : kOk, "disk",
+  const Result<double> speed = write_speed(directory, kWritten);
+  if (!speed)
+    return found.push_back(
+        {kPrevents, "disk", formatted("{}: cannot be written: {}", directory, speed.error().message)});
+  const double cost = 1e9 / *speed;
+  found.push_back({*speed < kSlowDisk ? kSlow : kOk, "disk",
                    formatted("{}: {} a second, so {:.1f} s for 1 GB of the job's memory, which allows a "
                              "version every {} (--max-overhead); {} are free{}",
-                             directory, amount(static_cast<uint64_t>(speed)), cost,
+                             directory, amount(static_cast<uint64_t>(*speed)), cost,
                              in_words(coord::IntervalPolicy({}, 0, cost).interval()), amount(room),
                              room < kLittle ? ", which is little" : "")});
 }

@@ -109,7 +109,11 @@ Status check_newest(const Plan& plan) {
 Result<Plan> look_only(const std::string& directory, const Retention& retention) {
   const Result<StoreReader> store = StoreReader::open(directory, Folder::Whose::kMine);
   if (!store) return store.error();
-  return plan_for(*store, retention);
+  Result<Plan> plan = plan_for(*store, retention);
+  const Result<StoreReader::LiveJob> job = store->live_job();
+  if (!plan || !job || job->pid != 0) return plan;  // what looks left may be what that job writes
+  for (const std::string& name : store->leftovers()) plan->leftovers += bytes_on_disk(directory + "/" + name);
+  return plan;
 }
 
 Result<Plan> remove(const std::string& directory, const Retention& retention) {
@@ -154,7 +158,9 @@ void print_plan(const Plan& plan, bool dry_run) {
   std::string kept;
   for (const uint64_t number : plan.kept) kept += formatted("{}{}", kept.empty() ? "" : ", ", number);
   print("kept:  " + (kept.empty() ? "no complete version" : kept));
-  if (plan.leftovers != 0) print("{} that killed writers had left were removed, too", amount(plan.leftovers));
+  if (plan.leftovers != 0)
+    print("{} that killed writers had left {} removed, too", amount(plan.leftovers),
+          dry_run ? "would be" : "were");
   print("{} {}", dry_run ? "would free" : "freed:", amount(plan.bytes() + plan.leftovers));
 }
 

@@ -1,12 +1,15 @@
 #include "restart/session/version_store.h"
 
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/host.h"
 #include "base/time.h"
 #include "interpose/seam/layout.h"
+#include "restart/disk_speed.h"
 #include "restart/process/machine.h"
 
 namespace cropdl::session {
@@ -36,6 +39,16 @@ Result<uint64_t> VersionStore::publish(const coord::NewVersion& version) {
     manifest_.restarted = false;
   }
   return number;
+}
+
+// Writes little, beside what a version needs: a disk that is nearly full is left alone, since the program may
+// be writing to it.
+Result<double> VersionStore::measure_disk(const std::stop_token& stop) {
+  constexpr uint64_t kWritten = 128 << 20, kStaysFree = 1 << 30;
+  struct statvfs disk {};
+  if (statvfs(store_.directory().c_str(), &disk) != 0) return Error{errno_text(errno)};
+  if (uint64_t{disk.f_bavail} * disk.f_frsize < kWritten + kStaysFree) return Error{errno_text(ENOSPC)};
+  return restart::measure_disk(store_.directory(), kWritten, stop);
 }
 
 restart::Manifest manifest_of_run(const launching::Launch& launch, const std::string& program,

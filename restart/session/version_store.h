@@ -20,6 +20,7 @@ class VersionStore final : public coord::VersionSink {
   Result<uint64_t> publish(const coord::NewVersion& version) override;
   void discard() override { store_.discard(); }
   Status tidy() override { return store_.remove_old_versions(job_); }
+  Result<double> measure_disk(const std::stop_token& stop) override;
   Status set_aside() override { return store_.set_old_versions_aside(job_); }
 
   const std::string& job() const { return job_; }

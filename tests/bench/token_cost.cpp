@@ -1,6 +1,7 @@
 // Times the token of a collective (boundaries::note): what a wrapper of MPI does to count a collective, with
 // and without the token. The two alternate, and the first one comes twice: its difference is the noise. One
-// thread notes. Prints nanoseconds for a call: medians and quartiles over all rounds.
+// thread notes. Prints nanoseconds for a call: medians and quartiles over all rounds. First for a program
+// that is compiled as usual, then for one with frame pointers, whose frames are found otherwise.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -35,7 +36,12 @@ __attribute__((noinline)) bool noted(counting::Record* r, uint64_t what) {
 
 using Function = bool (*)(counting::Record*, uint64_t);
 // As a function of the program that makes its collectives.
-__attribute__((noinline)) bool reduce(Function call, counting::Record* r, int i) {
+__attribute__((noipa)) bool reduce(Function call, counting::Record* r, int i) {
+  return call(r, static_cast<uint64_t>(i)) || multiple;
+}
+__attribute__((noipa, optimize("no-omit-frame-pointer"))) bool reduce_with_frame_pointer(Function call,
+                                                                                         counting::Record* r,
+                                                                                         int i) {
   return call(r, static_cast<uint64_t>(i)) || multiple;
 }
 
@@ -45,11 +51,18 @@ double nanoseconds() {
   return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
 }
 
-double time_of(Function function, counting::Record* r) {
-  constexpr int kCalls = 20'000;  // so few that hardly any round is interrupted
+constexpr int kCalls = 20'000;  // so few that hardly any round is interrupted
+__attribute__((noipa)) double time_of(Function function, counting::Record* r) {
   const volatile Function call = function;
   const double begin = nanoseconds();
   for (int i = 0; i < kCalls; ++i) reduce(call, r, i);
+  return (nanoseconds() - begin) / kCalls;
+}
+__attribute__((noipa, optimize("no-omit-frame-pointer"))) double time_with_frame_pointers(
+    Function function, counting::Record* r) {
+  const volatile Function call = function;
+  const double begin = nanoseconds();
+  for (int i = 0; i < kCalls; ++i) reduce_with_frame_pointer(call, r, i);
   return (nanoseconds() - begin) / kCalls;
 }
 
@@ -57,6 +70,25 @@ void print(const char* name, std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
   std::printf("%s %.2f (%.2f to %.2f)\n", name, values[n / 2], values[n / 4], values[n * 3 / 4]);
+}
+
+void measure(double (*time)(Function, counting::Record*)) {
+  counting::Record record{1, 0};
+  constexpr int kRounds = 2001;
+  std::vector<double> without, with, added, noise;
+  for (int round = -50; round < kRounds; ++round) {  // below 0: warm-up
+    const double first = time(counted, &record), noting = time(noted, &record),
+                 second = time(counted, &record);
+    if (round < 0) continue;
+    without.push_back(first);
+    with.push_back(noting);
+    added.push_back(noting - (first + second) / 2);
+    noise.push_back(second - first);
+  }
+  print("without", without);
+  print("with", with);
+  print("added", added);
+  print("noise", noise);
 }
 
 }  // namespace
@@ -69,21 +101,8 @@ int main(int argc, char**) {
   boundaries::c_library_symbol = [](const char* name) {
     return reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, name));
   };
-  counting::Record record{1, 0};
-  constexpr int kRounds = 2001;
-  std::vector<double> without, with, added, noise;
-  for (int round = -50; round < kRounds; ++round) {  // below 0: warm-up
-    const double first = time_of(counted, &record), noting = time_of(noted, &record),
-                 second = time_of(counted, &record);
-    if (round < 0) continue;
-    without.push_back(first);
-    with.push_back(noting);
-    added.push_back(noting - (first + second) / 2);
-    noise.push_back(second - first);
-  }
-  print("without", without);
-  print("with", with);
-  print("added", added);
-  print("noise", noise);
+  measure(time_of);
+  std::puts("with frame pointers:");
+  measure(time_with_frame_pointers);
   return 0;
 }

@@ -1327,6 +1327,11 @@ def leftovers():
             asked.wait()
             left = {name for name in os.listdir(place.store) if os.path.isdir(os.path.join(place.store, name))} - clean
             left = {name for name in left if not re.fullmatch(r"v\d{6}", name)}
+            if left:
+                status, text, _ = place.ask([tool("cropdl"), "prune", "--keep", "1000", "--dry-run", "--json", place.store])
+                on_disk = sum(os.lstat(os.path.join(folder, name)).st_blocks for one in left
+                              for folder, _, names in os.walk(os.path.join(place.store, one)) for name in (".", *names))
+                expect(status == 0 and json.loads(text)["freed"] == json.loads(text)["leftovers"] == 512 * on_disk, text)
             job = place.restart(environment={"CROPDL_TRACE_PHASE": "1"})
             job.wait_for_step(Log(job.log).last_step() + 2)
             if left:
@@ -1500,6 +1505,9 @@ def log_of_json():
         told = objects(again)
         again.kill_running()
         expect(told[0][0] == "cropdl-restart" and told[0][1].startswith(f"version {newest} cannot be used: "), f"{told}")
+        another = place.ask([tool("cropdl-run"), "--log", "json", "--dir", place.path("other"), "--", "/usr/bin/python3", "-S", "-c",
+                             "import os; os.execv('/bin/true', ['true'])"])
+        expect(another[0] == 0 and read(another[1])[1].startswith("no more checkpoints of this process: it executes"), f"{another}")
         status, text, _ = place.ask([tool("cropdl"), "list", "/nowhere"], environment={"CROPDL_LOG": "json"})
         expect(status == 1 and read(text) == ("cropdl", "store /nowhere: No such file or directory"), text)
         expect(seen == set(rows), f"no line had {set(rows) - seen}")

@@ -370,6 +370,7 @@ TEST_F(AgentJob, AnAutomaticIntervalTakesVersionsAndPrintsItself) {
   ASSERT_TRUE(soon([&] { return sink_.versions >= 3; }));
   ASSERT_FALSE(lines().empty());
   EXPECT_NE(lines()[0].find("a version every "), std::string::npos) << lines()[0];
+  EXPECT_EQ(sink_.measured, 0u) << "the disk, which could not bring the first one forward";
 }
 
 TEST_F(AgentJob, TheFirstVersionOfALargeProgramComesWhenItIsWorthIt) {
@@ -385,13 +386,73 @@ TEST_F(AgentJob, TheFirstVersionOfALargeProgramComesWhenItIsWorthIt) {
   EXPECT_GE(since(begin), 0.24);
 }
 
+// By the assumed speed the first version is due after 8 s, and after 1 s on the fastest disk.
+AgentConfig large_program(AgentConfig c, FakeRank& fake) {
+  c.schedule.kind = Schedule::Kind::kAutomatic;
+  c.schedule.max_overhead = 1;
+  c.shortest_interval = 0.01;
+  c.worth_measuring = 0.5;
+  fake.memory = 4'000'000'000;
+  return c;
+}
+
+TEST_F(AgentJob, AFastDiskIsMeasuredAndBringsALargeProgramsFirstVersionForward) {
+  fakes_ = std::vector<FakeRank>(1);
+  // By the assumed speed it would be due after hours then.
+  sink_.when_measured = [this] { fakes_[0].memory = 4'000'000'000'000; };
+  add(large_program(config(0, 1), fakes_[0]), fakes_[0]);
+  ASSERT_TRUE(soon([&] { return sink_.versions >= 1; }));
+  ASSERT_EQ(sink_.measured, 1u);
+  ASSERT_FALSE(lines().empty());
+  EXPECT_NE(lines()[0].find("the disk takes 1.0 PB a second: a version every "), std::string::npos)
+      << lines()[0];
+}
+
+TEST_F(AgentJob, ASlowDiskChangesNothing) {
+  fakes_ = std::vector<FakeRank>(1);
+  sink_.disk_speed = 1e5;  // so a version would cost hours
+  AgentConfig c = large_program(config(0, 1), fakes_[0]);
+  c.worth_measuring = 0.1;
+  fakes_[0].memory = 200'000'000;
+  add(c, fakes_[0]);
+  ASSERT_TRUE(soon([&] { return sink_.measured == 1; }));
+  EXPECT_TRUE(soon([&] { return sink_.versions >= 1; }));
+}
+
+TEST_F(AgentJob, ADiskIsNotMeasuredWhileAVersionNeedsItOrTheJobEnds) {
+  for (const bool ends : {false, true}) {
+    agents_.clear();
+    fakes_ = std::vector<FakeRank>(1);
+    sink_.slow_disk = true;
+    sink_.measured = sink_.stopped = 0;
+    add(large_program(config(0, 1), fakes_[0]), fakes_[0]);
+    ASSERT_TRUE(soon([&] { return sink_.measured == 1; }));
+    if (ends)
+      agents_[0]->stop();
+    else
+      EXPECT_EQ(checkpoint_error_among_others(), "(published)");
+    EXPECT_TRUE(soon([&] { return sink_.stopped == 1; }));
+  }
+}
+
+TEST_F(AgentJob, ARestartMeasuresNoDisk) {
+  fakes_ = std::vector<FakeRank>(1);
+  AgentConfig c = large_program(config(0, 1), fakes_[0]);
+  c.former_cost = c.plausible_cost = 0.6;
+  c.worth_measuring = 0;
+  fakes_[0].memory = 400'000'000;  // the disk would be measured after 0.15 s
+  add(c, fakes_[0]);
+  ASSERT_TRUE(soon([&] { return sink_.versions >= 1; }));
+  EXPECT_EQ(sink_.measured, 0u);
+}
+
 TEST_F(AgentJob, ARestartExpectsTheCostOfItsVersion) {
   fakes_ = std::vector<FakeRank>(1);
   AgentConfig c = config(0, 1);
   c.schedule.kind = Schedule::Kind::kAutomatic;
   c.schedule.max_overhead = 1;
   c.shortest_interval = 0.01;
-  c.former_cost = 0.3;
+  c.former_cost = c.plausible_cost = 0.3;
   fakes_[0].memory = 100'000'000'000;  // so none is requested
   const auto begin = Clock::now();
   add(c, fakes_[0]);

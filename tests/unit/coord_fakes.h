@@ -136,6 +136,13 @@ class FakeSink : public VersionSink {
     if (tidy_failure.empty()) return {};
     return Error{tidy_failure};
   }
+  Result<double> measure_disk(const std::stop_token& stop) override {
+    ++measured;
+    if (when_measured) when_measured();
+    while (slow_disk && !stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (stop.stop_requested()) return ++stopped, Error{"stopped"};
+    return disk_speed;
+  }
   Status set_aside() override {
     if (no_memory_to_set_aside) throw std::bad_alloc();
     return {};
@@ -146,12 +153,15 @@ class FakeSink : public VersionSink {
   }
 
   std::atomic<uint64_t> begun{0}, versions{0}, discarding{0}, discarded{0}, tidied{0};
-  std::atomic<bool> slow_publish{false}, slow_discard{false}, slow_tidy{false};
+  std::atomic<uint64_t> measured{0}, stopped{0};
+  std::atomic<bool> slow_publish{false}, slow_discard{false}, slow_tidy{false}, slow_disk{false};
   // these calls throw std::bad_alloc
   std::atomic<bool> no_memory_to_begin{false}, no_memory_to_publish{false}, no_memory_to_set_aside{false};
   std::atomic<bool> two_at_a_time{false};  // must never happen, except in tidy()
   std::atomic<int> failures{0};            // so many calls of publish() fail
   std::string begin_failure, publish_failure, tidy_failure;
+  double disk_speed = 1e15;  // bytes per second
+  std::function<void()> when_measured;
 
  private:
   struct Alone {

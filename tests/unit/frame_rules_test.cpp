@@ -145,7 +145,7 @@ __attribute__((noinline)) Token noted() {
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
   seam::note_caller(__builtin_frame_address(0));
   Token t{};
-  note_callers(&t, true);
+  note_callers(&t, true, 1);
   EXPECT_EQ(thread.caller, 0u);
   seam::by_kernel::set_gs_base(before);
   return t;
@@ -166,10 +166,19 @@ __attribute__((noinline, optimize("O0"))) Places tokens_of_two_places() {  // it
   const Token other = reduced();
   return {same[0], same[1], other};
 }
+// The same in frames of fixed size, which are stepped out of without a call once their rules are known.
+__attribute__((noipa)) Places tokens_of_two_places_in_fixed_frames() {
+  Places places;
+  for (int i = 0; i < 3 + zero; ++i) {
+    places.again = reduced();
+    if (i == 0) places.first = places.again;
+  }
+  places.other = reduced();
+  return places;
+}
 FrameRule& rule_at(uint64_t site) { return frame_rules.find({site, 0, 0}); }
 
-TEST_F(Frames, TellApartThePlacesWhereAFunctionWithACollectiveIsCalled) {
-  const Places places = tokens_of_two_places();
+void expect_two_places(const Places& places) {
   EXPECT_EQ(places.again.caller, places.first.caller);
   EXPECT_EQ(places.other.caller, places.first.caller);
   EXPECT_EQ(places.again.outer, places.first.outer);
@@ -177,9 +186,18 @@ TEST_F(Frames, TellApartThePlacesWhereAFunctionWithACollectiveIsCalled) {
   EXPECT_NE(places.other.outer, places.first.outer);
 }
 
+TEST_F(Frames, TellApartThePlacesWhereAFunctionWithACollectiveIsCalled) {
+  expect_two_places(tokens_of_two_places());
+  const Places places = tokens_of_two_places_in_fixed_frames();
+  expect_two_places(places);
+  EXPECT_NE(rule_at(places.first.caller).above_sp, 0);
+  EXPECT_NE(rule_at(places.first.outer).above_sp, 0);
+}
+
 TEST_F(Frames, OfTheMpisOwnLibrariesDoNotCount) {
   const Places before = tokens_of_two_places();
   rule_at(before.first.caller).in_binding = true;
+  rule_at(before.first.caller).settle();
   const Places after = tokens_of_two_places();
   EXPECT_EQ(after.first.caller, before.first.outer);
   EXPECT_EQ(after.other.caller, before.other.outer);
@@ -189,6 +207,7 @@ TEST_F(Frames, OfTheMpisOwnLibrariesDoNotCount) {
 TEST_F(Frames, OfCodeThatReplacedOtherCodeAreNoLongerSteppedOutOf) {
   const Places before = tokens_of_two_places();
   rule_at(before.first.caller).above_sp = 8;  // as the former code's: no return address is there
+  rule_at(before.first.caller).settle();
   const auto known = [] {
     return std::count_if(frame_rules.rules.begin(), frame_rules.rules.end(),
                          [](auto& r) { return r.at != 0; });
@@ -253,7 +272,7 @@ TEST_F(Frames, AreNotLookedForWhereAnOlderShimLeftItsReturnAddress) {
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&thread));
   seam::note_caller(reinterpret_cast<void*>(&look));
   Token t{};
-  note_callers(&t, true);
+  note_callers(&t, true, 1);
   seam::by_kernel::set_gs_base(before);
   EXPECT_EQ(t.caller, reinterpret_cast<uint64_t>(&look));
   EXPECT_EQ(t.outer, 0u);

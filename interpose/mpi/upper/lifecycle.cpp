@@ -4,6 +4,7 @@
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/mpi/upper/rank_cache.h"
+#include "interpose/seam/message.h"
 #include "interpose/seam/state.h"
 
 #if defined(CROPDL_ABI_OPENMPI)
@@ -22,12 +23,9 @@ namespace {
 
 int init(int required, int* provided, seam::Fn fn) {
   if (!seam::control()->libraries[seam::kLibraryMpi].table) {
-    static const char line[] =
+    seam::say_by_c_library(
         "cropdl: the program calls MPI, but it is not linked with one and no launcher started it; start it "
-        "with mpirun -n 1 cropdl-run\n";
-    if (write(2, line, sizeof line - 1) < 0) {
-      // Standard error is closed; the exit status remains.
-    }
+        "with mpirun -n 1 cropdl-run\n");
     _exit(1);
   }
   seam::state()->environ_variable = reinterpret_cast<uint64_t>(&environ);
