@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "restart/disk_speed.h"
+
 namespace cropdl::restart {
 namespace {
 
@@ -121,6 +123,24 @@ TEST_F(StorePublish, TheUsersOwnFilesAreNoLeftovers) {
   ASSERT_EQ(::mkdir(path("d").c_str(), 0700), 0);
   ASSERT_EQ(::rename(path("tmp-results").c_str(), path("d/tmp-results").c_str()), 0);
   EXPECT_FALSE(Store::open_or_create(path("d"), test_job()));
+}
+
+TEST_F(StorePublish, AMeasurementOfTheDiskLeavesNothingAndEndsEarlyIfAsked) {
+  constexpr uint64_t kWritten = 48 << 20, kEndless = uint64_t{1} << 40;
+  ASSERT_EQ(::mkdir(path("s").c_str(), 0700), 0);
+  const Result<double> speed = measure_disk(path("s"), kWritten);
+  ASSERT_TRUE(speed) << speed.error().message;
+  EXPECT_GT(*speed, 0);
+  std::jthread measures([&](const std::stop_token& stop) {
+    const Result<double> stopped = measure_disk(path("s"), kEndless, stop);
+    EXPECT_FALSE(stopped);
+    EXPECT_EQ(stopped.error().message, errno_text(ECANCELED));
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  measures.request_stop();
+  measures.join();
+  EXPECT_TRUE(std::filesystem::is_empty(path("s")));
+  EXPECT_FALSE(measure_disk(path("nowhere"), kWritten));
 }
 
 TEST_F(StorePublish, DirectoriesAndFilesAreTheOwnersAlone) {
