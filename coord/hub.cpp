@@ -281,6 +281,7 @@ void Hub::to_all(const Message& message) {
 }
 
 void Hub::carry_out(Actions actions, int64_t now) {
+  note_whether_it_stands();
   for (size_t i = 0; i < actions.size(); ++i) {
     const Action a = actions[i];  // a copy: the calls below append to `actions`
     if (const auto* send = std::get_if<SendOrder>(&a)) {
@@ -342,6 +343,7 @@ void Hub::close(int64_t now) {
   tell();
   if (progress_) progress_->erase();
   metrics_.up = false;
+  stands_since_.reset();
   write_metrics(monotonic_us());
   for (uint32_t r = 0; r < config_.ranks; ++r) remove_remote_rank(config_.directory, r);
   remove_job_file(config_.directory);

@@ -125,6 +125,7 @@ class Hub {
   void fail_exchanges(uint32_t rank, const std::string& why);
   void look_after_exchanges(int64_t now);
   void trace_phase();
+  void note_whether_it_stands();
 
   // Seconds; the cost of a version without its bytes: the agreement, the store's directories and fsyncs.
   static constexpr double kAssumedFixed = 0.05;
@@ -160,6 +161,8 @@ class Hub {
   double told_interval_ = 0;              // the policy's interval that was last reported
   int64_t next_interval_ = 0;             // 0: none, or a version is being taken
   double last_cost_ = 0;                  // seconds, of this run's last version; 0: none
+  std::optional<double> stands_since_;    // processor time of this thread when the program was stopped
+  double still_seconds_ = 0;              // of that time, while it stood still: held_seconds has it
   double background_seconds_ = 0;         // processor time of the publisher's work while the ranks run
   int64_t measure_at_ = 0;                // the disk is not measured before
   double disk_speed_ = 0;                 // bytes/s, as measured; 0: not known, or not fast

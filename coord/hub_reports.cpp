@@ -63,4 +63,16 @@ void Hub::trace_phase() {
   [[maybe_unused]] const Status s = write_phase(config_, phase_name(traced_));
 }
 
+// For beside_seconds(). To be called before the orders of a new phase are sent.
+void Hub::note_whether_it_stands() {
+  const bool stands = coordinator_.phase() >= Phase::kStopping;
+  if (stands == stands_since_.has_value()) return;
+  if (stands) {
+    stands_since_ = thread_seconds();
+  } else {
+    still_seconds_ += thread_seconds() - *stands_since_;
+    stands_since_.reset();
+  }
+}
+
 }  // namespace cropdl::coord

@@ -19,9 +19,10 @@ constexpr int64_t kTooEarlyPause = 500'000;  // us
 // earlier, the disk is measured. What still costs more exceeds the bound with the first version, and the next
 // waits until that is made up for.
 constexpr double kAssumedSpeed = 500e6, kFastDisk = 4e9;  // bytes/s
-constexpr int64_t kMeasureAgain = 1800'000'000;           // us; if that found no fast disk
-constexpr int64_t kLookAgain = 1'000'000;                 // us; if the version is no longer due
-constexpr int64_t kAskAgain = 1'000'000;                  // us; after a refused last version
+// us; if that found no fast disk, or could not begin
+constexpr int64_t kMeasureAgain = 1800'000'000, kTryToMeasureAgain = 60'000'000;
+constexpr int64_t kLookAgain = 1'000'000;  // us; if the version is no longer due
+constexpr int64_t kAskAgain = 1'000'000;   // us; after a refused last version
 
 void Hub::at_interval(int64_t now) {
   if (!policy_) {
@@ -52,10 +53,11 @@ int64_t Hub::foresee(int64_t now) {
                                              : cost_at(disk_speed_ > 0 ? disk_speed_ : kAssumedSpeed));
   const int64_t due = in_us(policy_->due());
   const bool may_measure = config_.plausible_cost == 0 && disk_speed_ == 0 && !shares_descriptors_;
-  if (!may_measure || due - soonest <= in_us(config_.worth_measuring)) return due;
+  if (!may_measure || now >= due || due - soonest <= in_us(config_.worth_measuring)) return due;
   if (now < soonest) return soonest;
-  if (publisher_.measure_disk(sink_)) measure_at_ = now + kMeasureAgain;
-  return due;
+  const bool measures = !coordinator_.busy() && publisher_.measure_disk(sink_);
+  measure_at_ = now + (measures ? kMeasureAgain : kTryToMeasureAgain);
+  return std::min(due, measure_at_);
 }
 
 // A slow result may have a reason that passes (a server that hung, a suspended job, the program's own
@@ -71,10 +73,11 @@ void Hub::disk_measured(const Result<double>& speed, int64_t now) {
                   policy_->reason()));
 }
 
-// What the run costs beside versions: the processor time of this thread, which the program may lack, and of
-// removing old versions or measuring the disk. (What this thread does while the program stands still is
-// counted twice.)
-double Hub::beside_seconds() const { return thread_seconds() + background_seconds_; }
+// What the run costs beside versions: the processor time of this thread, which the program may lack, without
+// what it did while the program stood still, and of removing old versions or measuring the disk.
+double Hub::beside_seconds() const {
+  return stands_since_.value_or(thread_seconds()) - still_seconds_ + background_seconds_;
+}
 
 double Hub::cost_at(double speed) const {
   return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / speed;

@@ -41,8 +41,8 @@ std::string metrics_text(const Metrics& m) {
   }
   add("held_seconds_total", "Time in which the program could not go on, for all versions and attempts.",
       m.held_seconds);
-  add("beside_seconds_total", "Processor time of rank 0's agent, and of removing old versions.",
-      m.beside_seconds);
+  add("beside_seconds_total",
+      "Processor time of rank 0's agent while the program runs, and of work on the store.", m.beside_seconds);
   add("overhead_ratio", "Both as a fraction of the time since the start or restart.", overhead(m));
   if (m.next_version) add("next_version_seconds", "Time until the next version is due.", *m.next_version);
   if (m.iteration != 0) add("iteration", "Complete iterations of the program's main loop.", m.iteration);

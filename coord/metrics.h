@@ -23,7 +23,7 @@ struct Metrics {
   uint64_t last_version_memory = 0;    // memory saved in them
   double last_version_stall = 0;       // seconds
   double held_seconds = 0;             // time that all versions and attempts held the program
-  double beside_seconds = 0;           // processor time of this rank's agent and of removing old versions
+  double beside_seconds = 0;           // Hub::beside_seconds()
   std::optional<double> next_version;  // seconds until due; empty: left out
   uint64_t iteration = 0;              // completed iterations; 0: unknown, left out
   double iteration_seconds = 0;        // 0: unknown, left out

@@ -1,6 +1,5 @@
 #include "restart/manifest.h"
 
-#include <cmath>
 #include <set>
 
 #include "base/format.h"
@@ -26,8 +25,8 @@ std::string contradiction(const Manifest& manifest) {
   return "";
 }
 
-// JSON has no infinity.
-double seconds(double value) { return std::isfinite(value) && value > 0 ? value : 0.0; }
+// JSON has no infinity, and another user's manifest may hold any number.
+double seconds(double value) { return value > 0 && value < 1e9 ? value : 0.0; }
 
 }  // namespace
 
@@ -114,8 +113,8 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
     m.glibc = bytes_from_json(object.at("host").at("glibc"));
     m.kernel = bytes_from_json(object.at("host").at("kernel"));
     m.cpu_features = list_from_json(object.at("cpu_features"));
-    m.stall_seconds = object.at("stall_seconds").get<double>();
-    m.wait_seconds = object.value("wait_seconds", 0.0);
+    m.stall_seconds = seconds(object.at("stall_seconds").get<double>());
+    m.wait_seconds = seconds(object.value("wait_seconds", 0.0));
     if (object.contains("stages")) {
       const json& stages = object["stages"];
       m.stages = {seconds(stages.value("stopping", 0.0)), seconds(stages.value("draining", 0.0)),

@@ -107,10 +107,10 @@ __attribute__((always_inline)) inline void note(uint64_t call, uint64_t what, ui
   } else {
     at = ring.written;
     ring.written = at + 1;
+    // The ring is larger than the first-level cache. (Processors without the instruction do nothing.)
+    __asm__ volatile("prefetchw %0" : : "m"(ring.tokens[(at + 1) % TokenRing::kTokens]));
   }
   Token& t = ring.tokens[at % TokenRing::kTokens];
-  // The ring is larger than the first-level cache. (Processors without the instruction do nothing.)
-  __asm__ volatile("prefetchw %0" : : "m"(ring.tokens[(at + 1) % TokenRing::kTokens]));
   t.number = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   t.call = call;

@@ -2,7 +2,6 @@
 #include "restart/cli/report_series.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <set>
 
@@ -12,9 +11,6 @@ namespace cropdl::cli {
 namespace {
 
 using restart::Version;
-
-// A manifest may be another user's: its numbers may be any that JSON allows.
-double seconds_in(double value) { return std::isfinite(value) && value > 0 && value < 1e9 ? value : 0; }
 
 // A version whose manifest can be read.
 struct Seen {
@@ -58,7 +54,7 @@ class Plotted {
     const auto exact = [&](double value) {
       return Point{time, value, value, value, one.version->number, !one.version->damage.empty(), begins};
     };
-    report_.stalls.push_back(exact(seconds_in(m.stall_seconds)));
+    report_.stalls.push_back(exact(m.stall_seconds));
     report_.memory.push_back(exact(static_cast<double>(m.memory())));
     report_.stored.push_back(exact(static_cast<double>(m.bytes())));
     report_.device_memory.push_back(exact(static_cast<double>(m.device_memory())));
@@ -83,7 +79,7 @@ class Plotted {
     const double span = time - static_cast<double>(*last_->time);
     if (span < 0) return;  // the clock was set back
     report_.observed_seconds += span;
-    report_.observed_stall_seconds += seconds_in(one.version->manifest.stall_seconds);
+    report_.observed_stall_seconds += one.version->manifest.stall_seconds;
     if (report_.observed_seconds <= 0) return;
     // A counted stall may have begun before the observed time: the share is at most 1.
     const double share = std::min(1.0, report_.observed_stall_seconds / report_.observed_seconds);
@@ -143,7 +139,7 @@ Report report_of(const std::vector<Version>& versions) {
       continue;
     }
     report.bytes += version.manifest.bytes();
-    report.stall_seconds += seconds_in(version.manifest.stall_seconds);
+    report.stall_seconds += version.manifest.stall_seconds;
   }
   const std::vector<Seen> seen = in_order(versions);
   Plotted plotted(&report);

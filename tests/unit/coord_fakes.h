@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "base/time.h"
 #include "coord/version_sink.h"
 
 namespace cropdl::coord {
@@ -64,6 +65,8 @@ class FakeRank : public LocalRank {
     return true;
   }
   void begin_write(const std::string& d) override {
+    for (const double end = thread_seconds() + busy_seconds; thread_seconds() < end;) {
+    }
     const std::lock_guard lock(mutex);
     directory = d;
   }
@@ -88,6 +91,7 @@ class FakeRank : public LocalRank {
   std::atomic<int> holds{0}, resumes{0}, drains{0}, left_with{0}, died_of{0};
   std::atomic<bool> unstoppable{false}, examines{false}, slow_drain{false}, slow_write{false}, met{true};
   std::atomic<uint64_t> memory{0};
+  std::atomic<double> busy_seconds{0};  // processor time that begin_write() takes
   std::atomic<int64_t> waits{0};
   std::mutex mutex;  // guards the members below
   RankStatus stands;

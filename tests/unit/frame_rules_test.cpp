@@ -146,6 +146,10 @@ __attribute__((noinline)) Token noted() {
   seam::note_caller(__builtin_frame_address(0));
   Token t{};
   note_callers(&t, true, 1);
+  Token by_any_rule{};
+  note_callers_slowly(&by_any_rule, static_cast<const uint64_t*>(__builtin_frame_address(0)), 1);
+  for (const auto part : {&Token::number, &Token::caller, &Token::outer, &Token::stack})
+    EXPECT_EQ(t.*part, by_any_rule.*part);
   EXPECT_EQ(thread.caller, 0u);
   seam::by_kernel::set_gs_base(before);
   return t;

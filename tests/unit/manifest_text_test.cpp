@@ -69,6 +69,19 @@ TEST(ManifestText, AnOlderOneSaysNothingOfStages) {
   EXPECT_EQ(back->stages, Manifest::Stages());
 }
 
+TEST(ManifestText, TimesThatAreNoneAreZero) {
+  for (const double time : {-5.0, 1e10}) {
+    nlohmann::json object = nlohmann::json::parse(manifest_text(full_manifest()));
+    object["stall_seconds"] = object["wait_seconds"] = object["stages"]["syncing"] = time;
+    object.erase("checksum");
+    const Result<Manifest> back = parse_manifest(sealed_text(std::move(object)), "m");
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(back->stall_seconds, 0);
+    EXPECT_EQ(back->wait_seconds, 0);
+    EXPECT_EQ(back->stages.syncing, 0);
+  }
+}
+
 TEST(ManifestText, ANewerFormatIsRefusedByThatName) {
   nlohmann::json object = nlohmann::json::parse(manifest_text(full_manifest()));
   object["format"] = kManifestFormat + 1;

@@ -110,7 +110,7 @@ TEST(ReportSeries, RemovedVersionsAreNoRestartAndTheirStallsAreNotGuessed) {
 
 TEST(ReportSeries, DamagedAndUndatedVersionsAndOnesWithoutIterations) {
   std::vector<Version> all = versions(
-      {{1, 0, "2026-11-25T10:00:00Z", 0}, {2, 1, "yesterday", 0}, {3, 2, "2026-11-25T10:00:30Z", 0, -5}});
+      {{1, 0, "2026-11-25T10:00:00Z", 0}, {2, 1, "yesterday", 0}, {3, 2, "2026-11-25T10:00:30Z", 0, 0}});
   all[0].damage = "an image is missing";
   Version unreadable;
   unreadable.number = 4;
