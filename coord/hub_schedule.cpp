@@ -46,14 +46,16 @@ void Hub::at_interval(int64_t now) {
 // would allow the version.
 int64_t Hub::foresee(int64_t now) {
   if (policy_->measured()) return in_us(policy_->due());
+  const auto due_if_it_costs = [this](double cost) {
+    policy_->expect(cost);
+    return in_us(policy_->due());
+  };
+  if (config_.plausible_cost > 0) return due_if_it_costs(config_.plausible_cost);
   // The program may have grown since the last estimate.
-  policy_->expect(cost_at(kFastDisk));
-  const int64_t soonest = std::max(in_us(policy_->due()), measure_at_);
-  policy_->expect(config_.plausible_cost > 0 ? config_.plausible_cost
-                                             : cost_at(disk_speed_ > 0 ? disk_speed_ : kAssumedSpeed));
-  const int64_t due = in_us(policy_->due());
-  const bool may_measure = config_.plausible_cost == 0 && disk_speed_ == 0 && !shares_descriptors_;
-  if (!may_measure || now >= due || due - soonest <= in_us(config_.worth_measuring)) return due;
+  if (disk_speed_ > 0) return due_if_it_costs(cost_at(disk_speed_));
+  const int64_t soonest = std::max(due_if_it_costs(cost_at(kFastDisk)), measure_at_);
+  const int64_t due = due_if_it_costs(cost_at(kAssumedSpeed));
+  if (shares_descriptors_ || now >= due || due - soonest <= in_us(config_.worth_measuring)) return due;
   if (now < soonest) return soonest;
   const bool measures = !coordinator_.busy() && publisher_.measure_disk(sink_);
   measure_at_ = now + (measures ? kMeasureAgain : kTryToMeasureAgain);

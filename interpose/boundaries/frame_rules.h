@@ -59,14 +59,14 @@ inline Frame frame_of(const uint64_t* pushed) {
   return {pushed[1], reinterpret_cast<uint64_t>(pushed + 2), pushed[0]};
 }
 
-// Whether rbp may point to the frame that is outward from `inner`.
-inline bool may_be_caller(uint64_t bp, uint64_t inner) { return bp - inner < kLargestFrame && bp % 8 == 0; }
+// Whether an address that rbp leads to may be in the frame that is outward from `inner`.
+inline bool may_be_caller(uint64_t at, uint64_t inner) { return at - inner < kLargestFrame && at % 8 == 0; }
 
 // 0: unknown.
 inline uint64_t cfa_of(const FrameRule& rule, const Frame& f) {
   if (__builtin_expect(rule.above_sp != 0, 1)) return f.sp + static_cast<uint64_t>(rule.above_sp);
   const uint64_t cfa = f.bp + static_cast<uint64_t>(rule.above_bp);
-  return rule.above_bp == 0 || cfa - f.sp >= kLargestFrame || cfa % 8 != 0 ? 0 : cfa;
+  return rule.above_bp == 0 || !may_be_caller(cfa, f.sp) ? 0 : cfa;
 }
 
 // Steps to the caller's caller, by the rule of f->site. False: unknown.

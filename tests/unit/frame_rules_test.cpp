@@ -138,6 +138,8 @@ TEST_F(Frames, WithoutAnUnwindTableEndTheSteps) {
   EXPECT_FALSE(step_out(frame_rules.find(nowhere), &nowhere));
 }
 
+thread_local bool quickly;  // whether the last token could be completed without a call, its rules known
+
 // As a shim's function does, and then the LH.
 __attribute__((noinline)) Token noted() {
   thread_local seam::ThreadRecord thread;
@@ -146,10 +148,14 @@ __attribute__((noinline)) Token noted() {
   seam::note_caller(__builtin_frame_address(0));
   Token t{};
   note_callers(&t, true, 1);
-  Token by_any_rule{};
-  note_callers_slowly(&by_any_rule, static_cast<const uint64_t*>(__builtin_frame_address(0)), 1);
+  const auto* frame = static_cast<const uint64_t*>(__builtin_frame_address(0));
+  Token by_any_rule{}, quick{};
+  note_callers_slowly(&by_any_rule, frame, 1);
+  quickly = note_callers_quickly(&quick, frame);
   for (const auto part : {&Token::number, &Token::caller, &Token::outer, &Token::stack})
     EXPECT_EQ(t.*part, by_any_rule.*part);
+  for (const auto part : {&Token::caller, &Token::outer, &Token::stack})
+    EXPECT_EQ(quick.*part, quickly ? by_any_rule.*part : 0);
   EXPECT_EQ(thread.caller, 0u);
   seam::by_kernel::set_gs_base(before);
   return t;
@@ -164,10 +170,15 @@ __attribute__((noinline)) Token reduced() {
 struct Places {
   Token first, again, other;
 };
-__attribute__((noinline, optimize("O0"))) Places tokens_of_two_places() {  // its loop stays one
+__attribute__((noinline, optimize("no-omit-frame-pointer"))) Token reduced_with_frame_pointer() {
+  Token t = noted();
+  t.number = 1;
+  return t;
+}
+__attribute__((noinline, optimize("O0"))) Places tokens_of_two_places(Token (*reduce)() = reduced) {
   Token same[2];
-  for (Token& t : same) t = reduced();
-  const Token other = reduced();
+  for (Token& t : same) t = reduce();  // stays one loop
+  const Token other = reduce();
   return {same[0], same[1], other};
 }
 // The same in frames of fixed size, which are stepped out of without a call once their rules are known.
@@ -192,7 +203,11 @@ void expect_two_places(const Places& places) {
 
 TEST_F(Frames, TellApartThePlacesWhereAFunctionWithACollectiveIsCalled) {
   expect_two_places(tokens_of_two_places());
+  EXPECT_FALSE(quickly) << "one frame of fixed size, and one with a frame pointer";
+  expect_two_places(tokens_of_two_places(reduced_with_frame_pointer));
+  EXPECT_TRUE(quickly) << "frame pointers";
   const Places places = tokens_of_two_places_in_fixed_frames();
+  EXPECT_TRUE(quickly) << "frames of fixed size";
   expect_two_places(places);
   EXPECT_NE(rule_at(places.first.caller).above_sp, 0);
   EXPECT_NE(rule_at(places.first.outer).above_sp, 0);
