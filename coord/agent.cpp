@@ -109,12 +109,13 @@ class Loop final : public Agent {
  private:
   // The program relies on descriptor numbers: `close(1); open("log")` must return 1, whatever this thread
   // opens meanwhile. So this thread has its own table, without the program's descriptors, which it would keep
-  // open. If a sandbox forbids that (Docker's does), it shares the table and holds low numbers only for
-  // moments.
+  // open. If a sandbox forbids that (Docker's does), or so few descriptors are allowed that its own are among
+  // the program's, it shares the table and holds low numbers only for moments.
   void leave_the_programs_descriptors() {
-    if (!config_.own_descriptors || wake_.fd() < first_high_descriptor()) return;
+    if (!config_.own_descriptors) return;
     // 2 stays open, for reports.
-    if (leave_descriptor_table([](int fd) { return fd == 2 || fd >= first_high_descriptor(); }))
+    if (wake_.fd() >= first_high_descriptor() &&
+        leave_descriptor_table([](int fd) { return fd == 2 || fd >= first_high_descriptor(); }))
       DescriptorInHand::set_apart();
     else if (hub_)
       hub_->share_descriptors();

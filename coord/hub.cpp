@@ -311,10 +311,10 @@ void Hub::take_from_publisher(int64_t now, Actions* out) {
     const auto* published = std::get_if<Result<uint64_t>>(&*ended);
     if (const auto* tidied = std::get_if<Publisher::Tidied>(&*ended)) {
       background_seconds_ += tidied->processor_seconds;
-      tell_what_stays(tidied->status);
+      tell_what_stays(tidied->outcome);
     } else if (const auto* measured = std::get_if<Publisher::Measured>(&*ended)) {
       background_seconds_ += measured->processor_seconds;
-      disk_measured(measured->speed, now);
+      disk_measured(measured->outcome, now);
     } else if (published == nullptr) {
       coordinator_.discarded(now, out);
     } else if (*published) {

@@ -54,14 +54,15 @@ std::optional<Publisher::Ended> Publisher::take() {
   return first;
 }
 
-bool Publisher::run_beside(const std::function<Ended(const std::stop_token&)>& work) {
+template <typename Outcome>
+bool Publisher::run_beside(const std::function<Outcome(const std::stop_token&)>& work) {
   if (runs_beside_.exchange(true)) return false;
   end(beside_);
   try {
     beside_ = std::jthread([this, work](const std::stop_token& stop) {
-      Ended ended = work(stop);
+      Outcome outcome = caught([&] { return work(stop); });
       runs_beside_ = false;
-      note(std::move(ended));
+      note(Beside<Outcome>{std::move(outcome), thread_seconds()});
     });
     return true;
   } catch (const std::exception&) {  // no thread available for this user, or no memory
@@ -70,20 +71,12 @@ bool Publisher::run_beside(const std::function<Ended(const std::stop_token&)>& w
   }
 }
 
-bool Publisher::tidy(VersionSink* sink) {
-  return run_beside([sink](const std::stop_token&) -> Ended {
-    Tidied tidied{caught([&] { return sink->tidy(); })};
-    tidied.processor_seconds = thread_seconds();
-    return tidied;
-  });
+void Publisher::tidy(VersionSink* sink) {
+  run_beside<Status>([sink](const std::stop_token& /*stop*/) { return sink->tidy(); });
 }
 
 bool Publisher::measure_disk(VersionSink* sink) {
-  return run_beside([sink](const std::stop_token& stop) -> Ended {
-    Measured measured{caught([&] { return sink->measure_disk(stop); })};
-    measured.processor_seconds = thread_seconds();
-    return measured;
-  });
+  return run_beside<Result<double>>([sink](const std::stop_token& stop) { return sink->measure_disk(stop); });
 }
 
 }  // namespace cropdl::coord

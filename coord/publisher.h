@@ -20,14 +20,13 @@ class Publisher {
  public:
   Publisher();
   struct Discarded {};
-  struct Tidied {
-    Status status;
-    double processor_seconds = 0;  // what it took
+  template <typename Outcome>
+  struct Beside {
+    Outcome outcome;
+    double processor_seconds;  // what it took
   };
-  struct Measured {
-    Result<double> speed;  // of the disk, bytes per second
-    double processor_seconds = 0;
-  };
+  using Tidied = Beside<Status>;
+  using Measured = Beside<Result<double>>;  // the disk's speed, bytes per second
   // The results of publish(), discard(), tidy() and measure_disk(). What the store throws, for lack of
   // memory, is a failure.
   using Ended = std::variant<Result<uint64_t>, Discarded, Tidied, Measured>;
@@ -39,9 +38,10 @@ class Publisher {
   std::optional<Ended> take();   // in order of completion; empty: none left
   void wait() { end(thread_); }  // until neither runs; take() then has the result
 
-  // These two return false, and do nothing, while one of them runs or if there is no thread for them.
-  bool tidy(VersionSink* sink);  // false: the next version's tidy() does its work
-  bool measure_disk(VersionSink* sink);
+  // These two do nothing while one of them runs, or if there is no thread for them. After a tidy() that did
+  // nothing, the next version's does its work.
+  void tidy(VersionSink* sink);
+  bool measure_disk(VersionSink* sink);  // false: it did nothing
   void stop_measuring() { beside_.request_stop(); }  // the disk is needed
   void wait_for_both() {
     stop_measuring();
@@ -50,7 +50,8 @@ class Publisher {
 
  private:
   void run(const std::function<Ended()>& work);
-  bool run_beside(const std::function<Ended(const std::stop_token&)>& work);
+  template <typename Outcome>
+  bool run_beside(const std::function<Outcome(const std::stop_token&)>& work);
   void note(Ended ended);
   static void end(std::jthread& thread) {
     if (thread.joinable()) thread.join();

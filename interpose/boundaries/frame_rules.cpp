@@ -18,8 +18,6 @@ FrameRules frame_rules;
 
 namespace {
 
-constexpr size_t kProbes = 16;  // slots that a rule may be in
-
 // Finds the object that contains the instruction before `site`. The program's C library knows: its
 // _dl_find_object (glibc 2.35) takes no lock and uses no thread-local storage, so that it can be called with
 // the LH's FS base.
@@ -103,11 +101,10 @@ FrameRule& FrameRules::find(const Frame& f) {
     rule.in_object = true;  // it may be
     return rule;
   }();
-  if (f.site <= kClaimed) return none;
-  const size_t first = slot_of(f.site);
+  if (f.site == 0 || f.site == kClaimed) return none;
   FrameRule* free_slot = nullptr;
   for (size_t i = 0; i < kProbes; ++i) {
-    FrameRule& r = rules[(first + i) % kRules];
+    FrameRule& r = rules[slot_of(f.site, i)];
     const uint64_t at = __atomic_load_n(&r.at, __ATOMIC_ACQUIRE);
     if (at == f.site) return r;
     if (at == 0 && free_slot == nullptr) free_slot = &r;

@@ -40,7 +40,7 @@ struct alignas(32) FrameRule {
                                                : 0;
   }
 };
-inline constexpr uint64_t kClaimed = 1;
+inline constexpr uint64_t kClaimed = 0x8c1a'13ed'5107'0000;  // no address; unlikely on a stack
 
 // Frames that are larger are not stepped out of.
 inline constexpr int32_t kLargestFrame = 1 << 20;
@@ -87,7 +87,16 @@ inline uint64_t (*c_library_symbol)(const char* name) = nullptr;
 
 struct FrameRules {
   static constexpr size_t kRules = 4096;
+  static constexpr size_t kProbes = 16;  // slots that a rule may be in
   static constexpr size_t slot_of(uint64_t site) { return site % kRules; }
+  // The first half of them are neighbours. Libraries that were built alike have calls in the same places of
+  // their pages, so the other half are elsewhere.
+  static constexpr size_t slot_of(uint64_t site, size_t probe) {
+    constexpr int kShift = 64 - 12;
+    static_assert(kRules == uint64_t{1} << (64 - kShift));
+    const uint64_t first = probe < kProbes / 2 ? site : site * 0x9e37'79b9'7f4a'7c15 >> kShift;
+    return (first + probe) % kRules;
+  }
   // FrameRule::usual of the rule; 0 also if it is not known, or not in its first slot.
   __attribute__((always_inline)) int32_t usual(uint64_t site) const {
     const FrameRule& rule = rules[slot_of(site)];

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -211,6 +212,13 @@ TEST_F(Frames, TellApartThePlacesWhereAFunctionWithACollectiveIsCalled) {
   expect_two_places(places);
   EXPECT_NE(rule_at(places.first.caller).above_sp, 0);
   EXPECT_NE(rule_at(places.first.outer).above_sp, 0);
+}
+
+TEST_F(Frames, InTheSamePlacesOfManyPagesAllHaveRules) {
+  std::set<const FrameRule*> rules;
+  constexpr uint64_t kPage = 4096, kPages = 100;
+  for (uint64_t page = 1; page <= kPages; ++page) rules.insert(&rule_at(page * kPage + 0x234));
+  EXPECT_EQ(rules.size(), kPages);
 }
 
 TEST_F(Frames, OfTheMpisOwnLibrariesDoNotCount) {
