@@ -41,7 +41,7 @@ class Publisher {
   // These two do nothing while one of them runs, or if there is no thread for them. After a tidy() that did
   // nothing, the next version's does its work.
   void tidy(VersionSink* sink);
-  bool measure_disk(VersionSink* sink);  // false: it did nothing
+  bool measure_disk(VersionSink* sink);              // false: it did nothing
   void stop_measuring() { beside_.request_stop(); }  // the disk is needed
   void wait_for_both() {
     stop_measuring();
