@@ -1,7 +1,6 @@
 // cuRAND. No function returns a generator's position in its sequence, and no offset can represent it. So
 // draws and settings are recorded (curand_history.h), and a restart repeats them (curand_restart.cpp). LH, LH
 // FS base, threads of the program.
-#include <algorithm>
 #include <cstring>
 #include <mutex>
 
@@ -40,16 +39,15 @@ History* history_of(handles::Slot* slot, curandGenerator_t generator) {
 }
 
 // Records a step that the generator has done.
-void note(curandGenerator_t generator, uint32_t function, Step step) {
+void note(curandGenerator_t generator, const Step& step) {
   handles::Slot* slot = slot_of(generator);
   if (!slot) return;
   const std::lock_guard guard(histories_mutex);
   History* const h = history_of(slot, generator);
-  if (!h) return rt::mark_unsaved(kCurand, function, "the persistent heap is full");
-  step.function = function;
-  if (function == fn::kFn_curandSetGeneratorOffset) forget_draws(*h);
+  if (!h) return rt::mark_unsaved(kCurand, step.function, "the persistent heap is full");
+  if (step.function == fn::kFn_curandSetGeneratorOffset) forget_draws(*h);
   if (!append(*h, step))
-    rt::mark_unsaved(kCurand, function,
+    rt::mark_unsaved(kCurand, step.function,
                      "a generator has drawn more than can be done again, in no order that repeats");
 }
 
@@ -77,20 +75,15 @@ bool is_captured(curandGenerator_t g) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-// A draw, done by `draw`.
-template <class Draw>
-curandStatus_t drawn(curandGenerator_t g, uint32_t function, Step step, Draw draw) {
-  const bool captured = is_captured(g);
-  const curandStatus_t r = draw(real(g));
+// A draw or a setter of the program.
+curandStatus_t take(curandGenerator_t g, const Step& step, void* to = nullptr) {
+  rt::Call call;
+  const bool captured = !is_setter(step.function) && is_captured(g);
+  const curandStatus_t r = perform(real(g), step, to);
   if (captured)
-    rt::lose_recipe(rt::word_of(g), kCurand, function);
+    rt::lose_recipe(rt::word_of(g), kCurand, step.function);
   else if (r == CURAND_STATUS_SUCCESS)
-    note(g, function, step);
-  return r;
-}
-
-curandStatus_t done(curandStatus_t r, curandGenerator_t g, uint32_t function, Step step) {
-  if (r == CURAND_STATUS_SUCCESS) note(g, function, step);
+    note(g, step);
   return r;
 }
 
@@ -146,16 +139,18 @@ curandStatus_t lower_curandDestroyGenerator(curandGenerator_t g) {
   return r;
 }
 
-#define SETTER(name, type)                                                                              \
-  curandStatus_t lower_##name(curandGenerator_t g, type value) {                                        \
-    rt::Call call;                                                                                      \
-    return done(CROPDL_CURAND(name)(real(g), value), g, fn::kFn_##name, {0, 0, (uint64_t)value, 0, 0}); \
-  }
-SETTER(curandSetPseudoRandomGeneratorSeed, unsigned long long)
-SETTER(curandSetGeneratorOffset, unsigned long long)
-SETTER(curandSetGeneratorOrdering, curandOrdering_t)
-SETTER(curandSetQuasiRandomGeneratorDimensions, unsigned)
-#undef SETTER
+curandStatus_t lower_curandSetPseudoRandomGeneratorSeed(curandGenerator_t g, unsigned long long seed) {
+  return take(g, {.function = fn::kFn_curandSetPseudoRandomGeneratorSeed, .n = seed});
+}
+curandStatus_t lower_curandSetGeneratorOffset(curandGenerator_t g, unsigned long long offset) {
+  return take(g, {.function = fn::kFn_curandSetGeneratorOffset, .n = offset});
+}
+curandStatus_t lower_curandSetGeneratorOrdering(curandGenerator_t g, curandOrdering_t order) {
+  return take(g, {.function = fn::kFn_curandSetGeneratorOrdering, .n = order});
+}
+curandStatus_t lower_curandSetQuasiRandomGeneratorDimensions(curandGenerator_t g, unsigned dimensions) {
+  return take(g, {.function = fn::kFn_curandSetQuasiRandomGeneratorDimensions, .n = dimensions});
+}
 
 // is_captured() uses the stream.
 curandStatus_t lower_curandSetStream(curandGenerator_t g, cudaStream_t stream) {
@@ -177,50 +172,43 @@ curandStatus_t lower_curandSetStream(curandGenerator_t g, cudaStream_t stream) {
 }
 
 curandStatus_t lower_curandGenerateSeeds(curandGenerator_t g) {
-  rt::Call call;
-  return drawn(g, fn::kFn_curandGenerateSeeds, {},
-               [](curandGenerator_t its) { return CROPDL_CURAND(curandGenerateSeeds)(its); });
+  return take(g, {.function = fn::kFn_curandGenerateSeeds});
 }
-
-// NOLINTBEGIN(bugprone-macro-parentheses): types
-#define DRAW(name, type)                                                                  \
-  curandStatus_t lower_##name(curandGenerator_t g, type* to, size_t n) {                  \
-    rt::Call call;                                                                        \
-    return drawn(g, fn::kFn_##name, {0, 0, n, 0, 0},                                      \
-                 [&](curandGenerator_t its) { return CROPDL_CURAND(name)(its, to, n); }); \
-  }
-DRAW(curandGenerate, unsigned)
-DRAW(curandGenerateLongLong, unsigned long long)
-DRAW(curandGenerateUniform, float)
-DRAW(curandGenerateUniformDouble, double)
-#undef DRAW
-
-#define DRAW_AROUND(name, type)                                                                            \
-  curandStatus_t lower_##name(curandGenerator_t g, type* to, size_t n, type mean, type deviation) {        \
-    rt::Call call;                                                                                         \
-    return drawn(g, fn::kFn_##name, {0, 0, n, static_cast<double>(mean), static_cast<double>(deviation)},  \
-                 [&](curandGenerator_t its) { return CROPDL_CURAND(name)(its, to, n, mean, deviation); }); \
-  }
-DRAW_AROUND(curandGenerateNormal, float)
-DRAW_AROUND(curandGenerateNormalDouble, double)
-DRAW_AROUND(curandGenerateLogNormal, float)
-DRAW_AROUND(curandGenerateLogNormalDouble, double)
-#undef DRAW_AROUND
-// NOLINTEND(bugprone-macro-parentheses)
-
+curandStatus_t lower_curandGenerate(curandGenerator_t g, unsigned* to, size_t n) {
+  return take(g, {.function = fn::kFn_curandGenerate, .n = n}, to);
+}
+curandStatus_t lower_curandGenerateLongLong(curandGenerator_t g, unsigned long long* to, size_t n) {
+  return take(g, {.function = fn::kFn_curandGenerateLongLong, .n = n}, to);
+}
+curandStatus_t lower_curandGenerateUniform(curandGenerator_t g, float* to, size_t n) {
+  return take(g, {.function = fn::kFn_curandGenerateUniform, .n = n}, to);
+}
+curandStatus_t lower_curandGenerateUniformDouble(curandGenerator_t g, double* to, size_t n) {
+  return take(g, {.function = fn::kFn_curandGenerateUniformDouble, .n = n}, to);
+}
+curandStatus_t lower_curandGenerateNormal(curandGenerator_t g, float* to, size_t n, float mean,
+                                          float deviation) {
+  return take(g, {.function = fn::kFn_curandGenerateNormal, .n = n, .a = mean, .b = deviation}, to);
+}
+curandStatus_t lower_curandGenerateNormalDouble(curandGenerator_t g, double* to, size_t n, double mean,
+                                                double deviation) {
+  return take(g, {.function = fn::kFn_curandGenerateNormalDouble, .n = n, .a = mean, .b = deviation}, to);
+}
+curandStatus_t lower_curandGenerateLogNormal(curandGenerator_t g, float* to, size_t n, float mean,
+                                             float deviation) {
+  return take(g, {.function = fn::kFn_curandGenerateLogNormal, .n = n, .a = mean, .b = deviation}, to);
+}
+curandStatus_t lower_curandGenerateLogNormalDouble(curandGenerator_t g, double* to, size_t n, double mean,
+                                                   double deviation) {
+  return take(g, {.function = fn::kFn_curandGenerateLogNormalDouble, .n = n, .a = mean, .b = deviation}, to);
+}
 curandStatus_t lower_curandGeneratePoisson(curandGenerator_t g, unsigned* to, size_t n, double lambda) {
-  rt::Call call;
-  return drawn(g, fn::kFn_curandGeneratePoisson, {0, 0, n, lambda, 0}, [&](curandGenerator_t its) {
-    return CROPDL_CURAND(curandGeneratePoisson)(its, to, n, lambda);
-  });
+  return take(g, {.function = fn::kFn_curandGeneratePoisson, .n = n, .a = lambda}, to);
 }
 curandStatus_t lower_curandGeneratePoissonMethod(curandGenerator_t g, unsigned* to, size_t n, double lambda,
                                                  curandMethod_t method) {
-  rt::Call call;
-  return drawn(g, fn::kFn_curandGeneratePoissonMethod, {0, (uint32_t)method, n, lambda, 0},
-               [&](curandGenerator_t its) {
-                 return CROPDL_CURAND(curandGeneratePoissonMethod)(its, to, n, lambda, method);
-               });
+  return take(g, {.function = fn::kFn_curandGeneratePoissonMethod, .method = method, .n = n, .a = lambda},
+              to);
 }
 
 curandStatus_t lower_curandGetDirectionVectors32(curandDirectionVectors32_t** out,
