@@ -10,7 +10,6 @@
 // LH, LH FS base, any thread. Driver calls are made outside of captures.
 #pragma once
 
-#include <array>
 #include <list>
 #include <map>
 
@@ -78,11 +77,10 @@ class Arena {
   ChunkUse& chunk_of(Slice& slice, uint64_t address);
   static uint64_t most_idle(const Slice& slice);
   void shrink_idle(Slice& slice);
-  uint64_t slice_begin(int device) const { return kArenaBegin + static_cast<uint64_t>(device) * kArenaSlice; }
 
   const Driver& driver_;
   Blocks& blocks_;
-  std::array<Slice, kDevices> slices_;
+  Slice slices_[kDevices];
 };
 
 }  // namespace cropdl::memory

@@ -116,16 +116,13 @@ std::vector<Contents::Part> Contents::parts() const {
     region.present = std::move(present);
     all.push_back({std::move(region), device});
   };
-  state.chunks.each([&](const Chunk* one) {
+  const auto add_blocks = [&](const std::string& name, const auto* one) {
     const uint64_t end = one->begin + one->size;
-    add(formatted("[device {}]", one->device), RegionKind::kDeviceMemory, one->device, one->begin, end,
+    add(name, RegionKind::kDeviceMemory, one->device, one->begin, end,
         pages_of_blocks(blocks_, one->begin, end));
-  });
-  state.managed.each([&](const ManagedRegion* one) {
-    const uint64_t end = one->begin + one->size;
-    add("[managed]", RegionKind::kDeviceMemory, one->device, one->begin, end,
-        pages_of_blocks(blocks_, one->begin, end));
-  });
+  };
+  state.chunks.each([&](const Chunk* one) { add_blocks(formatted("[device {}]", one->device), one); });
+  state.managed.each([&](const ManagedRegion* one) { add_blocks("[managed]", one); });
   state.own_physical.each([&](const OwnPhysical* one) {
     const uint64_t end = one->contents + one->size;
     add("[made by the program]", RegionKind::kDeviceMemory, one->device, one->contents, end,
@@ -198,12 +195,10 @@ Status Contents::load(const restart::ImageReader& image,
                       bool may_move) const {
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
-  std::vector<size_t> order;
-  for (size_t i = 0; i < image.regions().size(); ++i)
-    if (image.regions()[i].kind != RegionKind::kHostMemory) order.push_back(i);
   StagingOf stagings(driver_, context_of_);
-  for (const size_t i : order) {
+  for (size_t i = 0; i < image.regions().size(); ++i) {
     const Region& region = image.regions()[i];
+    if (region.kind == RegionKind::kHostMemory) continue;
     const int device = device_of(region);
     auto staging = stagings.of(device);
     if (!staging) return staging.error();

@@ -62,12 +62,11 @@ Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
     CUdeviceptr got = 0;
     const InContext in(driver_, context_of(use.record->device));
     CUresult error = in.result();
-    if (!error) {
+    if (!error)
       error = with_patience([&] {
         const Steering steering(begin, size);
         return driver_.cuMemAllocManaged(&got, size, CU_MEM_ATTACH_GLOBAL);
       });
-    }
     if (error || got != begin) {
       if (!error) driver_.cuMemFree_v2(got);
       return Error{
@@ -92,14 +91,13 @@ CUresult Managed::grow(uint64_t size, int device, ManagedRegion** made) {
     const Steering steering(wanted, size);
     error = driver_.cuMemAllocManaged(&got, size, CU_MEM_ATTACH_GLOBAL);
   }
+  ManagedRegion* region = error ? nullptr : blocks_.state().managed.make();
+  if (!error && !region) {
+    driver_.cuMemFree_v2(got);
+    error = CUDA_ERROR_OUT_OF_MEMORY;
+  }
   if (wanted && (error || got != wanted)) addresses_.add(wanted, wanted + size + kGap);
   if (error) return error;
-  ManagedRegion* region = blocks_.state().managed.make();
-  if (!region) {
-    driver_.cuMemFree_v2(got);
-    if (got == wanted) addresses_.add(wanted, wanted + size + kGap);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
   region->begin = got;
   region->size = size;
   region->device = device;
@@ -133,7 +131,7 @@ CUresult Managed::allocate(uint64_t size, unsigned flags, int device, Block** bl
   uint64_t room = rounded_up(size, kHostPage);
   const bool packed = room <= kPacked;
   if (!packed) room = std::max(rounded_up(size, kGranularity), kRegion);
-  OfDevice& its = devices_[static_cast<size_t>(device)];
+  OfDevice& its = devices_[device];
   uint64_t begin = packed ? its.free.take(room) : 0;
   if (begin == 0) {
     ManagedRegion* region = nullptr;
@@ -206,7 +204,7 @@ void Managed::forget(int device) {
     });
     drop(region, true);
   }
-  devices_[static_cast<size_t>(device)].spare = nullptr;
+  devices_[device].spare = nullptr;
 }
 
 }  // namespace cropdl::memory

@@ -5,7 +5,6 @@
 // with the context that it was made in. LH, LH FS base; driver calls use the calling thread's context.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -52,7 +51,7 @@ class Managed {
   CUresult grow(uint64_t size, int device, ManagedRegion** made);
   void drop(ManagedRegion* region, bool gone = false);
   RegionUse& region_of(uint64_t address);
-  OfDevice& of(const ManagedRegion* region) { return devices_[static_cast<size_t>(region->device)]; }
+  OfDevice& of(const ManagedRegion* region) { return devices_[region->device]; }
   void open(ManagedRegion* region, bool reserved);
   void give_back(uint64_t begin, uint64_t end);
   bool reserve_around(const ManagedRegion& region);
@@ -61,7 +60,7 @@ class Managed {
   Blocks& blocks_;
   Advised& advised_;
   Ranges addresses_;  // for regions
-  std::array<OfDevice, kDevices> devices_;
+  OfDevice devices_[kDevices];
   std::map<uint64_t, RegionUse> uses_;  // by begin
 };
 

@@ -109,12 +109,6 @@ const OwnMapping* Own::mapping_around(CUdeviceptr address) const {
   return address - one->begin < one->size ? one : nullptr;
 }
 
-OwnPhysical* Own::mapped_at(CUdeviceptr address) const {
-  std::lock_guard lock(blocks_.lock());
-  const OwnMapping* one = mapping_around(address);
-  return one ? physical_of(*one) : nullptr;
-}
-
 void Own::drop_if_unused(OwnPhysical* physical) {
   if (physical->references || physical->mappings) return;
   contents_.add(physical->contents, physical->contents + rounded_up(physical->size, kGranularity));

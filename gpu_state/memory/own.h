@@ -41,7 +41,6 @@ class Own {
   OwnPhysical* made(uint64_t word, uint64_t size, const CUmemAllocationProp& properties);
   void named(OwnPhysical* physical, uint64_t word);
   const OwnMapping* mapping_around(CUdeviceptr address) const;
-  OwnPhysical* mapped_at(CUdeviceptr address) const;
   OwnPhysical* known(uint64_t word) const;
   bool released(uint64_t word);
 

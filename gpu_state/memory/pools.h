@@ -35,9 +35,9 @@ class Pools {
   // collect(), and the kept blocks of that device. settle(): as collect(), for all freed blocks, when all
   // devices are idle.
   void trim(Pool* pool, uint64_t keep);
-  void collect();
+  void collect(bool all = false);
   void reclaim(int device);
-  void settle();
+  void settle() { collect(true); }
   // Call when the device's context has ended, and with it the device's memory and the work of its streams.
   void forget(int device);
   // Opens the pool's memory to these peers (a bit for each) and to no other. An error changes nothing.
@@ -63,7 +63,6 @@ class Pools {
 
   Block* of_stream(Pool* pool, uint64_t room, uint64_t stream);
   Block* kept(Pool* pool, uint64_t room);
-  void collect(bool all);
   void drop_kept(int device);
   void give_back(Block* block);
   void drop(Pool* pool);
