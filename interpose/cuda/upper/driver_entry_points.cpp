@@ -18,14 +18,11 @@ using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriv
 
 // Null: the program would find no driver.
 GetProcAddress driver() {
-  static GetProcAddress volatile found;
-  GetProcAddress function = found;
-  if (function != nullptr) return function;
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return nullptr;
-  function = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
-  found = function;  // the same value from any thread
-  return function;
+  static GetProcAddress volatile found;  // the same value from any thread
+  if (found == nullptr)
+    if (void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
+      found = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
+  return found;
 }
 
 // A CUresult cast to cudaError_t keeps its number.
