@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "base/page.h"
-#include "interpose/handles/heap_step.h"
 #include "interpose/handles/spin_lock.h"
 #include "interpose/seam/layout.h"
 
@@ -46,9 +45,8 @@ constexpr uint64_t kInUse = 0x6573'7520'6e69'2021;
 Header* header() { return reinterpret_cast<Header*>(seam::kHeapBegin); }
 
 unsigned class_of(size_t bytes) {
-  const size_t total = bytes + kBlockHeader;
   unsigned c = kSmallest;
-  while ((size_t{1} << c) < total) ++c;
+  while ((size_t{1} << c) < bytes + kBlockHeader) ++c;
   return c;
 }
 
@@ -90,7 +88,7 @@ const char* heap_check() {
   if (h->version > kVersion)
     return "the persistent heap was written by a newer CropDL; restart it with that one";
   if (h->top < seam::kHeapBegin + kPage || h->top > seam::kHeapEnd) return "the persistent heap is damaged";
-  h->lock.reset();
+  h->lock.unlock();
   return nullptr;
 }
 

@@ -1,6 +1,6 @@
 // The persistent heap, in the upper half's window: handle tables, recipes, counters, drained messages. Images
 // save its contents; its code is in the lower half. The loader maps its beginning, or the restorer maps what
-// the image holds (from kHeapBegin, private, anonymous, without reserve); then it grows (heap_step.h). Blocks
+// the image holds (from kHeapBegin, private, anonymous, without reserve); then it grows. Blocks
 // may store addresses of blocks, which are stable, but not addresses of the LH.
 //
 // LH only, LH FS base, any thread. One spin lock, held for a few instructions. Small blocks make no system
@@ -16,6 +16,10 @@ namespace cropdl::handles {
 // its handle tables. Append-only: images hold these numbers.
 inline constexpr unsigned kLibraries = 16;
 enum Root : unsigned { kRootState, kRootTables, kRoots };
+
+// The loader maps the heap's first step, the heap the others as it grows: ulimit -v counts mapped memory, and
+// strict overcommit counts writable memory.
+inline constexpr size_t kHeapStep = 64 << 20;
 
 void heap_format();  // makes an empty heap in zero-filled memory
 // After a restore, heap_check() may be called only if this is true. Images of builds whose lower half has no

@@ -20,7 +20,6 @@ class SpinLock {
   }
   bool try_lock() { return __atomic_exchange_n(&word_, 1u, __ATOMIC_ACQUIRE) == 0; }
   void unlock() { __atomic_store_n(&word_, 0u, __ATOMIC_RELEASE); }
-  void reset() { unlock(); }
 
  private:
   uint32_t word_ = 0;

@@ -91,10 +91,10 @@ class Tables {
   uint32_t without_recipe() const { return without_recipe_; }
   Handle first_without_recipe();
 
-  // Returns all objects of a kind that must exist, tombstones included, in creation order (dependencies
-  // first).
-  std::vector<Handle> in_order(uint32_t kind);
-  std::vector<Handle> all_in_order();
+  // Returns all objects of a kind, or of all kinds, that must exist, tombstones included, in creation order
+  // (dependencies first).
+  std::vector<Handle> in_order(uint32_t kind) { return in_order(kind, kind + 1); }
+  std::vector<Handle> all_in_order() { return in_order(0, kind_count_); }
   // Takes a number in the common creation order, for an item that is not an object.
   uint64_t next_serial() { return ++serial_; }
   uint64_t newest() const { return serial_; }
@@ -111,8 +111,7 @@ class Tables {
 
   void give_back(Handle, std::vector<Handle>& gone);  // its index is free; its recipe stays
   void drop(Handle, std::vector<Handle>& gone);
-  void add(uint32_t kind, std::vector<Handle>& found);
-  void sort(std::vector<Handle>& found);
+  std::vector<Handle> in_order(uint32_t first_kind, uint32_t end_kind);
 
   uint32_t version_;
   uint32_t kind_count_;  // the library's; further kinds have no objects
