@@ -1,4 +1,4 @@
-#include "gpu_state/static_runtime/archive.h"
+// static_runtime_by_code(). Any thread.
 
 #include <ar.h>
 
@@ -7,6 +7,7 @@
 #include <set>
 
 #include "gpu_state/static_runtime/elf_view.h"
+#include "gpu_state/static_runtime/object_file.h"
 
 namespace cropdl::static_runtime {
 
@@ -75,7 +76,7 @@ Code code_of(std::string_view member) {
         code.fixed[i] = false;
     }
   }
-  if (const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_SYMTAB)))
+  if (const Elf64_Shdr* symbols = object.section(SHT_SYMTAB))
     object.each_function(*symbols, [&](std::string_view name, const Elf64_Sym& symbol) {
       if (symbol.st_shndx == number && (name.starts_with("cuda") || name.starts_with("__cuda")))
         code.functions.push_back({name, symbol.st_value, symbol.st_size});

@@ -45,6 +45,13 @@ struct StaticRuntime {
 StaticRuntime static_runtime_of(std::string_view file, const std::vector<std::string>& names,
                                 bool is_program);
 
+// The same by the code of the runtime, in a file without symbols: all of it is one section of
+// libcudart_static.a, which linkers copy unchanged except for relocations. `archive`: the contents of a
+// libcudart_static.a. Its code must be in exactly one place, with every byte that no relocation may change
+// equal. kAbsent: it is not there, or `archive` is no archive.
+StaticRuntime static_runtime_by_code(std::string_view file, std::string_view archive,
+                                     const std::vector<std::string>& names);
+
 // A cheap test whether static_runtime_of(), which needs `names`, can find symbols of the runtime.
 bool may_have_static_runtime(std::string_view file);
 
