@@ -1,5 +1,4 @@
-// static_runtime_by_code(). Any thread.
-
+// Finds the static runtime by its code: static_runtime_by_code() (object_file.h).
 #include <ar.h>
 
 #include <algorithm>

@@ -56,51 +56,12 @@ bool only_destroys(const Call& c, std::span<Call* const> before) {
 
 // The record that counts the call; null: not counted.
 counting::Record* record_of(const Call& c) {
-  Communicator* const m = communicator(c.comm);
-  counting::Record* r = nullptr;
-  switch (c.function) {
-    case fn::kFn_ncclCommInitRank:
-    case fn::kFn_ncclCommInitRankConfig:
-    case fn::kFn_ncclCommInitRankScalable:
-    case fn::kFn_ncclCommShrink:
-    case fn::kFn_ncclRedOpDestroy:
-      return nullptr;
-    case fn::kFn_ncclSend:
-    case fn::kFn_ncclRecv:
-      r = m ? pair_record(m, c.root, c.function == fn::kFn_ncclSend) : nullptr;
-      break;
-    default:
-      r = m ? &m->count : nullptr;
-  }
+  Communicator* const m = communicator(c.comm);  // null for a call that joins
+  if (!m || shrinks(c) || c.function == fn::kFn_ncclRedOpDestroy) return nullptr;
+  const bool sends = c.function == fn::kFn_ncclSend, receives = c.function == fn::kFn_ncclRecv;
+  counting::Record* const r = sends || receives ? pair_record(m, c.root, sends) : &m->count;
   return r && r->identity ? r : nullptr;
 }
-
-// Calls launched now, each record once; captured ones go to `captured`.
-struct Beginning {
-  std::vector<counting::Part> parts;
-  std::vector<std::pair<cudaGraph_t, counting::Part>> captured;
-
-  explicit Beginning(std::span<Call* const> calls) {
-    for (size_t i = 0; i < calls.size(); ++i) {
-      const Call* const c = calls[i];
-      counting::Record* const r = only_destroys(*c, calls.first(i)) ? nullptr : record_of(*c);
-      if (!r) continue;
-      if (cudaGraph_t graph = communicates(*c) ? graph_capturing(c->stream) : nullptr)
-        captured.push_back({graph, {r, 1}});
-      else
-        parts.push_back({r, 1});
-    }
-    std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.record < b.record; });
-    size_t n = 0;
-    for (const counting::Part& one : parts) {
-      if (n != 0 && parts[n - 1].record == one.record)
-        ++parts[n - 1].times;
-      else
-        parts[n++] = one;
-    }
-    parts.resize(n);
-  }
-};
 
 // Passes the call to the library, alone or inside a real group. The new communicator's real handle goes to
 // making->made.
@@ -110,8 +71,9 @@ ncclResult_t perform(const Call& c) {
   const ncclComm_t comm = is_gone ? nullptr : one_abi::real(c.comm, one_abi::kind::ncclComm);
   const cudaStream_t stream = one_abi::real(c.stream, one_abi::kind::cudaStream);
   Making* const m = c.making;
-  ncclConfig_t* config = nullptr;
-  if (m) config = m->has_config ? &m->config : const_cast<ncclConfig_t*>(m->strange);
+  ncclConfig_t* const config = !m              ? nullptr
+                               : m->has_config ? &m->config
+                                               : const_cast<ncclConfig_t*>(m->strange);
   // NCCL may write there later; without a handle (a split without a color) it is the program's variable.
   ncclComm_t* const into = !m ? nullptr : m->made ? real_place(m->made) : m->into;
   if (c.device >= 0 && one_abi::current_device() != c.device) one_abi::make_current(c.device);
@@ -203,18 +165,37 @@ ncclResult_t run_meeting(std::span<Call* const> calls, bool grouped) {
 }
 
 ncclResult_t run_counted(std::span<Call* const> calls, bool grouped) {
-  const Beginning b(calls);
-  const bool announced = !b.parts.empty();
-  if (announced && !counting::begin_parts(b.parts, seam::kLibraryNccl)) return kAgain;
+  std::vector<counting::Part> parts;  // calls launched now, each record once
+  std::vector<std::pair<cudaGraph_t, counting::Part>> captured;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Call* const c = calls[i];
+    counting::Record* const r = only_destroys(*c, calls.first(i)) ? nullptr : record_of(*c);
+    if (!r) continue;
+    if (cudaGraph_t graph = communicates(*c) ? graph_capturing(c->stream) : nullptr)
+      captured.push_back({graph, {r, 1}});
+    else
+      parts.push_back({r, 1});
+  }
+  std::ranges::sort(parts, {}, &counting::Part::record);
+  size_t n = 0;
+  for (const counting::Part& one : parts) {
+    if (n != 0 && parts[n - 1].record == one.record)
+      ++parts[n - 1].times;
+    else
+      parts[n++] = one;
+  }
+  parts.resize(n);
+  const bool announced = !parts.empty();
+  if (announced && !counting::begin_parts(parts, seam::kLibraryNccl)) return kAgain;
   const unsigned makes = calls.front()->making ? boundaries::kMakesObjects : 0;
-  for (const counting::Part& p : b.parts)
+  for (const counting::Part& p : parts)
     boundaries::note(boundaries::call_of(seam::kLibraryNccl, calls.front()->function | makes), p.times,
                      p.record->identity, p.record->begun, true);
   const ncclResult_t r = execute(calls, grouped);
   if (went_on(r))
-    for (const auto& [graph, part] : b.captured) note_captured(graph, part);
+    for (const auto& [graph, part] : captured) note_captured(graph, part);
   else
-    counting::undo(b.parts);
+    counting::undo(parts);
   if (announced) counting::end();
   return r;
 }
