@@ -25,11 +25,9 @@ class Arena {
   // Both must outlive it.
   Arena(const Driver& driver, Blocks& blocks) : driver_(driver), blocks_(blocks) {}
 
-  // Reserves the addresses for devices 0 to devices - 1. Call as early as possible, and before restore(). The
-  // error is one line for users.
+  // Reserves the addresses for devices 0 to devices - 1. Call as early as possible, before restore().
   Status reserve(int devices);
-  // After reserve(), in a restarted process: maps memory for all chunks that hold blocks and drops empty
-  // chunks. Contents are unspecified.
+  // In a restarted process: maps all chunks that hold blocks, drops the others. Contents are unspecified.
   Status restore();
 
   // CUDA_ERROR_INVALID_VALUE: size 0. Otherwise as cuMemCreate.

@@ -17,8 +17,7 @@ Status done(const Driver& driver, const char* what, CUresult result) {
   return Error{"CUDA: device memory cannot be {} ({})", what, driver.name_of(result)};
 }
 
-// Calls visit(address on the device, offset in the part, bytes) for parts with a device address, and
-// missing(offset, bytes) for the rest.
+// Calls visit(device address, offset in the part, bytes), or missing(offset, bytes) where there is none.
 template <class Visit, class Missing>
 CUresult each_piece(const std::vector<Piece>& pieces, Extent part, Visit visit, Missing missing) {
   if (pieces.empty()) return visit(part.begin, uint64_t{0}, part.end - part.begin);

@@ -1,6 +1,5 @@
-// The address ranges of device memory. All are below the window (interpose/seam/layout.h) and far from where
-// the kernel places mappings (downwards from 0x7fff_ffff_ffff), so that a restarted process finds the same
-// addresses free.
+// The address ranges of device memory: below the window (interpose/seam/layout.h) and far from where the
+// kernel places mappings (downwards from 0x7fff_ffff_ffff), so that they are free in a restarted process.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,7 @@ namespace cropdl::memory {
 
 namespace {
 
-// Large, so that the driver makes a mapping of its own for it, which begins where the memory begins.
-// Untouched memory costs nothing.
+// Large: the driver maps it separately, from its first byte. Untouched memory costs nothing.
 constexpr uint64_t kRegion = uint64_t{64} << 20;
 constexpr uint64_t kPacked = kRegion / 2;  // larger blocks get their own regions
 // Between regions: the driver may map more than requested and unmap the excess.

@@ -24,11 +24,9 @@ class Managed {
 
   // In a restarted process, as early as possible: makes all regions that hold blocks again at their
   // addresses, each in its device's context, which `context_of` returns and keeps. Contents are unspecified.
-  // The error is one line for users.
   Status restore(const std::function<CUcontext(int device)>& context_of);
 
-  // `device`: the device whose primary context is current. `flags`: kept with the block.
-  // CUDA_ERROR_INVALID_VALUE: size 0.
+  // `device`: of the current primary context. `flags`: kept with the block. CUDA_ERROR_INVALID_VALUE: size 0.
   CUresult allocate(uint64_t size, unsigned flags, int device, Block** block);
   // The caller has waited for all work that may still use the block.
   void release(Block* block);

@@ -1,7 +1,6 @@
-// Virtual memory that the program manages itself (cuMemAddressReserve, cuMemCreate, cuMemMap), at addresses
-// that a restart restores. Reservations without a requested address get one in [kOwnBegin, kOwnEnd). A
-// restart makes all of it again from records. The caller keeps the handles of physical memory. LH, LH FS
-// base, any thread.
+// Virtual memory that the program manages itself (cuMemAddressReserve, cuMemCreate, cuMemMap): a restart
+// makes it again from records at the same addresses. Reservations without a requested address get one in
+// [kOwnBegin, kOwnEnd). The caller keeps the handles of physical memory. LH, LH FS base, any thread.
 #pragma once
 
 #include <functional>

@@ -31,9 +31,8 @@ class Pools {
   void release(Block* block);
 
   // Return blocks to the arena. trim(): kept blocks of the pool, until it reserves at most `keep` bytes.
-  // collect(): blocks of all pools whose streams have passed the free and that no pool keeps. reclaim(): as
-  // collect(), and the kept blocks of that device. settle(): as collect(), for all freed blocks, when all
-  // devices are idle.
+  // collect(): blocks of all pools whose streams have passed the free and that no pool keeps. reclaim():
+  // these and the device's kept blocks. settle(), with all devices idle: all but what the pools keep.
   void trim(Pool* pool, uint64_t keep);
   void collect(bool all = false);
   void reclaim(int device);

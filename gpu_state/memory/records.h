@@ -10,8 +10,7 @@
 
 namespace cropdl::memory {
 
-// T begins with RecordHead, and is as T{} when it is made; no other constructor runs. Raw addresses in it
-// stay valid over a restart.
+// T begins with RecordHead. No constructor of it runs but T{}. Raw addresses in it stay valid over a restart.
 struct RecordHead {
   uint64_t next_free;
   uint32_t in_use;

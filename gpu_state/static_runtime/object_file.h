@@ -39,9 +39,8 @@ struct StaticRuntime {
   std::string missing;  // kOtherVersion: a function that this runtime lacks
 };
 
-// `names`: the functions of libcudart.so.13. The result's functions also include other functions of the
-// runtime, of a later version. `is_program`: looks for a stripped runtime even without device code in the
-// file.
+// `names`: the functions of libcudart.so.13; the result also has those of a later version. `is_program`:
+// looks for a stripped runtime even without device code in the file.
 StaticRuntime static_runtime_of(std::string_view file, const std::vector<std::string>& names,
                                 bool is_program);
 

@@ -1,10 +1,8 @@
 // The persistent heap, in the upper half's window: handle tables, recipes, counters, drained messages. Images
 // save its contents; its code is in the lower half. The loader maps its beginning, or the restorer maps what
-// the image holds (from kHeapBegin, private, anonymous, without reserve); then it grows. Blocks
-// may store addresses of blocks, which are stable, but not addresses of the LH.
-//
-// LH only, LH FS base, any thread. One spin lock, held for a few instructions. Small blocks make no system
-// call.
+// the image holds (from kHeapBegin, private, anonymous, without reserve); then it grows. Blocks may store
+// addresses of blocks, which are stable, but not addresses of the LH. LH only, LH FS base, any thread. One
+// spin lock, held for a few instructions. Small blocks make no system call.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +20,7 @@ enum Root : unsigned { kRootState, kRootTables, kRoots };
 inline constexpr size_t kHeapStep = 64 << 20;
 
 void heap_format();  // makes an empty heap in zero-filled memory
-// After a restore, heap_check() may be called only if this is true. Images of builds whose lower half has no
-// library hold no heap.
+// False after a restore: do not call heap_check(). Images of builds without libraries hold no heap.
 bool heap_exists();
 // Call first after a restore. Returns nullptr, or why this heap cannot be used.
 const char* heap_check();

@@ -59,11 +59,10 @@ class Tables {
   // Returns the tables of a restored heap; nullptr, with *why set, if they cannot be used.
   static Tables* restored(unsigned library, const char** why);
 
-  // Makes a live object without a recipe. 0: all indices of the kind are in use (is_full), or the heap is
-  // full.
+  // Makes a live object without a recipe. 0: the kind has no free index (is_full), or the heap is full.
   Handle create(uint32_t kind, uint32_t maker);
   bool is_full(uint32_t kind) const { return kinds_[kind].top >= capacity_ && kinds_[kind].free == 0; }
-  // Gives the object a recipe that names `dependencies` (handles below first_dynamic are fixed and not
+  // Gives the object a recipe that names `dependencies` (fixed handles, below first_dynamic, are not
   // counted). False: the heap is full.
   bool set_recipe(Handle, std::span<const Handle> dependencies, const void* payload, size_t bytes);
   // Replaces the recipe by one of the same size. False: the size differs. Appends to `gone` as free() does.
@@ -91,8 +90,7 @@ class Tables {
   uint32_t without_recipe() const { return without_recipe_; }
   Handle first_without_recipe();
 
-  // Returns all objects of a kind, or of all kinds, that must exist, tombstones included, in creation order
-  // (dependencies first).
+  // All objects of a kind, or of all kinds, tombstones included, in creation order: dependencies first.
   std::vector<Handle> in_order(uint32_t kind) { return in_order(kind, kind + 1); }
   std::vector<Handle> all_in_order() { return in_order(0, kind_count_); }
   // Takes a number in the common creation order, for an item that is not an object.

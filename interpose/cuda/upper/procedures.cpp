@@ -1,8 +1,7 @@
-// cuGetProcAddress: programs and NVIDIA's runtime look up the driver's functions here by name instead of
-// linking them. Returns this shim's functions, in the requested version and for the requested default stream.
-// A function that an older real driver lacks is not found here either. UH, any thread, UH FS base; also
-// before cuInit. Source: cuda.h, "Driver Entry Point Access"; the table is made from cudaTypedefs.h
-// (interpose/gen/driver/procedures.py).
+// cuGetProcAddress, by which programs and NVIDIA's runtime find the driver's functions instead of linking
+// them: returns this shim's, in the requested version and for the requested default stream, but none that an
+// older real driver lacks. UH, any thread, UH FS base; also before cuInit. Source: cuda.h, "Driver Entry
+// Point Access"; the table is made from cudaTypedefs.h (interpose/gen/driver/procedures.py).
 #include "interpose/gen/driver/undeclared.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
-// cuRAND. No function returns a generator's position in its sequence, and no offset can represent it. So
-// draws and settings are recorded (curand_history.h), and a restart repeats them (curand_restart.cpp). LH, LH
-// FS base, threads of the program.
+// cuRAND. No function returns a generator's position, and no offset can represent it: draws and settings are
+// recorded (curand_history.h) and repeated (curand_restart.cpp). LH, LH FS base, threads of the program.
 #include <cstring>
 #include <mutex>
 
@@ -61,8 +60,7 @@ uint64_t stream_of(curandGenerator_t g) {
   return h ? h->stream : 0;
 }
 
-// Whether the generator's stream is being captured. Each launch of the graph then draws, an unknown number of
-// times.
+// Whether the generator's stream is being captured. How often the graph's launches draw is unknown.
 bool is_captured(curandGenerator_t g) {
   if (!captures_expected) return false;
   const uint64_t stream = stream_of(g);

@@ -1,5 +1,4 @@
-// A restart repeats all draws and settings of cuRAND's generators, into memory whose contents do not matter.
-// START.
+// Repeats all draws and settings of cuRAND's generators, into memory whose contents do not matter. START.
 #include <algorithm>
 #include <cstdlib>
 
@@ -22,9 +21,8 @@ size_t bytes_of(const Step& s) {
   }
 }
 
-// Memory that a device's or the host's generator may write. For a device generator, first choice is a large
-// enough block of the program, whose contents are loaded later: the program may have drawn into more memory
-// than is free.
+// Memory that a device's or the host's generator may write. A device's: preferably a block of the program,
+// whose contents are loaded later, since the program may have drawn into more memory than is free.
 class Room {
  public:
   Room(size_t bytes, int device, bool on_host) : bytes_(bytes) {

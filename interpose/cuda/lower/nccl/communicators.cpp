@@ -1,5 +1,4 @@
-// Handles and records of communicators, and ids. The calls that make communicators are in groups.cpp. LH, LH
-// FS base, threads of the program.
+// Handles and records of communicators, and ids. LH, LH FS base, threads of the program.
 #include <sys/random.h>
 
 #include <algorithm>
@@ -311,8 +310,7 @@ CROPDL_TOLD(ncclCommCuDevice, device)
 CROPDL_TOLD(ncclCommUserRank, rank)
 #undef CROPDL_TOLD
 
-// Nothing to do at the maker's place in the order of objects: all communicators are made together, later
-// (restart.cpp).
+// Not made at their places in the order of objects, but all together later (restart.cpp).
 #define CROPDL_LATER(name) \
   int64_t again_##name(one_abi::Again&) { return 0; }
 CROPDL_LATER(ncclCommInitRank)

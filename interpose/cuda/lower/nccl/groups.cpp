@@ -63,8 +63,7 @@ counting::Record* record_of(const Call& c) {
   return r && r->identity ? r : nullptr;
 }
 
-// Passes the call to the library, alone or inside a real group. The new communicator's real handle goes to
-// making->made.
+// Calls the library, alone or inside a real group. A new communicator's real handle goes to making->made.
 ncclResult_t perform(const Call& c) {
   // The handle of an ended communicator is no address that NCCL may read.
   const bool is_gone = one_abi::is_virtual(one_abi::word_of(c.comm)) && !communicator(c.comm);

@@ -33,8 +33,7 @@ class Drain {
 };
 void quiesce();  // MAIN. All members' counts are equal: drops the counts of ended communicators
 
-// START. restore() after the family's objects are made; make_communicators_again() with the lines of all
-// ranks.
+// START. restore(): after the family's objects are made. `told`: the lines of all ranks.
 Status restore();
 std::string told_at_restart();
 Status make_communicators_again(std::span<const std::string> told);

@@ -1,5 +1,4 @@
-// Calls that make a communicator: its identity, its record before NCCL makes it, and what is taken back after
-// a failure. See groups.h.
+// Calls that make a communicator: its identity, its record before NCCL makes it, what a failure takes back.
 #include "interpose/cuda/lower/nccl/groups.h"
 
 #include <algorithm>
@@ -23,8 +22,7 @@ Shrunk* shrunk(const Communicator* parent, uint64_t excluded) {
   return s;
 }
 
-// The number of communicators made so far as `c` makes one, which is part of their identities; null: the heap
-// is full.
+// How many communicators were made as `c` makes one, part of their identities; null: the heap is full.
 uint32_t* made_likewise(const Call& c, Communicator* parent) {
   if (!shrinks(c)) return &parent->splits;
   const uint64_t excluded = excluded_by(*c.making);

@@ -195,8 +195,7 @@ ncclResult_t lower_ncclMemFree(void* pointer) {
   return lower_cudaFree(pointer) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-// Returns the line of an earlier run until this run has one. The buffer stays in place and is overwritten,
-// like NCCL's.
+// An earlier run's line until this run has one. The buffer stays and is overwritten, like NCCL's.
 const char* lower_ncclGetLastError(ncclComm_t comm) {
   one_abi::Call begins;
   const char* const now = CROPDL_NCCL(ncclGetLastError)(one_abi::real(comm, one_abi::kind::ncclComm));

@@ -1,6 +1,5 @@
-// Makes communicators again. All ranks do so in the order of the identities, so no rank waits for a later
-// communicator while others wait for it. Ids are new; rank 0 of each communicator sends its id. See
-// library.h. START.
+// Makes communicators again, on all ranks in the order of the identities, so that no rank waits for a later
+// communicator while others wait for it. Ids are new; rank 0 of each sends its id. See library.h. START.
 #include <algorithm>
 #include <charconv>
 #include <cstring>
