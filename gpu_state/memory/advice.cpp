@@ -3,7 +3,6 @@
 #include <iterator>
 
 namespace cropdl::memory {
-
 namespace {
 
 constexpr int32_t kNone = CU_DEVICE_INVALID, kHost = CU_DEVICE_CPU;

@@ -8,7 +8,6 @@
 #include "base/format.h"
 
 namespace cropdl::memory {
-
 namespace {
 
 // Blocks up to this size are packed; the driver does the same below 1 MiB.
@@ -260,8 +259,7 @@ void Arena::release(Block* block) {
   give_back(slice, begin, room);
 }
 
-// NVIDIA's libraries allocate from the driver directly and cannot use chunks kept here. So keep at most a
-// quarter of the device's remaining memory.
+// At most a quarter of what remains: NVIDIA's libraries allocate from the driver, not from chunks kept here.
 uint64_t Arena::most_idle(const Slice& slice) {
   const uint64_t left = slice.memory > slice.mapped ? slice.memory - slice.mapped : 0;
   return std::min(kMostIdle, left / 4);

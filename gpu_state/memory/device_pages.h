@@ -1,6 +1,6 @@
-// Copies device memory into images and back through two pinned buffers of fixed size. While one buffer is
-// examined, hashed and written, the device copies the next data into the other; at a load, the reverse. LH,
-// LH FS base; one thread at a time; the program and its devices are stopped.
+// Copies device memory into images and back through two pinned buffers: while one is examined, hashed and
+// written, the device copies the next data into the other; at a load, the reverse. LH, LH FS base; one thread
+// at a time; the program and its devices are stopped.
 #pragma once
 
 #include <array>

@@ -8,7 +8,6 @@
 #include "gpu_state/memory/steering.h"
 
 namespace cropdl::memory {
-
 namespace {
 
 // Large: the driver maps it separately, from its first byte. Untouched memory costs nothing.

@@ -4,7 +4,6 @@
 #include <iterator>
 
 namespace cropdl::memory {
-
 namespace {
 
 // A larger block is taken if little of it is wasted.

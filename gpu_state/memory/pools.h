@@ -1,7 +1,6 @@
-// Stream-ordered memory (cudaMallocAsync, cudaFreeAsync) from the arena. The same stream may reuse a freed
-// block immediately, because a stream is in order. Other streams may reuse it once the event recorded at the
-// free has completed. Completed blocks return to the arena, except for as many bytes as the pool keeps. Not
-// for streams that are being captured. LH, LH FS base, any thread.
+// Stream-ordered memory (cudaMallocAsync, cudaFreeAsync) from the arena. The same stream, which is in order,
+// may reuse a freed block immediately; others, once the event recorded at the free has completed. It then
+// returns to the arena, unless the pool keeps it. Not for streams being captured. LH, LH FS base, any thread.
 #pragma once
 
 #include <list>

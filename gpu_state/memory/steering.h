@@ -27,8 +27,7 @@ void steer_first_reservation(uint64_t address, size_t least);
 // Whether that mapping has been made, and at that address.
 bool first_reservation_is_placed();
 
-// Called when a Steering begins and when the driver has been loaded; null without steering_mmap.cpp. Makes
-// the driver's calls of mmap reach steered_mapping().
+// Makes the driver's calls of mmap reach steered_mapping(), when steering begins; null: no steering_mmap.cpp.
 extern void (*at_steering)();
 
 // For mmap: the mapping at the chosen address. MAP_FAILED: not steered, so mmap continues as usual.

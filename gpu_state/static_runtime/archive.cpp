@@ -9,7 +9,6 @@
 #include "gpu_state/static_runtime/object_file.h"
 
 namespace cropdl::static_runtime {
-
 namespace {
 
 constexpr size_t kAnchorBytes = 64;

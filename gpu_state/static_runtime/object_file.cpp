@@ -12,7 +12,6 @@
 #include "gpu_state/static_runtime/elf_view.h"
 
 namespace cropdl::static_runtime {
-
 namespace {
 
 // NVIDIA's build gives this prefix to all hidden symbols in its archive; seen in CUDA 11 to 13.

@@ -1,6 +1,5 @@
-// Finds NVIDIA's static runtime (libcudart_static.a, nvcc's default) in the file of a loaded object: the
-// addresses of its functions, or that it is there and stripped. Any thread, also before libc's own
-// constructors: uses no environment and no streams.
+// Finds NVIDIA's static runtime (nvcc's default) in the file of a loaded object: its functions' addresses, or
+// that it is stripped. Any thread, also before libc's own constructors: uses no environment and no streams.
 #pragma once
 
 #include <cstddef>
@@ -44,10 +43,9 @@ struct StaticRuntime {
 StaticRuntime static_runtime_of(std::string_view file, const std::vector<std::string>& names,
                                 bool is_program);
 
-// The same by the code of the runtime, in a file without symbols: all of it is one section of
-// libcudart_static.a, which linkers copy unchanged except for relocations. `archive`: the contents of a
-// libcudart_static.a. Its code must be in exactly one place, with every byte that no relocation may change
-// equal. kAbsent: it is not there, or `archive` is no archive.
+// The same by the runtime's code, in a file without symbols: all of it is one section of libcudart_static.a
+// (`archive`: its contents), which linkers copy unchanged except for relocations. It must be in exactly one
+// place, with every byte that no relocation may change equal. kAbsent: it is not, or `archive` is no archive.
 StaticRuntime static_runtime_by_code(std::string_view file, std::string_view archive,
                                      const std::vector<std::string>& names);
 

@@ -1,7 +1,5 @@
-// See heap.h. LH only, any thread.
-//
-// Block sizes are powers of two from 32 bytes on, cut from the heap's top; one free list per size. Blocks of
-// a page or more are page-aligned. Rounding wastes only address space.
+// See heap.h. Block sizes are powers of two from 32 bytes on, cut from the heap's top; one free list per
+// size. Blocks of a page or more are page-aligned. Rounding wastes only address space.
 #include "interpose/handles/heap.h"
 
 #include <sys/mman.h>

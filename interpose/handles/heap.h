@@ -10,17 +10,15 @@
 
 namespace cropdl::handles {
 
-// Each library of the lower half, by its permanent number, has two root objects in the heap: its state and
-// its handle tables. Append-only: images hold these numbers.
+// Each library has two root objects, its state and its handle tables. Images hold the numbers: append-only.
 inline constexpr unsigned kLibraries = 16;
 enum Root : unsigned { kRootState, kRootTables, kRoots };
 
-// The loader maps the heap's first step, the heap the others as it grows: ulimit -v counts mapped memory, and
-// strict overcommit counts writable memory.
+// The loader maps the first step, the heap more as it grows: ulimit -v and strict overcommit count it all.
 inline constexpr size_t kHeapStep = 64 << 20;
 
 void heap_format();  // makes an empty heap in zero-filled memory
-// False after a restore: do not call heap_check(). Images of builds without libraries hold no heap.
+// After a restore: whether there is a heap to check. Images of builds without libraries hold none.
 bool heap_exists();
 // Call first after a restore. Returns nullptr, or why this heap cannot be used.
 const char* heap_check();

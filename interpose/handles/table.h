@@ -1,7 +1,6 @@
 // Virtual handles with pruned recipes: the handle that the program holds for an object of the lower half, and
 // the recipe that makes the object again. Each library has its own tables. Kinds are small numbers of the
 // library, makers are indices of its functions, and only the maker reads a recipe's bytes.
-//
 // Everything is in the persistent heap, below one root. LH only, LH FS base, any thread; one writer at a time
 // (the caller's lock). Images hold these structures: append-only, versioned.
 #pragma once
@@ -62,8 +61,7 @@ class Tables {
   // Makes a live object without a recipe. 0: the kind has no free index (is_full), or the heap is full.
   Handle create(uint32_t kind, uint32_t maker);
   bool is_full(uint32_t kind) const { return kinds_[kind].top >= capacity_ && kinds_[kind].free == 0; }
-  // Gives the object a recipe that names `dependencies` (fixed handles, below first_dynamic, are not
-  // counted). False: the heap is full.
+  // Gives the object a recipe; handles below first_dynamic are fixed, not counted. False: the heap is full.
   bool set_recipe(Handle, std::span<const Handle> dependencies, const void* payload, size_t bytes);
   // Replaces the recipe by one of the same size. False: the size differs. Appends to `gone` as free() does.
   bool rewrite_recipe(Handle, std::span<const Handle> dependencies, const void* payload, size_t bytes,

@@ -235,5 +235,4 @@ curandStatus_t lower_curandGetScrambleConstants64(unsigned long long** out) {
 }
 
 }  // extern "C"
-
 }  // namespace cropdl::cuda::curand

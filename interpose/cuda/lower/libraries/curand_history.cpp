@@ -25,8 +25,7 @@ T* one_more_entry(uint64_t& at, uint32_t count, uint32_t& room) {
   return reinterpret_cast<T*>(at) + count;
 }
 
-// If the last runs repeat the runs before them, counts one more pass of a loop, or makes a new loop of two. A
-// loop that is no longer at the end stays unchanged.
+// If the last runs repeat the runs before them, counts one more pass of the last loop, or makes a new one.
 void fold(History& h) {
   const auto same = [&](uint32_t a, uint32_t b, uint32_t n) {
     return std::equal(h.run() + a, h.run() + a + n, h.run() + b);

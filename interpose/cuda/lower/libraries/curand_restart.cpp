@@ -104,5 +104,4 @@ int64_t again_curandSetStream(one_abi::Again& from) {
 }
 
 }  // extern "C"
-
 }  // namespace cropdl::cuda::curand

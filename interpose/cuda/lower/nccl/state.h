@@ -1,6 +1,6 @@
-// The lower half's NCCL state: communicators with their counts, and the form of the calls kept in open
-// groups. It is in the persistent heap (part of images: append-only). Threads of the program write it, under
-// `lock` when they change a list; the agent reads the counts. LH.
+// The lower half's NCCL state, in the persistent heap (part of images: append-only): communicators with their
+// counts, and calls kept in open groups. Threads of the program write it, lists under `lock`; the agent reads
+// the counts. LH.
 #pragma once
 
 #include <cstdint>
