@@ -139,9 +139,7 @@ std::vector<Contents::Part> Contents::parts() const {
         variables_of(device), end, {{variables_of(device), end}});
   }
   // Grouped by device: each device has its own staging.
-  std::sort(all.begin(), all.end(), [](const Part& a, const Part& b) {
-    return a.device != b.device ? a.device < b.device : a.region.begin < b.region.begin;
-  });
+  std::ranges::sort(all, {}, [](const Part& one) { return std::pair(one.device, one.region.begin); });
   return all;
 }
 

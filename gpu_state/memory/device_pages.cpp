@@ -199,10 +199,10 @@ Status DeviceTarget::room(std::span<const Extent> runs, std::vector<iovec>* byte
     if (!error) error = driver.cuEventSynchronize(staging_.event(current_));
     if (error) return done(driver, "written", error);
   }
-  room_ = used_;
+  char* at = staging_.buffer(current_) + used_;
   for (const Extent& run : runs) {
-    bytes->push_back({staging_.buffer(current_) + room_, run.end - run.begin});
-    room_ += run.end - run.begin;
+    bytes->push_back({at, run.end - run.begin});
+    at += run.end - run.begin;
   }
   return {};
 }

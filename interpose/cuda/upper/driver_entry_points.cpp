@@ -58,18 +58,15 @@ cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned 
                                     cudaDriverEntryPointQueryResult* status) {
   return find(name, function, CUDART_VERSION, flags, status, kLegacy);
 }
-
 cudaError_t cudaGetDriverEntryPoint_ptsz(const char* name, void** function, unsigned long long flags,
                                          cudaDriverEntryPointQueryResult* status) {
   return find(name, function, CUDART_VERSION, flags, status, kPerThread);
 }
-
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
                                              unsigned long long flags,
                                              cudaDriverEntryPointQueryResult* status) {
   return find(name, function, version, flags, status, kLegacy);
 }
-
 cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* name, void** function, unsigned version,
                                                   unsigned long long flags,
                                                   cudaDriverEntryPointQueryResult* status) {

@@ -52,18 +52,15 @@ void note(curandGenerator_t generator, const Step& step) {
 
 curandGenerator_t real(curandGenerator_t g) { return rt::real(g, kind::curandGenerator); }
 
-// Set by the program (its handle); 0: none.
-uint64_t stream_of(curandGenerator_t g) {
-  const handles::Slot* slot = slot_of(g);
-  const std::lock_guard guard(histories_mutex);
-  const auto* h = slot ? reinterpret_cast<const History*>(slot->owner[2]) : nullptr;
-  return h ? h->stream : 0;
-}
-
 // Whether the generator's stream is being captured. How often the graph's launches draw is unknown.
 bool is_captured(curandGenerator_t g) {
-  if (!captures_expected) return false;
-  const uint64_t stream = stream_of(g);
+  const handles::Slot* slot = captures_expected ? slot_of(g) : nullptr;
+  if (!slot) return false;
+  uint64_t stream = 0;
+  {
+    const std::lock_guard guard(histories_mutex);
+    if (const auto* h = reinterpret_cast<const History*>(slot->owner[2])) stream = h->stream;
+  }
   if (!stream) return false;
   if (const handles::Slot* its = rt::slot_of(stream); its && its->state != handles::kLive) return false;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

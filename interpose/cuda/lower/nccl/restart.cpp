@@ -140,9 +140,7 @@ Status make_communicators_again(std::span<const std::string> told) {
   drop_joined_ids(members);
   std::vector<Communicator*> all;
   each_made([&](Communicator* c) { all.push_back(c); });
-  std::sort(all.begin(), all.end(), [](const Communicator* a, const Communicator* b) {
-    return a->identity != b->identity ? a->identity < b->identity : a->rank < b->rank;
-  });
+  std::ranges::sort(all, {}, [](const Communicator* c) { return std::pair(c->identity, c->rank); });
   const int device = all.empty() ? -1 : one_abi::current_device();
   for (size_t i = 0; i < all.size();) {
     size_t end = i + 1;
