@@ -107,14 +107,7 @@ std::vector<Contents::Part> Contents::parts() const {
   const auto add = [&](const std::string& name, RegionKind kind, int device, uint64_t begin, uint64_t end,
                        std::vector<Extent> present) {
     if (present.empty()) return;
-    Region region;
-    region.begin = begin;
-    region.end = end;
-    region.prot = PROT_READ | PROT_WRITE;
-    region.name = name;
-    region.kind = kind;
-    region.present = std::move(present);
-    all.push_back({std::move(region), device});
+    all.push_back({{begin, end, PROT_READ | PROT_WRITE, name, std::move(present), {}, kind}, device});
   };
   const auto add_blocks = [&](const std::string& name, const auto* one) {
     const uint64_t end = one->begin + one->size;

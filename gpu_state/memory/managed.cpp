@@ -134,12 +134,8 @@ CUresult Managed::allocate(uint64_t size, unsigned flags, int device, Block** bl
   if (begin == 0) {
     ManagedRegion* region = nullptr;
     if (const CUresult error = grow(packed ? kRegion : room, device, &region)) return error;
-    if (packed) {
-      begin = its.free.take(room);
-    } else {
-      begin = region->begin;
-      its.free.take_at(begin, begin + room);
-    }
+    begin = region->begin;
+    its.free.take_at(begin, begin + room);
   }
   *block = blocks_.make(begin, size, room, BlockKind::kManaged, device);
   RegionUse& use = region_of(begin);

@@ -106,8 +106,11 @@ const void* kept_table(uint32_t which, const void* from, size_t bytes, uint32_t 
   return from;
 }
 
-template <class V>
-curandStatus_t vectors(curandStatus_t r, V** out, uint32_t which, uint32_t function) {
+// A function that returns a table's address.
+template <class V, class... Set>
+curandStatus_t table(uint32_t function, V** out, uint32_t which, Set... set) {
+  rt::Call call;
+  const auto r = rt::function_of<curandStatus_t(V**, Set...)>(kCurand, function)(out, set...);
   if (r == CURAND_STATUS_SUCCESS)
     *out = static_cast<V*>(const_cast<void*>(kept_table(which, *out, kDimensions * sizeof(V), function)));
   return r;
@@ -208,27 +211,19 @@ curandStatus_t lower_curandGeneratePoissonMethod(curandGenerator_t g, unsigned* 
 
 curandStatus_t lower_curandGetDirectionVectors32(curandDirectionVectors32_t** out,
                                                  curandDirectionVectorSet_t set) {
-  rt::Call call;
-  return vectors(CROPDL_CURAND(curandGetDirectionVectors32)(out, set), out,
-                 kVectors32 + (set == CURAND_SCRAMBLED_DIRECTION_VECTORS_32_JOEKUO6),
-                 fn::kFn_curandGetDirectionVectors32);
+  const bool scrambled = set == CURAND_SCRAMBLED_DIRECTION_VECTORS_32_JOEKUO6;
+  return table(fn::kFn_curandGetDirectionVectors32, out, kVectors32 + scrambled, set);
 }
 curandStatus_t lower_curandGetDirectionVectors64(curandDirectionVectors64_t** out,
                                                  curandDirectionVectorSet_t set) {
-  rt::Call call;
-  return vectors(CROPDL_CURAND(curandGetDirectionVectors64)(out, set), out,
-                 kVectors64 + (set == CURAND_SCRAMBLED_DIRECTION_VECTORS_64_JOEKUO6),
-                 fn::kFn_curandGetDirectionVectors64);
+  const bool scrambled = set == CURAND_SCRAMBLED_DIRECTION_VECTORS_64_JOEKUO6;
+  return table(fn::kFn_curandGetDirectionVectors64, out, kVectors64 + scrambled, set);
 }
 curandStatus_t lower_curandGetScrambleConstants32(unsigned** out) {
-  rt::Call call;
-  return vectors(CROPDL_CURAND(curandGetScrambleConstants32)(out), out, kConstants32,
-                 fn::kFn_curandGetScrambleConstants32);
+  return table(fn::kFn_curandGetScrambleConstants32, out, kConstants32);
 }
 curandStatus_t lower_curandGetScrambleConstants64(unsigned long long** out) {
-  rt::Call call;
-  return vectors(CROPDL_CURAND(curandGetScrambleConstants64)(out), out, kConstants64,
-                 fn::kFn_curandGetScrambleConstants64);
+  return table(fn::kFn_curandGetScrambleConstants64, out, kConstants64);
 }
 
 }  // extern "C"
