@@ -253,7 +253,7 @@ CUresult Arena::allocate(int device, uint64_t size, BlockKind kind, Block** bloc
 
 void Arena::release(Block* block) {
   std::lock_guard lock(blocks_.lock());
-  Slice& slice = slices_[static_cast<size_t>(block->device)];
+  Slice& slice = slices_[block->device];
   const uint64_t begin = block->begin, room = block->room;
   blocks_.drop(block);
   give_back(slice, begin, room);
