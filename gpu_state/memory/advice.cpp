@@ -12,14 +12,8 @@ struct Place {
 };
 
 Place place_of(CUmemLocation location) {
-  switch (location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-      return {location.id, -1};
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-      return {kHost, location.id};
-    default:
-      return {kHost, -1};
-  }
+  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) return {location.id, -1};
+  return {kHost, location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? location.id : -1};
 }
 
 CUmemLocation location_of(Place place) {

@@ -30,24 +30,12 @@ struct Around {
   uint64_t before, after;
 };
 Around around(uint32_t type) {
-  switch (type) {
-    case R_X86_64_NONE:
-      return {0, 0};
-    case R_X86_64_64:
-    case R_X86_64_DTPOFF64:
-    case R_X86_64_TPOFF64:
-      return {0, 8};
-    case R_X86_64_GOTPCRELX:
-      return {2, 4};
-    case R_X86_64_REX_GOTPCRELX:
-    case R_X86_64_GOTTPOFF:
-      return {3, 4};
-    case R_X86_64_TLSGD:
-    case R_X86_64_TLSLD:
-      return {4, 12};
-    default:
-      return {0, 4};
-  }
+  if (type == R_X86_64_NONE) return {0, 0};
+  if (type == R_X86_64_64 || type == R_X86_64_DTPOFF64 || type == R_X86_64_TPOFF64) return {0, 8};
+  if (type == R_X86_64_GOTPCRELX) return {2, 4};
+  if (type == R_X86_64_REX_GOTPCRELX || type == R_X86_64_GOTTPOFF) return {3, 4};
+  if (type == R_X86_64_TLSGD || type == R_X86_64_TLSLD) return {4, 12};
+  return {0, 4};
 }
 
 // The largest code section of an object.

@@ -45,10 +45,7 @@ void forget_records(const void* begin, const void* end) {
 }
 
 void graph_takes(cudaGraph_t made, cudaGraph_t from) {
-  const Parts parts = of(from);
-  if (parts.empty()) return;
-  const std::lock_guard guard(captured_mutex);
-  for (const auto& p : parts) add(captured()[made], p);
+  for (const counting::Part& p : of(from)) note_captured(made, p);
 }
 
 Parts take_captured(const void* of) {

@@ -12,21 +12,10 @@ namespace cropdl::cuda::nccl {
 namespace {
 
 size_t size_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
-    case ncclInt32:
-    case ncclUint32:
-    case ncclFloat32:
-      return 4;
-    case ncclInt64:
-    case ncclUint64:
-    case ncclFloat64:
-      return 8;
-    default:
-      return 1;
-  }
+  if (type == ncclFloat16 || type == ncclBfloat16) return 2;
+  if (type == ncclInt32 || type == ncclUint32 || type == ncclFloat32) return 4;
+  if (type == ncclInt64 || type == ncclUint64 || type == ncclFloat64) return 8;
+  return 1;
 }
 
 template <class T>
