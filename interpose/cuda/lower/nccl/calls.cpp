@@ -4,10 +4,10 @@
 #include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/nccl/groups.h"
 
-namespace fn = cropdl::seam::nccl;
-
 namespace cropdl::cuda::nccl {
 namespace {
+
+namespace fn = seam::nccl;
 
 // The fast path: outside a group, on a stream that is not captured. `root`: or the peer. submit() gets a copy
 // of the call, so that the fast path does not write one to memory.
@@ -68,10 +68,6 @@ ncclResult_t change(uint32_t function, ncclComm_t comm) {
 }
 
 }  // namespace
-}  // namespace cropdl::cuda::nccl
-
-using namespace cropdl;
-using namespace cropdl::cuda::nccl;
 
 extern "C" {
 
@@ -176,3 +172,4 @@ ncclResult_t lower_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 }
 
 }  // extern "C"
+}  // namespace cropdl::cuda::nccl

@@ -229,11 +229,6 @@ void joined_with(const ncclUniqueId* ids, int n) {
     }
 }
 
-}  // namespace cropdl::cuda::nccl
-
-using namespace cropdl;
-using namespace cropdl::cuda::nccl;
-
 extern "C" {
 
 ncclResult_t lower_ncclGetUniqueId(ncclUniqueId* id) {
@@ -323,3 +318,4 @@ CROPDL_LATER(ncclRedOpCreatePreMulSum)
 #undef CROPDL_LATER
 
 }  // extern "C"
+}  // namespace cropdl::cuda::nccl

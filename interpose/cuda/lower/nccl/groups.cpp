@@ -264,11 +264,6 @@ ncclResult_t submit(const Call& call) {
   return ncclSuccess;
 }
 
-}  // namespace cropdl::cuda::nccl
-
-using namespace cropdl;
-using namespace cropdl::cuda::nccl;
-
 extern "C" {
 
 ncclResult_t lower_ncclGroupStart() {
@@ -320,3 +315,4 @@ ncclResult_t lower_ncclGroupSimulateEnd(ncclSimInfo_t* info) {
 }
 
 }  // extern "C"
+}  // namespace cropdl::cuda::nccl

@@ -89,11 +89,7 @@ void drop_objects(Communicator* c) {
   each<Registration>(c->registrations, [&](Registration* g) { drop(c->registrations, g); });
 }
 
-}  // namespace cropdl::cuda::nccl
-
-using namespace cropdl;
-using namespace cropdl::cuda::nccl;
-namespace fn = cropdl::seam::nccl;
+namespace fn = seam::nccl;
 
 extern "C" {
 
@@ -194,3 +190,4 @@ const char* lower_ncclGetLastError(ncclComm_t comm) {
 }
 
 }  // extern "C"
+}  // namespace cropdl::cuda::nccl
