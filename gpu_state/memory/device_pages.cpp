@@ -208,8 +208,7 @@ Status DeviceTarget::room(std::span<const Extent> runs, std::vector<iovec>* byte
 }
 
 Status DeviceTarget::put(std::span<const Extent> runs) {
-  const Driver& driver = staging_.driver();
-  const InContext in(driver, staging_.context());
+  const InContext in(staging_.driver(), staging_.context());
   for (const Extent& run : runs) {
     const char* at = staging_.buffer(current_) + used_;
     used_ += run.end - run.begin;
