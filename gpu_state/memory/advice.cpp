@@ -3,7 +3,6 @@
 #include <iterator>
 
 namespace cropdl::memory {
-
 namespace {
 
 constexpr int32_t kNone = CU_DEVICE_INVALID, kHost = CU_DEVICE_CPU;
@@ -13,14 +12,8 @@ struct Place {
 };
 
 Place place_of(CUmemLocation location) {
-  switch (location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-      return {location.id, -1};
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-      return {kHost, location.id};
-    default:
-      return {kHost, -1};
-  }
+  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) return {location.id, -1};
+  return {kHost, location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? location.id : -1};
 }
 
 CUmemLocation location_of(Place place) {
@@ -29,30 +22,18 @@ CUmemLocation location_of(Place place) {
   return {CU_MEM_LOCATION_TYPE_HOST, {0}};
 }
 
-bool says_nothing(const AdviceRange& one) {
-  return !one.read_mostly && one.preferred == kNone && !one.accessed_by && !one.accessed_by_host &&
-         one.prefetched == kNone;
-}
-
-bool same(const AdviceRange& a, const AdviceRange& b) {
-  return a.read_mostly == b.read_mostly && a.preferred == b.preferred && a.accessed_by == b.accessed_by &&
-         a.accessed_by_host == b.accessed_by_host && a.prefetched == b.prefetched &&
-         a.preferred_node == b.preferred_node && a.prefetched_node == b.prefetched_node;
-}
-
-void apply(AdviceRange& one, CUmem_advise advice, Place place) {
+void apply(Advice& one, CUmem_advise advice, Place place) {
   switch (advice) {
     case CU_MEM_ADVISE_SET_READ_MOSTLY:
     case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
       one.read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
       break;
+    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+      place = {kNone, -1};
+      [[fallthrough]];
     case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
       one.preferred = place.device;
       one.preferred_node = place.node;
-      break;
-    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
-      one.preferred = kNone;
-      one.preferred_node = -1;
       break;
     case CU_MEM_ADVISE_SET_ACCESSED_BY:
     case CU_MEM_ADVISE_UNSET_ACCESSED_BY: {
@@ -72,7 +53,7 @@ void apply(AdviceRange& one, CUmem_advise advice, Place place) {
 
 // Calls tell(advice, location) for each advice of the range, to set or to unset it.
 template <class Tell>
-CUresult each_advice(const AdviceRange& one, bool set, Tell tell) {
+CUresult each_advice(const Advice& one, bool set, Tell tell) {
   const auto or_not = [set](CUmem_advise yes, CUmem_advise no) { return set ? yes : no; };
   const CUmemLocation nowhere = location_of({kHost, -1});
   CUresult error = CUDA_SUCCESS;
@@ -105,8 +86,6 @@ AdviceRange* Advised::make(uint64_t begin, uint64_t end) {
   if (!made) return nullptr;
   made->begin = begin;
   made->end = end;
-  made->preferred = made->prefetched = kNone;
-  made->preferred_node = made->prefetched_node = -1;
   ranges_.emplace(begin, made);
   return made;
 }
@@ -119,10 +98,7 @@ void Advised::split(uint64_t at) {
   if (before->end <= at) return;
   AdviceRange* behind = make(at, before->end);
   if (!behind) return;  // the heap is full: the range stays whole
-  const RecordHead head = behind->head;
-  *behind = *before;
-  behind->head = head;
-  behind->begin = at;
+  behind->advice = before->advice;
   before->end = at;
 }
 
@@ -143,7 +119,7 @@ CUresult Advised::change(uint64_t begin, uint64_t end, Change change) {
     at = to;
   }
   for (auto one = ranges_.lower_bound(begin); one != ranges_.end() && one->first < end; ++one)
-    change(*one->second);
+    change(one->second->advice);
   // Drops ranges without advice and merges equal neighbours within a block. Ranges never extend over two
   // blocks, because a released block's advice is undone.
   auto one = ranges_.lower_bound(begin);
@@ -152,8 +128,8 @@ CUresult Advised::change(uint64_t begin, uint64_t end, Change change) {
     AdviceRange* here = one->second;
     AdviceRange* before = one == ranges_.begin() ? nullptr : std::prev(one)->second;
     const bool joined =
-        before && before->end == here->begin && same(*before, *here) && !blocks_.at(here->begin);
-    if (!joined && !says_nothing(*here)) {
+        before && before->end == here->begin && before->advice == here->advice && !blocks_.at(here->begin);
+    if (!joined && here->advice != Advice()) {
       ++one;
       continue;
     }
@@ -168,7 +144,7 @@ CUresult Advised::advise(CUdeviceptr address, uint64_t size, CUmem_advise advice
   std::lock_guard lock(blocks_.lock());
   if (!is_one_block(address, size)) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult error = driver_.cuMemAdvise_v2(address, size, advice, location)) return error;
-  return change(address, address + size, [&](AdviceRange& one) { apply(one, advice, place_of(location)); });
+  return change(address, address + size, [&](Advice& one) { apply(one, advice, place_of(location)); });
 }
 
 CUresult Advised::prefetch(CUdeviceptr address, uint64_t size, CUmemLocation location, unsigned flags,
@@ -184,7 +160,7 @@ CUresult Advised::prefetch(CUdeviceptr address, uint64_t size, CUmemLocation loc
 void Advised::prefetched(CUdeviceptr address, uint64_t size, CUmemLocation location) {
   std::lock_guard lock(blocks_.lock());
   if (!is_one_block(address, size)) return;
-  (void)change(address, address + size, [&](AdviceRange& one) {
+  (void)change(address, address + size, [&](Advice& one) {
     one.prefetched = place_of(location).device;
     one.prefetched_node = place_of(location).node;
   });
@@ -198,14 +174,11 @@ void Advised::forget(uint64_t begin, uint64_t end, bool gone) {
   if (first == ranges_.end() || first->first >= end) return;
   for (auto one = first; !gone && one != ranges_.end() && one->first < end; ++one) {
     const AdviceRange& range = *one->second;
-    (void)each_advice(range, false, [&](CUmem_advise advice, CUmemLocation location) {
+    (void)each_advice(range.advice, false, [&](CUmem_advise advice, CUmemLocation location) {
       return driver_.cuMemAdvise_v2(range.begin, range.end - range.begin, advice, location);
     });
   }
-  (void)change(begin, end, [](AdviceRange& one) {
-    one.read_mostly = one.accessed_by = one.accessed_by_host = 0;
-    one.preferred = one.prefetched = kNone;
-  });
+  (void)change(begin, end, [](Advice& one) { one = {}; });
 }
 
 Status Advised::tell_again(const std::function<CUcontext(int)>& context_of) {
@@ -220,12 +193,12 @@ Status Advised::tell_again(const std::function<CUcontext(int)>& context_of) {
     const InContext in(driver_, context_of(block->device));
     CUresult error = in.result();
     if (!error)
-      error = each_advice(*range, true, [&](CUmem_advise advice, CUmemLocation location) {
+      error = each_advice(range->advice, true, [&](CUmem_advise advice, CUmemLocation location) {
         return driver_.cuMemAdvise_v2(begin, size, advice, location);
       });
-    if (!error && range->prefetched != kNone)
-      error = driver_.cuMemPrefetchAsync_v2(
-          begin, size, location_of({range->prefetched, range->prefetched_node}), 0, CU_STREAM_LEGACY);
+    if (const Advice& its = range->advice; !error && its.prefetched != kNone)
+      error = driver_.cuMemPrefetchAsync_v2(begin, size, location_of({its.prefetched, its.prefetched_node}),
+                                            0, CU_STREAM_LEGACY);
     if (error)
       return Error{"CUDA: what the program advised about its managed memory cannot be told again ({})",
                    driver_.name_of(error)};

@@ -17,8 +17,7 @@ class Advised {
   // Both must outlive it. Indexes the existing records.
   Advised(const Driver& driver, Blocks& blocks);
 
-  // As cuMemAdvise and cuMemPrefetchAsync, with their results. CUDA_ERROR_INVALID_VALUE: the range is not
-  // within one block of managed memory.
+  // As the driver's functions. CUDA_ERROR_INVALID_VALUE: the range is not within one block of managed memory.
   CUresult advise(CUdeviceptr address, uint64_t size, CUmem_advise advice, CUmemLocation location);
   CUresult prefetch(CUdeviceptr address, uint64_t size, CUmemLocation location, unsigned flags,
                     CUstream stream);
@@ -26,12 +25,10 @@ class Advised {
   // Records a prefetch by another driver call (cuMemPrefetchBatchAsync). Ignores ranges outside of blocks.
   void prefetched(CUdeviceptr address, uint64_t size, CUmemLocation location);
 
-  // Call when the pages' block is released. Unless the memory is `gone`, also undoes the driver's advice, for
-  // the sake of the next block there.
+  // For a released block. Unless the memory is `gone`, undoes the driver's advice for the next block there.
   void forget(uint64_t begin, uint64_t end, bool gone = false);
 
-  // After a restart, when the contents are loaded: repeats all advice and prefetches, in contexts of the
-  // blocks' devices.
+  // After a restart has loaded the contents: repeats all advice and prefetches, in the devices' contexts.
   Status tell_again(const std::function<CUcontext(int device)>& context_of);
 
  private:

@@ -8,7 +8,6 @@
 #include "base/format.h"
 
 namespace cropdl::memory {
-
 namespace {
 
 // Blocks up to this size are packed; the driver does the same below 1 MiB.
@@ -57,11 +56,12 @@ Status Arena::reserve(int devices) {
           !can_map ? "it has no virtual memory management"
           : asked  ? driver_.name_of(asked)
                    : formatted("its granularity is {} bytes", granularity)};
-    slices_[static_cast<size_t>(device)].rdma = rdma != 0;
-    slices_[static_cast<size_t>(device)].exported = exported != 0;
     size_t memory = 0;
     driver_.cuDeviceTotalMem_v2(&memory, device);
-    slices_[static_cast<size_t>(device)].memory = memory;
+    Slice& slice = slices_[device];
+    slice.rdma = rdma != 0;
+    slice.exported = exported != 0;
+    slice.memory = memory;
   }
   const uint64_t size = static_cast<uint64_t>(devices) * kArenaSlice;
   CUdeviceptr got = 0;
@@ -77,9 +77,10 @@ Status Arena::reserve(int devices) {
   }
   state.arena = kArenaBegin;
   state.devices = static_cast<uint32_t>(devices);
-  for (int device = 0; device < devices; ++device)
-    slices_[static_cast<size_t>(device)].addresses.add(slice_begin(device),
-                                                       slice_begin(device) + kArenaSlice);
+  for (int device = 0; device < devices; ++device) {
+    const uint64_t begin = kArenaBegin + static_cast<uint64_t>(device) * kArenaSlice;
+    slices_[device].addresses.add(begin, begin + kArenaSlice);
+  }
   return {};
 }
 
@@ -101,7 +102,7 @@ Status Arena::restore() {
       continue;
     }
     const Chunk& chunk = *use.record;
-    Slice& slice = slices_[static_cast<size_t>(chunk.device)];
+    Slice& slice = slices_[chunk.device];
     slice.addresses.take_at(begin, begin + chunk.size);
     if (const CUresult error = with_patience([&] { return map(slice, chunk.device, begin, chunk.size); })) {
       slice.addresses.add(begin, begin + chunk.size);
@@ -238,7 +239,7 @@ CUresult Arena::allocate(int device, uint64_t size, BlockKind kind, Block** bloc
     return CUDA_ERROR_INVALID_DEVICE;
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
   if (size > kArenaSlice) return CUDA_ERROR_OUT_OF_MEMORY;
-  Slice& slice = slices_[static_cast<size_t>(device)];
+  Slice& slice = slices_[device];
   uint64_t room = rounded_up(size, kBlockUnit), begin = 0;
   const CUresult error =
       room <= kSmall ? take_small(slice, device, room, &begin) : take_whole(slice, device, &room, &begin);
@@ -252,14 +253,13 @@ CUresult Arena::allocate(int device, uint64_t size, BlockKind kind, Block** bloc
 
 void Arena::release(Block* block) {
   std::lock_guard lock(blocks_.lock());
-  Slice& slice = slices_[static_cast<size_t>(block->device)];
+  Slice& slice = slices_[block->device];
   const uint64_t begin = block->begin, room = block->room;
   blocks_.drop(block);
   give_back(slice, begin, room);
 }
 
-// NVIDIA's libraries allocate from the driver directly and cannot use chunks kept here. So keep at most a
-// quarter of the device's remaining memory.
+// At most a quarter of what remains: NVIDIA's libraries allocate from the driver, not from chunks kept here.
 uint64_t Arena::most_idle(const Slice& slice) {
   const uint64_t left = slice.memory > slice.mapped ? slice.memory - slice.mapped : 0;
   return std::min(kMostIdle, left / 4);
@@ -293,7 +293,7 @@ void Arena::give_back(Slice& slice, uint64_t begin, uint64_t room) {
 
 void Arena::trim(int device) {
   std::lock_guard lock(blocks_.lock());
-  Slice& slice = slices_[static_cast<size_t>(device)];
+  Slice& slice = slices_[device];
   for (Chunk* chunk : slice.idle) drop_chunk(slice, chunk);
   slice.idle.clear();
   slice.idle_bytes = 0;
@@ -333,7 +333,7 @@ CUresult Arena::open_to_peers(int device) {
   const auto change = [&](const ChunkUse& use, uint32_t devices, CUmemAccess_flags flags) {
     return devices ? set_access(use.record->begin, use.record->size, devices, flags) : CUDA_SUCCESS;
   };
-  const auto& uses = slices_[static_cast<size_t>(device)].uses;
+  const auto& uses = slices_[device].uses;
   for (auto one = uses.begin(); one != uses.end(); ++one) {
     CUresult error = change(one->second, opened, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     if (!error) error = change(one->second, closed, CU_MEM_ACCESS_FLAGS_PROT_NONE);
@@ -350,12 +350,12 @@ CUresult Arena::open_to_peers(int device) {
 
 uint64_t Arena::mapped(int device) const {
   std::lock_guard lock(blocks_.lock());
-  return slices_[static_cast<size_t>(device)].mapped;
+  return slices_[device].mapped;
 }
 
 uint64_t Arena::unused(int device) const {
   std::lock_guard lock(blocks_.lock());
-  const Slice& slice = slices_[static_cast<size_t>(device)];
+  const Slice& slice = slices_[device];
   return slice.mapped - slice.used;
 }
 

@@ -2,15 +2,11 @@
 // each device, into which memory is mapped in chunks (cuMemCreate, cuMemMap, cuMemSetAccess). Small blocks
 // are packed into shared chunks, each within one; large blocks have chunks of their own. Images contain the
 // records of state.h; a restart makes the chunks again at the same addresses.
-//
 // CUDA's rules hold: blocks begin at multiples of 512 bytes (of 2 MiB if larger than 1 MiB), never overlap,
-// and each has an id that is never reused. The driver's errors (out of memory, missing devices) are passed
-// on. Contents of a fresh block are unspecified, as cudaMalloc's are.
-//
-// LH, LH FS base, any thread. Driver calls are made outside of captures.
+// and have ids that are never reused. The driver's errors are passed on. Contents of a fresh block are
+// unspecified, as cudaMalloc's are. LH, LH FS base, any thread. Driver calls are made outside of captures.
 #pragma once
 
-#include <array>
 #include <list>
 #include <map>
 
@@ -26,11 +22,9 @@ class Arena {
   // Both must outlive it.
   Arena(const Driver& driver, Blocks& blocks) : driver_(driver), blocks_(blocks) {}
 
-  // Reserves the addresses for devices 0 to devices - 1. Call as early as possible, and before restore(). The
-  // error is one line for users.
+  // Reserves the addresses for devices 0 to devices - 1. Call as early as possible, before restore().
   Status reserve(int devices);
-  // After reserve(), in a restarted process: maps memory for all chunks that hold blocks and drops empty
-  // chunks. Contents are unspecified.
+  // In a restarted process: maps all chunks that hold blocks, drops the others. Contents are unspecified.
   Status restore();
 
   // CUDA_ERROR_INVALID_VALUE: size 0. Otherwise as cuMemCreate.
@@ -38,9 +32,8 @@ class Arena {
   // `block` is of this arena. The caller has waited for all work that may still use it.
   void release(Block* block);
 
-  // allow_peer() sets, is_allowed() returns whether `peer` has enabled access to all memory of `device`,
-  // present and future (State::enabled). open_to_peers() applies that and Pool::peers; call it when a pool's
-  // peers change. An error changes nothing.
+  // Whether `peer` has enabled access to all memory of `device`, present and future (State::enabled).
+  // open_to_peers() applies that and Pool::peers, when these change. An error changes nothing.
   CUresult allow_peer(int device, int peer, bool allowed);
   bool is_allowed(int device, int peer) const;
   CUresult open_to_peers(int device);
@@ -78,11 +71,10 @@ class Arena {
   ChunkUse& chunk_of(Slice& slice, uint64_t address);
   static uint64_t most_idle(const Slice& slice);
   void shrink_idle(Slice& slice);
-  uint64_t slice_begin(int device) const { return kArenaBegin + static_cast<uint64_t>(device) * kArenaSlice; }
 
   const Driver& driver_;
   Blocks& blocks_;
-  std::array<Slice, kDevices> slices_;
+  Slice slices_[kDevices];
 };
 
 }  // namespace cropdl::memory

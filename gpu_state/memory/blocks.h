@@ -31,7 +31,7 @@ class Blocks {
   // In the order of addresses. `visit` may drop the block that it gets.
   template <class Visit>
   void each(Visit visit) const {
-    for (auto one = by_begin_.begin(); one != by_begin_.end();) visit((one++)->second);
+    each_within(0, ~uint64_t{0}, visit);
   }
   template <class Visit>
   void each_within(uint64_t begin, uint64_t end, Visit visit) const {

@@ -107,25 +107,15 @@ std::vector<Contents::Part> Contents::parts() const {
   const auto add = [&](const std::string& name, RegionKind kind, int device, uint64_t begin, uint64_t end,
                        std::vector<Extent> present) {
     if (present.empty()) return;
-    Region region;
-    region.begin = begin;
-    region.end = end;
-    region.prot = PROT_READ | PROT_WRITE;
-    region.name = name;
-    region.kind = kind;
-    region.present = std::move(present);
-    all.push_back({std::move(region), device});
+    all.push_back({{begin, end, PROT_READ | PROT_WRITE, name, std::move(present), {}, kind}, device});
   };
-  state.chunks.each([&](const Chunk* one) {
+  const auto add_blocks = [&](const std::string& name, const auto* one) {
     const uint64_t end = one->begin + one->size;
-    add(formatted("[device {}]", one->device), RegionKind::kDeviceMemory, one->device, one->begin, end,
+    add(name, RegionKind::kDeviceMemory, one->device, one->begin, end,
         pages_of_blocks(blocks_, one->begin, end));
-  });
-  state.managed.each([&](const ManagedRegion* one) {
-    const uint64_t end = one->begin + one->size;
-    add("[managed]", RegionKind::kDeviceMemory, one->device, one->begin, end,
-        pages_of_blocks(blocks_, one->begin, end));
-  });
+  };
+  state.chunks.each([&](const Chunk* one) { add_blocks(formatted("[device {}]", one->device), one); });
+  state.managed.each([&](const ManagedRegion* one) { add_blocks("[managed]", one); });
   state.own_physical.each([&](const OwnPhysical* one) {
     const uint64_t end = one->contents + one->size;
     add("[made by the program]", RegionKind::kDeviceMemory, one->device, one->contents, end,
@@ -142,9 +132,7 @@ std::vector<Contents::Part> Contents::parts() const {
         variables_of(device), end, {{variables_of(device), end}});
   }
   // Grouped by device: each device has its own staging.
-  std::sort(all.begin(), all.end(), [](const Part& a, const Part& b) {
-    return a.device != b.device ? a.device < b.device : a.region.begin < b.region.begin;
-  });
+  std::ranges::sort(all, {}, [](const Part& one) { return std::pair(one.device, one.region.begin); });
   return all;
 }
 
@@ -198,12 +186,10 @@ Status Contents::load(const restart::ImageReader& image,
                       bool may_move) const {
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
-  std::vector<size_t> order;
-  for (size_t i = 0; i < image.regions().size(); ++i)
-    if (image.regions()[i].kind != RegionKind::kHostMemory) order.push_back(i);
   StagingOf stagings(driver_, context_of_);
-  for (const size_t i : order) {
+  for (size_t i = 0; i < image.regions().size(); ++i) {
     const Region& region = image.regions()[i];
+    if (region.kind == RegionKind::kHostMemory) continue;
     const int device = device_of(region);
     auto staging = stagings.of(device);
     if (!staging) return staging.error();

@@ -1,6 +1,5 @@
-// Lists the contents of device memory and of device variables as regions of an image, saves them and loads
-// them (device_pages.h). LH, LH FS base; the thread that serves while the program and its devices are
-// stopped, or that restarts the program.
+// Device memory and device variables as regions of an image: lists, saves and loads them (device_pages.h).
+// LH, LH FS base; the thread that serves while program and devices are stopped, or restarts the program.
 #pragma once
 
 #include <functional>
@@ -23,17 +22,14 @@ struct Variable {
 
 class Contents {
  public:
-  // `context_of` returns a context of the device for copies, nullptr if there is none. `driver` and `blocks`
-  // must outlive the Contents.
+  // `driver` and `blocks` must outlive it. `context_of` returns a device's context for copies; nullptr: none.
   Contents(const Driver& driver, Blocks& blocks, std::function<CUcontext(int device)> context_of)
       : driver_(driver), blocks_(blocks), context_of_(std::move(context_of)) {}
 
-  // Records in the heap where in the image each variable will be. Call before the program's host memory is
-  // saved.
+  // Records in the heap where in the image each variable will be. Call before host memory is saved.
   Status note_variables(std::vector<Variable> variables);
 
-  // All regions in the image's order: device and managed memory as it is now, variables as recorded by
-  // note_variables().
+  // All regions in the image's order: memory as it is now, variables as note_variables() recorded them.
   std::vector<restart::Region> regions() const;
   Status save(restart::ChunkSink& sink) const;
 

@@ -12,12 +12,12 @@ namespace {
 
 static_assert(Staging::kBytes % kImageChunk == 0);
 
-Error cannot(const Driver& driver, const char* what, CUresult result) {
+Status done(const Driver& driver, const char* what, CUresult result) {
+  if (result == CUDA_SUCCESS) return {};
   return Error{"CUDA: device memory cannot be {} ({})", what, driver.name_of(result)};
 }
 
-// Calls visit(address on the device, offset in the part, bytes) for parts with a device address, and
-// missing(offset, bytes) for the rest.
+// Calls visit(device address, offset in the part, bytes), or missing(offset, bytes) where there is none.
 template <class Visit, class Missing>
 CUresult each_piece(const std::vector<Piece>& pieces, Extent part, Visit visit, Missing missing) {
   if (pieces.empty()) return visit(part.begin, uint64_t{0}, part.end - part.begin);
@@ -59,7 +59,7 @@ Status Staging::begin() {
     error = driver_.cuMemHostAlloc(&buffers_[i], kBytes, CU_MEMHOSTALLOC_PORTABLE);
     if (!error) error = driver_.cuEventCreate(&events_[i], CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
   }
-  return error ? Status(cannot(driver_, "staged", error)) : Status();
+  return done(driver_, "staged", error);
 }
 
 CUresult Staging::wait() const {
@@ -92,16 +92,14 @@ CUresult DevicePages::copy(Extent part, char* to, CUstream stream) {
 // Fills a buffer with the next whole chunks that fit. No chunk is in both buffers.
 Status DevicePages::fill(size_t which) {
   Filled& filled = filled_[which];
-  filled.runs.clear();
-  filled.next = 0;
-  filled.offset = 0;
+  filled = {};
   char* const buffer = staging_.buffer(which);
   const CUstream stream = staging_.stream(which);
   uint64_t used = 0, block = ~uint64_t{0};
   Extent pending{};  // one copy for adjacent runs
   uint64_t pending_offset = 0;
   CUresult error = CUDA_SUCCESS;
-  for (; extent_ < present_.size() && !error;) {
+  while (extent_ < present_.size() && !error) {
     const Extent& extent = present_[extent_];
     if (at_ == extent.end) {
       if (++extent_ < present_.size()) at_ = present_[extent_].begin;
@@ -122,26 +120,23 @@ Status DevicePages::fill(size_t which) {
   }
   if (!error && pending.end) error = copy(pending, buffer + pending_offset, stream);
   if (!error && used) error = staging_.driver().cuEventRecord(staging_.event(which), stream);
-  return error ? Status(cannot(staging_.driver(), "read", error)) : Status();
+  return done(staging_.driver(), "read", error);
 }
 
 Status DevicePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {
   const Driver& driver = staging_.driver();
   const InContext in(driver, staging_.context());
-  const auto wait = [&]() -> Status {
-    const CUresult error = driver.cuEventSynchronize(staging_.event(current_));
-    return error ? Status(cannot(driver, "read", error)) : Status();
-  };
+  const auto wait = [&] { return done(driver, "read", driver.cuEventSynchronize(staging_.event(current_))); };
   if (!begun_) {
     begun_ = true;
     for (size_t which = 0; which < 2; ++which)
-      if (Status done = fill(which); !done) return done;
-    if (Status done = wait(); !done) return done;
+      if (Status filled = fill(which); !filled) return filled;
+    if (Status waited = wait(); !waited) return waited;
   }
   if (filled_[current_].next == filled_[current_].runs.size()) {
-    if (Status done = fill(current_); !done) return done;
+    if (Status filled = fill(current_); !filled) return filled;
     current_ ^= 1;
-    if (Status done = wait(); !done) return done;
+    if (Status waited = wait(); !waited) return waited;
   }
   Filled& filled = filled_[current_];
   for (const Extent& run : runs) {
@@ -168,7 +163,7 @@ Status DeviceTarget::begin(Extent region, std::span<const Extent> stored) {
     at = one.end;
   }
   if (!error) error = pass_on({at, region.end}, nullptr, staging_.zeros());
-  return error ? Status(cannot(staging_.driver(), "written", error)) : Status();
+  return done(staging_.driver(), "written", error);
 }
 
 CUresult DeviceTarget::pass_on(Extent part, const char* from, CUstream stream) {
@@ -186,7 +181,7 @@ CUresult DeviceTarget::pass_on(Extent part, const char* from, CUstream stream) {
 Status DeviceTarget::flush() {
   const CUresult error = waits_at_ ? pass_on(waits_, waits_at_, staging_.stream(current_)) : CUDA_SUCCESS;
   waits_at_ = nullptr;
-  return error ? Status(cannot(staging_.driver(), "written", error)) : Status();
+  return done(staging_.driver(), "written", error);
 }
 
 Status DeviceTarget::room(std::span<const Extent> runs, std::vector<iovec>* bytes) {
@@ -196,37 +191,34 @@ Status DeviceTarget::room(std::span<const Extent> runs, std::vector<iovec>* byte
   if (all > Staging::kBytes)
     return Error{"the image's chunks ({} bytes) are larger than what this CropDL loads to devices", all};
   if (used_ + all > Staging::kBytes) {
-    if (Status done = flush(); !done) return done;
+    if (Status flushed = flush(); !flushed) return flushed;
     CUresult error = driver.cuEventRecord(staging_.event(current_), staging_.stream(current_));
     current_ ^= 1;
     used_ = 0;
-    if (!error)
-      // returns immediately if the event was never recorded
-      error = driver.cuEventSynchronize(staging_.event(current_));
-    if (error) return cannot(driver, "written", error);
+    // Returns immediately if the event was never recorded.
+    if (!error) error = driver.cuEventSynchronize(staging_.event(current_));
+    if (error) return done(driver, "written", error);
   }
-  room_ = used_;
+  char* at = staging_.buffer(current_) + used_;
   for (const Extent& run : runs) {
-    bytes->push_back({staging_.buffer(current_) + room_, run.end - run.begin});
-    room_ += run.end - run.begin;
+    bytes->push_back({at, run.end - run.begin});
+    at += run.end - run.begin;
   }
   return {};
 }
 
 Status DeviceTarget::put(std::span<const Extent> runs) {
-  const Driver& driver = staging_.driver();
-  const InContext in(driver, staging_.context());
+  const InContext in(staging_.driver(), staging_.context());
   for (const Extent& run : runs) {
     const char* at = staging_.buffer(current_) + used_;
     used_ += run.end - run.begin;
-    if (waits_at_ &&
-        waits_.end == run.begin) {  // also adjacent in the buffer: flushed before the buffer changes
-      waits_.end = run.end;
-    } else {
-      if (Status done = flush(); !done) return done;
-      waits_ = run;
-      waits_at_ = at;
+    if (waits_at_ && waits_.end == run.begin) {
+      waits_.end = run.end;  // also adjacent in the buffer: flushed before the buffer changes
+      continue;
     }
+    if (Status flushed = flush(); !flushed) return flushed;
+    waits_ = run;
+    waits_at_ = at;
   }
   return {};
 }
@@ -234,10 +226,9 @@ Status DeviceTarget::put(std::span<const Extent> runs) {
 Status DeviceTarget::finish() {
   const Driver& driver = staging_.driver();
   const InContext in(driver, staging_.context());
-  if (Status done = flush(); !done) return done;
-  const CUresult error = staging_.wait();
+  if (Status flushed = flush(); !flushed) return flushed;
   used_ = 0;
-  return error ? Status(cannot(driver, "written", error)) : Status();
+  return done(driver, "written", staging_.wait());
 }
 
 }  // namespace cropdl::memory

@@ -1,6 +1,6 @@
-// Copies device memory into images and back through two pinned buffers of fixed size. While one buffer is
-// examined, hashed and written, the device copies the next data into the other; at a load, the reverse. LH,
-// LH FS base; one thread at a time; the program and its devices are stopped.
+// Copies device memory into images and back through two pinned buffers: while one is examined, hashed and
+// written, the device copies the next data into the other; at a load, the reverse. LH, LH FS base; one thread
+// at a time; the program and its devices are stopped.
 #pragma once
 
 #include <array>
@@ -94,8 +94,7 @@ class DeviceTarget final : public restart::PageTarget {
   restart::Extent waits_{};  // pages in the buffer whose copy has not begun
   const char* waits_at_ = nullptr;
   size_t current_ = 0;
-  // bytes of the current buffer: already put; including those that room() has returned
-  uint64_t used_ = 0, room_ = 0;
+  uint64_t used_ = 0;  // bytes of the current buffer that put() has got
 };
 
 }  // namespace cropdl::memory

@@ -27,8 +27,7 @@ struct Driver {
   CROPDL_DRIVER_FUNCTIONS(CROPDL_MEMBER)
 #undef CROPDL_MEMBER
 
-  // Sets all pointers by name. Returns false if a function is missing; *missing is then its name. `find`: as
-  // dlsym.
+  // Sets all pointers by name. False: a function is missing; *missing is its name. `find`: as dlsym.
   template <class Find>
   bool fill(Find find, const char** missing) {
     *missing = nullptr;
@@ -43,8 +42,7 @@ struct Driver {
   std::string name_of(CUresult result) const;
 };
 
-// The driver releases the memory of a killed process late. A restart that finds too little memory tries
-// again, at most this often in all.
+// The driver releases a killed process's memory late: a restart tries again, in all at most this often.
 constexpr int kWaitsForMemory = 100;
 extern int waits_for_memory;  // remaining. START
 bool wait_for_memory();       // sleeps 100 ms; false: none remain

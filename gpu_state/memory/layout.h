@@ -1,6 +1,5 @@
-// The address ranges of device memory. All are below the window (interpose/seam/layout.h) and far from where
-// the kernel places mappings (downwards from 0x7fff_ffff_ffff), so that a restarted process finds the same
-// addresses free.
+// The address ranges of device memory: below the window (interpose/seam/layout.h) and far from where the
+// kernel places mappings (downwards from 0x7fff_ffff_ffff), so that they are free in a restarted process.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +19,10 @@ constexpr uint64_t kManagedBegin = 0x2000'0000'0000, kManagedEnd = 0x2800'0000'0
 // The addresses that a device's variables have in images. Nothing is mapped there (contents.h).
 constexpr uint64_t kVariablesBegin = 0x2800'0000'0000, kVariablesEnd = 0x2c00'0000'0000;
 
-// The addresses that physical memory made by the program (OwnPhysical) has in images. It is mapped there only
-// while its contents are saved or loaded.
+// The addresses of OwnPhysical memory in images. It is mapped there only while it is saved or loaded.
 constexpr uint64_t kOwnContentsBegin = 0x2c00'0000'0000, kOwnContentsEnd = 0x3000'0000'0000;
 
-// The arena: one slice of addresses for each device. A slice is several times the memory of any device, so
-// that fragmented free space leaves room for large blocks.
+// The arena: a slice for each device, several times its memory: room for large blocks despite fragmentation.
 constexpr uint64_t kArenaBegin = 0x3000'0000'0000, kArenaSlice = 0x80'0000'0000;
 static_assert(kArenaBegin + kDevices * kArenaSlice <= 0x4000'0000'0000);
 

@@ -8,11 +8,9 @@
 #include "gpu_state/memory/steering.h"
 
 namespace cropdl::memory {
-
 namespace {
 
-// Large, so that the driver makes a mapping of its own for it, which begins where the memory begins.
-// Untouched memory costs nothing.
+// Large: the driver maps it separately, from its first byte. Untouched memory costs nothing.
 constexpr uint64_t kRegion = uint64_t{64} << 20;
 constexpr uint64_t kPacked = kRegion / 2;  // larger blocks get their own regions
 // Between regions: the driver may map more than requested and unmap the excess.
@@ -62,12 +60,11 @@ Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
     CUdeviceptr got = 0;
     const InContext in(driver_, context_of(use.record->device));
     CUresult error = in.result();
-    if (!error) {
+    if (!error)
       error = with_patience([&] {
         const Steering steering(begin, size);
         return driver_.cuMemAllocManaged(&got, size, CU_MEM_ATTACH_GLOBAL);
       });
-    }
     if (error || got != begin) {
       if (!error) driver_.cuMemFree_v2(got);
       return Error{
@@ -92,14 +89,13 @@ CUresult Managed::grow(uint64_t size, int device, ManagedRegion** made) {
     const Steering steering(wanted, size);
     error = driver_.cuMemAllocManaged(&got, size, CU_MEM_ATTACH_GLOBAL);
   }
+  ManagedRegion* region = error ? nullptr : blocks_.state().managed.make();
+  if (!error && !region) {
+    driver_.cuMemFree_v2(got);
+    error = CUDA_ERROR_OUT_OF_MEMORY;
+  }
   if (wanted && (error || got != wanted)) addresses_.add(wanted, wanted + size + kGap);
   if (error) return error;
-  ManagedRegion* region = blocks_.state().managed.make();
-  if (!region) {
-    driver_.cuMemFree_v2(got);
-    if (got == wanted) addresses_.add(wanted, wanted + size + kGap);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
   region->begin = got;
   region->size = size;
   region->device = device;
@@ -133,17 +129,13 @@ CUresult Managed::allocate(uint64_t size, unsigned flags, int device, Block** bl
   uint64_t room = rounded_up(size, kHostPage);
   const bool packed = room <= kPacked;
   if (!packed) room = std::max(rounded_up(size, kGranularity), kRegion);
-  OfDevice& its = devices_[static_cast<size_t>(device)];
+  OfDevice& its = devices_[device];
   uint64_t begin = packed ? its.free.take(room) : 0;
   if (begin == 0) {
     ManagedRegion* region = nullptr;
     if (const CUresult error = grow(packed ? kRegion : room, device, &region)) return error;
-    if (packed) {
-      begin = its.free.take(room);
-    } else {
-      begin = region->begin;
-      its.free.take_at(begin, begin + room);
-    }
+    begin = region->begin;
+    its.free.take_at(begin, begin + room);
   }
   *block = blocks_.make(begin, size, room, BlockKind::kManaged, device);
   RegionUse& use = region_of(begin);
@@ -206,7 +198,7 @@ void Managed::forget(int device) {
     });
     drop(region, true);
   }
-  devices_[static_cast<size_t>(device)].spare = nullptr;
+  devices_[device].spare = nullptr;
 }
 
 }  // namespace cropdl::memory

@@ -5,7 +5,6 @@
 // with the context that it was made in. LH, LH FS base; driver calls use the calling thread's context.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -25,11 +24,9 @@ class Managed {
 
   // In a restarted process, as early as possible: makes all regions that hold blocks again at their
   // addresses, each in its device's context, which `context_of` returns and keeps. Contents are unspecified.
-  // The error is one line for users.
   Status restore(const std::function<CUcontext(int device)>& context_of);
 
-  // `device`: the device whose primary context is current. `flags`: kept with the block.
-  // CUDA_ERROR_INVALID_VALUE: size 0.
+  // `device`: of the current primary context. `flags`: kept with the block. CUDA_ERROR_INVALID_VALUE: size 0.
   CUresult allocate(uint64_t size, unsigned flags, int device, Block** block);
   // The caller has waited for all work that may still use the block.
   void release(Block* block);
@@ -52,7 +49,7 @@ class Managed {
   CUresult grow(uint64_t size, int device, ManagedRegion** made);
   void drop(ManagedRegion* region, bool gone = false);
   RegionUse& region_of(uint64_t address);
-  OfDevice& of(const ManagedRegion* region) { return devices_[static_cast<size_t>(region->device)]; }
+  OfDevice& of(const ManagedRegion* region) { return devices_[region->device]; }
   void open(ManagedRegion* region, bool reserved);
   void give_back(uint64_t begin, uint64_t end);
   bool reserve_around(const ManagedRegion& region);
@@ -61,7 +58,7 @@ class Managed {
   Blocks& blocks_;
   Advised& advised_;
   Ranges addresses_;  // for regions
-  std::array<OfDevice, kDevices> devices_;
+  OfDevice devices_[kDevices];
   std::map<uint64_t, RegionUse> uses_;  // by begin
 };
 

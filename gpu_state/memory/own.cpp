@@ -7,7 +7,6 @@
 #include "base/format.h"
 
 namespace cropdl::memory {
-
 namespace {
 
 CUmemAccessDesc access_of(int device, unsigned flags) {
@@ -109,12 +108,6 @@ const OwnMapping* Own::mapping_around(CUdeviceptr address) const {
   return address - one->begin < one->size ? one : nullptr;
 }
 
-OwnPhysical* Own::mapped_at(CUdeviceptr address) const {
-  std::lock_guard lock(blocks_.lock());
-  const OwnMapping* one = mapping_around(address);
-  return one ? physical_of(*one) : nullptr;
-}
-
 void Own::drop_if_unused(OwnPhysical* physical) {
   if (physical->references || physical->mappings) return;
   contents_.add(physical->contents, physical->contents + rounded_up(physical->size, kGranularity));
@@ -137,8 +130,7 @@ CUresult Own::map(CUdeviceptr address, uint64_t size, uint64_t offset, uint64_t 
   if (is_placed(address, size)) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult error = driver_.cuMemMap(address, size, offset, real, flags)) return error;
   OwnPhysical* physical = known(word);
-  // Physical memory of another process or of several devices, which made() did not record. The code that gave
-  // out its handle has refused checkpoints.
+  // Not recorded by made(): memory of another process or of several devices, which refuses checkpoints.
   if (!physical) return CUDA_SUCCESS;
   OwnMapping* made = blocks_.state().own_mappings.make();
   if (!made) {
@@ -199,8 +191,7 @@ Status Own::reserve_again() {
 Status Own::map_again(const RealOf& real_of) {
   std::lock_guard lock(blocks_.lock());
   CUresult error = CUDA_SUCCESS;
-  // mapped, without a handle
-  std::map<const OwnPhysical*, CUmemGenericAllocationHandle> nameless;
+  std::map<const OwnPhysical*, CUmemGenericAllocationHandle> nameless;  // mapped, without a handle
   blocks_.state().own_mappings.each([&](const OwnMapping* one) {
     const OwnPhysical* physical = physical_of(*one);
     CUmemGenericAllocationHandle handle = physical->word ? real_of(physical->word) : 0;

@@ -1,7 +1,6 @@
-// Virtual memory that the program manages itself (cuMemAddressReserve, cuMemCreate, cuMemMap), at addresses
-// that a restart restores. Reservations without a requested address get one in [kOwnBegin, kOwnEnd). A
-// restart makes all of it again from records. The caller keeps the handles of physical memory. LH, LH FS
-// base, any thread.
+// Virtual memory that the program manages itself (cuMemAddressReserve, cuMemCreate, cuMemMap): a restart
+// makes it again from records at the same addresses. Reservations without a requested address get one in
+// [kOwnBegin, kOwnEnd). The caller keeps the handles of physical memory. LH, LH FS base, any thread.
 #pragma once
 
 #include <functional>
@@ -41,7 +40,6 @@ class Own {
   OwnPhysical* made(uint64_t word, uint64_t size, const CUmemAllocationProp& properties);
   void named(OwnPhysical* physical, uint64_t word);
   const OwnMapping* mapping_around(CUdeviceptr address) const;
-  OwnPhysical* mapped_at(CUdeviceptr address) const;
   OwnPhysical* known(uint64_t word) const;
   bool released(uint64_t word);
 

@@ -4,7 +4,6 @@
 #include <iterator>
 
 namespace cropdl::memory {
-
 namespace {
 
 // A larger block is taken if little of it is wasted.
@@ -160,8 +159,9 @@ void Pools::drop(Pool* pool) {
   if (device >= 0) (void)arena_.open_to_peers(device);
 }
 
-// `all`: also blocks whose stream has not passed the free.
 void Pools::collect(bool all) {
+  std::lock_guard lock(blocks_.lock());
+  const OutsideOfCaptures outside(driver_);
   for (auto queue = queues_.begin(); queue != queues_.end();) {
     auto& order = queue->second.order;
     auto& by_room = queue->second.by_room;
@@ -182,21 +182,12 @@ void Pools::collect(bool all) {
   }
 }
 
-void Pools::collect() {
-  std::lock_guard lock(blocks_.lock());
-  const OutsideOfCaptures outside(driver_);
-  collect(false);
-}
-
-// -1: of all devices.
 void Pools::drop_kept(int device) {
   for (auto one = kept_.begin(); one != kept_.end();) {
-    Block* block = one->second;
-    if (device >= 0 && block->device != device) {
-      ++one;
-      continue;
-    }
-    one = kept_.erase(one);
+    const auto here = one++;
+    Block* block = here->second;
+    if (block->device != device) continue;
+    kept_.erase(here);
     give_back(block);
   }
 }
@@ -247,7 +238,7 @@ void Pools::release(Block* block) {
 void Pools::trim(Pool* pool, uint64_t keep) {
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
-  collect(false);
+  collect();
   while (pool->reserved > keep) {
     const auto one = kept_.lower_bound({pool, 0});
     if (one == kept_.end() || one->first.first != pool) return;
@@ -255,12 +246,6 @@ void Pools::trim(Pool* pool, uint64_t keep) {
     kept_.erase(one);
     give_back(block);
   }
-}
-
-void Pools::settle() {
-  std::lock_guard lock(blocks_.lock());
-  const OutsideOfCaptures outside(driver_);
-  collect(true);
 }
 
 void Pools::destroy(Pool* pool) {

@@ -1,7 +1,6 @@
-// Stream-ordered memory (cudaMallocAsync, cudaFreeAsync) from the arena. The same stream may reuse a freed
-// block immediately, because a stream is in order. Other streams may reuse it once the event recorded at the
-// free has completed. Completed blocks return to the arena, except for as many bytes as the pool keeps. Not
-// for streams that are being captured. LH, LH FS base, any thread.
+// Stream-ordered memory (cudaMallocAsync, cudaFreeAsync) from the arena. The same stream, which is in order,
+// may reuse a freed block immediately; others, once the event recorded at the free has completed. It then
+// returns to the arena, unless the pool keeps it. Not for streams being captured. LH, LH FS base, any thread.
 #pragma once
 
 #include <list>
@@ -31,13 +30,12 @@ class Pools {
   void release(Block* block);
 
   // Return blocks to the arena. trim(): kept blocks of the pool, until it reserves at most `keep` bytes.
-  // collect(): blocks of all pools whose streams have passed the free and that no pool keeps. reclaim(): as
-  // collect(), and the kept blocks of that device. settle(): as collect(), for all freed blocks, when all
-  // devices are idle.
+  // collect(): blocks of all pools whose streams have passed the free and that no pool keeps. reclaim():
+  // these and the device's kept blocks. settle(), with all devices idle: all but what the pools keep.
   void trim(Pool* pool, uint64_t keep);
-  void collect();
+  void collect(bool all = false);
   void reclaim(int device);
-  void settle();
+  void settle() { collect(true); }
   // Call when the device's context has ended, and with it the device's memory and the work of its streams.
   void forget(int device);
   // Opens the pool's memory to these peers (a bit for each) and to no other. An error changes nothing.
@@ -63,7 +61,6 @@ class Pools {
 
   Block* of_stream(Pool* pool, uint64_t room, uint64_t stream);
   Block* kept(Pool* pool, uint64_t room);
-  void collect(bool all);
   void drop_kept(int device);
   void give_back(Block* block);
   void drop(Pool* pool);

@@ -7,19 +7,16 @@ namespace cropdl::memory {
 void Ranges::insert(uint64_t begin, uint64_t end) {
   by_end_.emplace(end, begin);
   by_size_.emplace(end - begin, begin);
-  bytes_ += end - begin;
 }
 
 void Ranges::erase(ByEnd::iterator one) {
   by_size_.erase({one->first - one->second, one->second});
-  bytes_ -= one->first - one->second;
   by_end_.erase(one);
 }
 
 // Allocates nothing and moves few nodes: blocks are taken from a range's lower end and returned there.
 void Ranges::move_ends(ByEnd::iterator one, uint64_t begin, uint64_t end) {
   auto of_size = by_size_.extract({one->first - one->second, one->second});
-  bytes_ += end - begin - (one->first - one->second);
   one->second = begin;
   if (one->first != end) {
     const auto next = std::next(one);

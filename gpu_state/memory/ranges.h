@@ -19,7 +19,6 @@ class Ranges {
   // The whole range must be free.
   void take_at(uint64_t begin, uint64_t end);
   bool is_free(uint64_t begin, uint64_t end) const;
-  uint64_t bytes() const { return bytes_; }
 
  private:
   using ByEnd = std::map<uint64_t, uint64_t>;  // end, begin
@@ -29,7 +28,6 @@ class Ranges {
 
   ByEnd by_end_;
   std::set<std::pair<uint64_t, uint64_t>> by_size_;  // size, begin
-  uint64_t bytes_ = 0;
 };
 
 }  // namespace cropdl::memory

@@ -10,8 +10,7 @@
 
 namespace cropdl::memory {
 
-// T begins with RecordHead. It is zeroed in the heap: no constructor runs. Raw addresses in it stay valid
-// over a restart.
+// T begins with RecordHead. No constructor of it runs but T{}. Raw addresses in it stay valid over a restart.
 struct RecordHead {
   uint64_t next_free;
   uint32_t in_use;
@@ -21,7 +20,7 @@ struct RecordHead {
 template <class T>
 class Records {
  public:
-  // Zero except for its head. nullptr: the heap is full.
+  // nullptr: the heap is full.
   T* make() {
     if (!free_ && !grow()) return nullptr;
     T* made = reinterpret_cast<T*>(free_);

@@ -43,8 +43,7 @@ struct Chunk {
   uint32_t whole;  // 1: holds one block; 0: small blocks are packed in it
 };
 
-// Memory from one cuMemAllocManaged. It ends with the context that it was made in, the device's primary one.
-// All its blocks belong to that device.
+// Memory from one cuMemAllocManaged, for blocks of one device. It ends with the device's primary context.
 struct ManagedRegion {
   RecordHead head;
   uint64_t begin, size;
@@ -66,17 +65,20 @@ struct Pool {
   uint32_t unused;
 };
 
-// Advice on pages of managed memory. Devices are numbers, or CU_DEVICE_CPU (-1), or CU_DEVICE_INVALID (-2)
-// for none.
+// Advice on pages of managed memory. Devices: numbers, CU_DEVICE_CPU (-1), CU_DEVICE_INVALID (-2) for none.
+struct Advice {
+  uint32_t read_mostly = 0;
+  int32_t preferred = -2;
+  uint32_t accessed_by = 0;  // bit per device
+  uint32_t accessed_by_host = 0;
+  int32_t prefetched = -2;
+  int32_t preferred_node = -1, prefetched_node = -1;  // NUMA nodes of the host; -1: unspecified
+  bool operator==(const Advice&) const = default;
+};
 struct AdviceRange {
   RecordHead head;
   uint64_t begin, end;
-  uint32_t read_mostly;
-  int32_t preferred;
-  uint32_t accessed_by;  // bit per device
-  uint32_t accessed_by_host;
-  int32_t prefetched;
-  int32_t preferred_node, prefetched_node;  // NUMA nodes of the host; -1: unspecified
+  Advice advice;
   uint32_t reserved;
 };
 

@@ -8,7 +8,6 @@
 #include <cerrno>
 
 namespace cropdl::memory {
-
 namespace {
 struct Wanted {
   uint64_t address;  // 0: no steering

@@ -1,8 +1,7 @@
-// Chooses the address of the driver's next mapping. Managed memory begins where the driver maps it, no CUDA
-// function takes an address for it, and images contain addresses. Works only in an executable that is linked
-// with steering_mmap.cpp, which precedes the C library's mmap; elsewhere, nothing is steered. Callers must
-// check the address of the memory that they get. LH, LH FS base, any thread; each thread steers only its own
-// mappings.
+// Chooses the address of the driver's next mapping: images contain addresses of managed memory, for which no
+// CUDA function takes one. Works only in an executable that is linked with steering_mmap.cpp, which precedes
+// the C library's mmap. Callers must check the address that they get. LH, LH FS base, any thread; each thread
+// steers only its own mappings.
 #pragma once
 
 #include <sys/types.h>
@@ -28,12 +27,10 @@ void steer_first_reservation(uint64_t address, size_t least);
 // Whether that mapping has been made, and at that address.
 bool first_reservation_is_placed();
 
-// Called when a Steering begins and when the driver has been loaded; null without steering_mmap.cpp. Makes
-// the driver's calls of mmap reach steered_mapping().
+// Makes the driver's calls of mmap reach steered_mapping(), when steering begins; null: no steering_mmap.cpp.
 extern void (*at_steering)();
 
-// For mmap: returns the mapping made at the chosen address, or MAP_FAILED if this call is not steered; mmap
-// then continues as usual.
+// For mmap: the mapping at the chosen address. MAP_FAILED: not steered, so mmap continues as usual.
 void* steered_mapping(void* wish, size_t length, int protection, int flags, int fd, off_t offset);
 
 }  // namespace cropdl::memory

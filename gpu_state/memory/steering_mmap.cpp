@@ -1,6 +1,5 @@
 // The mmap that all libraries of an executable see if it is linked with this file: steered (steering.h),
 // otherwise the C library's. LH; mmap runs with the LH's FS base.
-//
 // UCX (under MPICH) intercepts mmap by writing into its code. It then patches this function, and calls no
 // longer reach its body. So the driver's own relocation table is pointed at a function without a public name.
 // Calls that this function does not steer go on to mmap, where UCX sees them.

@@ -1,5 +1,4 @@
-#include "gpu_state/static_runtime/archive.h"
-
+// Finds the static runtime by its code: static_runtime_by_code() (object_file.h).
 #include <ar.h>
 
 #include <algorithm>
@@ -7,9 +6,9 @@
 #include <set>
 
 #include "gpu_state/static_runtime/elf_view.h"
+#include "gpu_state/static_runtime/object_file.h"
 
 namespace cropdl::static_runtime {
-
 namespace {
 
 constexpr size_t kAnchorBytes = 64;
@@ -31,24 +30,12 @@ struct Around {
   uint64_t before, after;
 };
 Around around(uint32_t type) {
-  switch (type) {
-    case R_X86_64_NONE:
-      return {0, 0};
-    case R_X86_64_64:
-    case R_X86_64_DTPOFF64:
-    case R_X86_64_TPOFF64:
-      return {0, 8};
-    case R_X86_64_GOTPCRELX:
-      return {2, 4};
-    case R_X86_64_REX_GOTPCRELX:
-    case R_X86_64_GOTTPOFF:
-      return {3, 4};
-    case R_X86_64_TLSGD:
-    case R_X86_64_TLSLD:
-      return {4, 12};
-    default:
-      return {0, 4};
-  }
+  if (type == R_X86_64_NONE) return {0, 0};
+  if (type == R_X86_64_64 || type == R_X86_64_DTPOFF64 || type == R_X86_64_TPOFF64) return {0, 8};
+  if (type == R_X86_64_GOTPCRELX) return {2, 4};
+  if (type == R_X86_64_REX_GOTPCRELX || type == R_X86_64_GOTTPOFF) return {3, 4};
+  if (type == R_X86_64_TLSGD || type == R_X86_64_TLSLD) return {4, 12};
+  return {0, 4};
 }
 
 // The largest code section of an object.
@@ -75,7 +62,7 @@ Code code_of(std::string_view member) {
         code.fixed[i] = false;
     }
   }
-  if (const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_SYMTAB)))
+  if (const Elf64_Shdr* symbols = object.section(SHT_SYMTAB))
     object.each_function(*symbols, [&](std::string_view name, const Elf64_Sym& symbol) {
       if (symbol.st_shndx == number && (name.starts_with("cuda") || name.starts_with("__cuda")))
         code.functions.push_back({name, symbol.st_value, symbol.st_size});

@@ -12,7 +12,6 @@
 #include "gpu_state/static_runtime/elf_view.h"
 
 namespace cropdl::static_runtime {
-
 namespace {
 
 // NVIDIA's build gives this prefix to all hidden symbols in its archive; seen in CUDA 11 to 13.
@@ -42,7 +41,7 @@ bool has_device_code(const ObjectFile& object) {
 
 // Whether the object uses a shared runtime: its dynamic symbols then name the registration function.
 bool asks_for_shared_runtime(const ObjectFile& object, std::string_view file) {
-  const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_DYNSYM));
+  const Elf64_Shdr* symbols = object.section(SHT_DYNSYM);
   std::string_view strings = symbols ? object.strings_of(*symbols) : file;
   return contains(strings, std::string("\0", 1) + std::string(kRegister) + std::string("\0", 1));
 }
@@ -72,7 +71,7 @@ MappedFile::~MappedFile() {
 
 bool may_have_static_runtime(std::string_view file) {
   ObjectFile object(file);
-  const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_SYMTAB));
+  const Elf64_Shdr* symbols = object.section(SHT_SYMTAB);
   return symbols && contains(object.strings_of(*symbols), kRegister);
 }
 
@@ -80,7 +79,7 @@ StaticRuntime static_runtime_of(std::string_view file, const std::vector<std::st
                                 bool is_program) {
   StaticRuntime found;
   ObjectFile object(file);
-  const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_SYMTAB));
+  const Elf64_Shdr* symbols = object.section(SHT_SYMTAB);
   std::multimap<std::string_view, Elf64_Sym> functions;
   bool has_hidden = false;
   if (symbols) {
@@ -123,7 +122,7 @@ StaticRuntime static_runtime_of(std::string_view file, const std::vector<std::st
 std::vector<std::string> exported_functions(std::string_view file) {
   ObjectFile object(file);
   std::vector<std::string> names;
-  if (const Elf64_Shdr* symbols = object.section(static_cast<uint32_t>(SHT_DYNSYM)))
+  if (const Elf64_Shdr* symbols = object.section(SHT_DYNSYM))
     object.each_function(*symbols,
                          [&](std::string_view name, const Elf64_Sym&) { names.emplace_back(name); });
   return names;

@@ -1,6 +1,5 @@
-// Finds NVIDIA's static runtime (libcudart_static.a, nvcc's default) in the file of a loaded object: the
-// addresses of its functions, or that it is there and stripped. Any thread, also before libc's own
-// constructors: uses no environment and no streams.
+// Finds NVIDIA's static runtime (nvcc's default) in the file of a loaded object: its functions' addresses, or
+// that it is stripped. Any thread, also before libc's own constructors: uses no environment and no streams.
 #pragma once
 
 #include <cstddef>
@@ -39,11 +38,16 @@ struct StaticRuntime {
   std::string missing;  // kOtherVersion: a function that this runtime lacks
 };
 
-// `names`: the functions of libcudart.so.13. The result's functions also include other functions of the
-// runtime, of a later version. `is_program`: looks for a stripped runtime even without device code in the
-// file.
+// `names`: the functions of libcudart.so.13; the result also has those of a later version. `is_program`:
+// looks for a stripped runtime even without device code in the file.
 StaticRuntime static_runtime_of(std::string_view file, const std::vector<std::string>& names,
                                 bool is_program);
+
+// The same by the runtime's code, in a file without symbols: all of it is one section of libcudart_static.a
+// (`archive`: its contents), which linkers copy unchanged except for relocations. It must be in exactly one
+// place, with every byte that no relocation may change equal. kAbsent: it is not, or `archive` is no archive.
+StaticRuntime static_runtime_by_code(std::string_view file, std::string_view archive,
+                                     const std::vector<std::string>& names);
 
 // A cheap test whether static_runtime_of(), which needs `names`, can find symbols of the runtime.
 bool may_have_static_runtime(std::string_view file);

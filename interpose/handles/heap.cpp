@@ -1,7 +1,5 @@
-// See heap.h. LH only, any thread.
-//
-// Block sizes are powers of two from 32 bytes on, cut from the heap's top; one free list per size. Blocks of
-// a page or more are page-aligned. Rounding wastes only address space.
+// See heap.h. Block sizes are powers of two from 32 bytes on, cut from the heap's top; one free list per
+// size. Blocks of a page or more are page-aligned. Rounding wastes only address space.
 #include "interpose/handles/heap.h"
 
 #include <sys/mman.h>
@@ -11,7 +9,6 @@
 #include <cstring>
 
 #include "base/page.h"
-#include "interpose/handles/heap_step.h"
 #include "interpose/handles/spin_lock.h"
 #include "interpose/seam/layout.h"
 
@@ -46,9 +43,8 @@ constexpr uint64_t kInUse = 0x6573'7520'6e69'2021;
 Header* header() { return reinterpret_cast<Header*>(seam::kHeapBegin); }
 
 unsigned class_of(size_t bytes) {
-  const size_t total = bytes + kBlockHeader;
   unsigned c = kSmallest;
-  while ((size_t{1} << c) < total) ++c;
+  while ((size_t{1} << c) < bytes + kBlockHeader) ++c;
   return c;
 }
 
@@ -90,7 +86,7 @@ const char* heap_check() {
   if (h->version > kVersion)
     return "the persistent heap was written by a newer CropDL; restart it with that one";
   if (h->top < seam::kHeapBegin + kPage || h->top > seam::kHeapEnd) return "the persistent heap is damaged";
-  h->lock.reset();
+  h->lock.unlock();
   return nullptr;
 }
 

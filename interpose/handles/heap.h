@@ -1,10 +1,8 @@
 // The persistent heap, in the upper half's window: handle tables, recipes, counters, drained messages. Images
 // save its contents; its code is in the lower half. The loader maps its beginning, or the restorer maps what
-// the image holds (from kHeapBegin, private, anonymous, without reserve); then it grows (heap_step.h). Blocks
-// may store addresses of blocks, which are stable, but not addresses of the LH.
-//
-// LH only, LH FS base, any thread. One spin lock, held for a few instructions. Small blocks make no system
-// call.
+// the image holds (from kHeapBegin, private, anonymous, without reserve); then it grows. Blocks may store
+// addresses of blocks, which are stable, but not addresses of the LH. LH only, LH FS base, any thread. One
+// spin lock, held for a few instructions. Small blocks make no system call.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +10,15 @@
 
 namespace cropdl::handles {
 
-// Each library of the lower half, by its permanent number, has two root objects in the heap: its state and
-// its handle tables. Append-only: images hold these numbers.
+// Each library has two root objects, its state and its handle tables. Images hold the numbers: append-only.
 inline constexpr unsigned kLibraries = 16;
 enum Root : unsigned { kRootState, kRootTables, kRoots };
 
+// The loader maps the first step, the heap more as it grows: ulimit -v and strict overcommit count it all.
+inline constexpr size_t kHeapStep = 64 << 20;
+
 void heap_format();  // makes an empty heap in zero-filled memory
-// After a restore, heap_check() may be called only if this is true. Images of builds whose lower half has no
-// library hold no heap.
+// After a restore: whether there is a heap to check. Images of builds without libraries hold none.
 bool heap_exists();
 // Call first after a restore. Returns nullptr, or why this heap cannot be used.
 const char* heap_check();

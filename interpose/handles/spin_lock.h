@@ -1,6 +1,5 @@
-// A lock for a few instructions, in plain memory. In the LH it may be in the persistent heap: 0 is "free",
-// and no cut is taken while a thread is inside the LH. In the UH an image has it as it is, with its holder.
-// Any thread.
+// A lock for a few instructions, in plain memory. The LH's may be in the persistent heap: 0 is "free", and no
+// cut is taken while a thread is inside the LH. An image has the UH's as it is, with its holder. Any thread.
 #pragma once
 
 #include <sched.h>
@@ -20,7 +19,6 @@ class SpinLock {
   }
   bool try_lock() { return __atomic_exchange_n(&word_, 1u, __ATOMIC_ACQUIRE) == 0; }
   void unlock() { __atomic_store_n(&word_, 0u, __ATOMIC_RELEASE); }
-  void reset() { unlock(); }
 
  private:
   uint32_t word_ = 0;

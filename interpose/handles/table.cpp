@@ -43,12 +43,12 @@ Handle Tables::create(uint32_t kind, uint32_t maker) {
     if (!slots) return 0;
     k.slots = reinterpret_cast<uint64_t>(slots);
   }
-  if (index) {
+  if (index)
     k.free = slot(make_handle(kind, index))->next;
-  } else {
-    if (k.top >= capacity_) return 0;
+  else if (k.top < capacity_)
     index = k.top++;
-  }
+  else
+    return 0;
   const Handle h = make_handle(kind, index);
   Slot* s = slot(h);
   *s = Slot{};
@@ -82,11 +82,7 @@ bool Tables::rewrite_recipe(Handle h, std::span<const Handle> dependencies, cons
   auto* old = reinterpret_cast<Handle*>(r + 1);
   if (memcmp(old, dependencies.data(), dependencies.size_bytes()) == 0) return true;
   for (Handle d : dependencies) retain(d);
-  for (size_t i = 0; i < dependencies.size(); ++i) {
-    const Handle before = old[i];
-    old[i] = dependencies[i];
-    let_go(before, gone);
-  }
+  for (Handle d : dependencies) let_go(std::exchange(*old++, d), gone);
   return true;
 }
 
@@ -139,43 +135,24 @@ void Tables::free(Handle h, std::vector<Handle>& gone) {
 
 void Tables::let_go(Handle h, std::vector<Handle>& gone) {
   Slot* s = slot(h);
-  if (!s) return;
-  --s->users;
-  if (s->users == 0 && s->state == kTombstone) drop(h, gone);
+  if (s && --s->users == 0 && s->state == kTombstone) drop(h, gone);
 }
 
 Handle Tables::first_without_recipe() {
-  for (uint32_t kind = 0; kind < kMaxKinds; ++kind) {
+  for (uint32_t kind = 0; kind < kMaxKinds; ++kind)
     for (uint32_t i = first_dynamic_; i < kinds_[kind].top; ++i) {
       const Slot* s = slot(make_handle(kind, i));
       if (s->state != kFree && !s->recipe) return make_handle(kind, i);
     }
-  }
   return 0;
 }
 
-void Tables::add(uint32_t kind, std::vector<Handle>& found) {
-  for (uint32_t i = first_dynamic_; i < kinds_[kind].top; ++i) {
-    if (slot(make_handle(kind, i))->state != kFree) found.push_back(make_handle(kind, i));
-  }
-}
-
-void Tables::sort(std::vector<Handle>& found) {
-  std::sort(found.begin(), found.end(),
-            [this](Handle a, Handle b) { return slot(a)->serial < slot(b)->serial; });
-}
-
-std::vector<Handle> Tables::in_order(uint32_t kind) {
+std::vector<Handle> Tables::in_order(uint32_t first_kind, uint32_t end_kind) {
   std::vector<Handle> found;
-  add(kind, found);
-  sort(found);
-  return found;
-}
-
-std::vector<Handle> Tables::all_in_order() {
-  std::vector<Handle> found;
-  for (uint32_t kind = 0; kind < kind_count_; ++kind) add(kind, found);
-  sort(found);
+  for (uint32_t kind = first_kind; kind < end_kind; ++kind)
+    for (uint32_t i = first_dynamic_; i < kinds_[kind].top; ++i)
+      if (slot(make_handle(kind, i))->state != kFree) found.push_back(make_handle(kind, i));
+  std::ranges::sort(found, {}, [this](Handle h) { return slot(h)->serial; });
   return found;
 }
 

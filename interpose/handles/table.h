@@ -1,7 +1,6 @@
 // Virtual handles with pruned recipes: the handle that the program holds for an object of the lower half, and
 // the recipe that makes the object again. Each library has its own tables. Kinds are small numbers of the
 // library, makers are indices of its functions, and only the maker reads a recipe's bytes.
-//
 // Everything is in the persistent heap, below one root. LH only, LH FS base, any thread; one writer at a time
 // (the caller's lock). Images hold these structures: append-only, versioned.
 #pragma once
@@ -59,12 +58,10 @@ class Tables {
   // Returns the tables of a restored heap; nullptr, with *why set, if they cannot be used.
   static Tables* restored(unsigned library, const char** why);
 
-  // Makes a live object without a recipe. 0: all indices of the kind are in use (is_full), or the heap is
-  // full.
+  // Makes a live object without a recipe. 0: the kind has no free index (is_full), or the heap is full.
   Handle create(uint32_t kind, uint32_t maker);
   bool is_full(uint32_t kind) const { return kinds_[kind].top >= capacity_ && kinds_[kind].free == 0; }
-  // Gives the object a recipe that names `dependencies` (handles below first_dynamic are fixed and not
-  // counted). False: the heap is full.
+  // Gives the object a recipe; handles below first_dynamic are fixed, not counted. False: the heap is full.
   bool set_recipe(Handle, std::span<const Handle> dependencies, const void* payload, size_t bytes);
   // Replaces the recipe by one of the same size. False: the size differs. Appends to `gone` as free() does.
   bool rewrite_recipe(Handle, std::span<const Handle> dependencies, const void* payload, size_t bytes,
@@ -91,10 +88,9 @@ class Tables {
   uint32_t without_recipe() const { return without_recipe_; }
   Handle first_without_recipe();
 
-  // Returns all objects of a kind that must exist, tombstones included, in creation order (dependencies
-  // first).
-  std::vector<Handle> in_order(uint32_t kind);
-  std::vector<Handle> all_in_order();
+  // All objects of a kind, or of all kinds, tombstones included, in creation order: dependencies first.
+  std::vector<Handle> in_order(uint32_t kind) { return in_order(kind, kind + 1); }
+  std::vector<Handle> all_in_order() { return in_order(0, kind_count_); }
   // Takes a number in the common creation order, for an item that is not an object.
   uint64_t next_serial() { return ++serial_; }
   uint64_t newest() const { return serial_; }
@@ -111,8 +107,7 @@ class Tables {
 
   void give_back(Handle, std::vector<Handle>& gone);  // its index is free; its recipe stays
   void drop(Handle, std::vector<Handle>& gone);
-  void add(uint32_t kind, std::vector<Handle>& found);
-  void sort(std::vector<Handle>& found);
+  std::vector<Handle> in_order(uint32_t first_kind, uint32_t end_kind);
 
   uint32_t version_;
   uint32_t kind_count_;  // the library's; further kinds have no objects

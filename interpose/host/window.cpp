@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "interpose/handles/heap_step.h"
+#include "interpose/handles/heap.h"
 #include "interpose/host/drawn_addresses.h"
 #include "interpose/host/dynamic_symbols.h"
 #include "interpose/launch/elf_file.h"

@@ -44,7 +44,7 @@ Captures::iterator drop_capture(Captures::iterator found, bool made) {
   rt::forget_word(capture.word);
   if (made || !capture.graph) return next;
   rt::forget_word(rt::virtual_of(capture.graph, kind::cudaGraph));
-  nccl::graph_gone(rt::handle_of<cudaGraph_t>(capture.graph));
+  nccl::take_captured(rt::handle_of<cudaGraph_t>(capture.graph));
   return next;
 }
 

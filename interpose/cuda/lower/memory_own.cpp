@@ -99,8 +99,9 @@ CUresult lower_cuMemRetainAllocationHandle(Handle* handle, void* address) {
   DeviceMemory* its = device_memory();
   if (!its || !handle) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(its->blocks.lock());
-  OwnPhysical* physical = its->own.mapped_at(reinterpret_cast<CUdeviceptr>(address));
-  if (!physical) return CUDA_ERROR_INVALID_VALUE;  // the arena's, not made by the program
+  const auto* mapping = its->own.mapping_around(reinterpret_cast<CUdeviceptr>(address));
+  if (!mapping) return CUDA_ERROR_INVALID_VALUE;  // the arena's, not made by the program
+  OwnPhysical* physical = cropdl::memory::physical_of(*mapping);
   if (!physical->word) {
     Handle made = 0;
     if (const CUresult error = CROPDL_DRIVER(cuMemRetainAllocationHandle)(&made, address)) return error;

@@ -12,7 +12,6 @@
 #include "base/format.h"
 #include "base/patched_code.h"
 #include "base/say.h"
-#include "gpu_state/static_runtime/archive.h"
 #include "gpu_state/static_runtime/object_file.h"
 #include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/real_libraries.h"

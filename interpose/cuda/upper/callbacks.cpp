@@ -1,5 +1,4 @@
-// See callbacks.h. The callback thread blocks all signals, and has the program's default stack size, since it
-// runs code of the program.
+// The callback thread blocks all signals. It runs code of the program: its stack has the default size.
 #include "interpose/cuda/upper/callbacks.h"
 
 #include <pthread.h>

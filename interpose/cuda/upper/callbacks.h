@@ -1,6 +1,6 @@
-// The program's callback thread, which runs its host functions. One per process, made by the shim that first
-// passes a host function to the library. UH, any thread, UH FS base; from libc: pthread_create,
-// pthread_sigmask.
+// The program's callback thread, which runs its host functions: of streams, of graphs' nodes, of user
+// objects. One per process, made by the shim that first passes a host function to the library. UH, any
+// thread, UH FS base; from libc: pthread_create, pthread_sigmask.
 #pragma once
 
 #include "interpose/one_abi/upper.h"
@@ -14,11 +14,10 @@ __attribute__((visibility("hidden"))) bool need_callback_thread();
 // The result without that thread: cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY.
 inline constexpr int kNoMemory = 2;
 
-// Passes a host function to the library; repeats while the program is to stop first.
+// `passes_one`: the call passes a host function. Repeats while the program is to stop first.
 template <class R, class... A>
-R call_with_callback(unsigned function, A... arguments) {
-  if (one_abi::in_host_function()) return static_cast<R>(one_abi::kNotPermitted);
-  if (!need_callback_thread()) return static_cast<R>(kNoMemory);
+R call_with_callback(bool passes_one, unsigned function, A... arguments) {
+  if (passes_one && !need_callback_thread()) return static_cast<R>(kNoMemory);
   for (;;) {
     const R r = one_abi::call_library<R>(function, arguments...);
     if (static_cast<int>(r) != one_abi::kCallAgain) return r;

@@ -18,14 +18,11 @@ using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriv
 
 // Null: the program would find no driver.
 GetProcAddress driver() {
-  static GetProcAddress volatile found;
-  GetProcAddress function = found;
-  if (function != nullptr) return function;
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return nullptr;
-  function = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
-  found = function;  // the same value from any thread
-  return function;
+  static GetProcAddress volatile found;  // the same value from any thread
+  if (found == nullptr)
+    if (void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
+      found = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
+  return found;
 }
 
 // A CUresult cast to cudaError_t keeps its number.
@@ -61,18 +58,15 @@ cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned 
                                     cudaDriverEntryPointQueryResult* status) {
   return find(name, function, CUDART_VERSION, flags, status, kLegacy);
 }
-
 cudaError_t cudaGetDriverEntryPoint_ptsz(const char* name, void** function, unsigned long long flags,
                                          cudaDriverEntryPointQueryResult* status) {
   return find(name, function, CUDART_VERSION, flags, status, kPerThread);
 }
-
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
                                              unsigned long long flags,
                                              cudaDriverEntryPointQueryResult* status) {
   return find(name, function, version, flags, status, kLegacy);
 }
-
 cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* name, void** function, unsigned version,
                                                   unsigned long long flags,
                                                   cudaDriverEntryPointQueryResult* status) {

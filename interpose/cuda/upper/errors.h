@@ -1,5 +1,4 @@
-// Errors that the runtime's shim finds itself. Each becomes the thread's last error, as if the library had
-// found it. UH, any thread, UH FS base.
+// Errors that the runtime's shim finds itself become the thread's last error. UH, any thread, UH FS base.
 #pragma once
 
 #include <driver_types.h>

@@ -38,17 +38,25 @@ inline void unmap_pinned(void* p) {
   if (head->mark == kMark) munmap(head, head->mapped);
 }
 
-// Maps memory and calls `enroll` to register it. `enroll` returns 0 or an error.
-template <class Enroll>
-int make_pinned(void** p, size_t size, Enroll enroll) {
-  if (one_abi::in_host_function()) return one_abi::kNotPermitted;
+// Maps memory and has the library's function register it. R: the library's code, with the driver's numbers.
+template <class R, class... Flags>
+R make_pinned(unsigned function, void** p, size_t size, Flags... flags) {
+  if (one_abi::in_host_function()) return static_cast<R>(one_abi::kNotPermitted);
   void* made = map_pinned(size);
-  if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
-  const int error = enroll(&made);
-  if (error)
+  if (!made) return static_cast<R>(CUDA_ERROR_OUT_OF_MEMORY);
+  const R error = one_abi::call_library<R>(function, &made, size, flags...);
+  if (error != R{})
     unmap_pinned(made);
   else
     *p = made;
+  return error;
+}
+
+template <class R>
+R free_pinned(unsigned function, void* p) {
+  if (one_abi::in_host_function()) return static_cast<R>(one_abi::kNotPermitted);
+  const R error = one_abi::call_library<R>(function, p);
+  if (error == R{} && p) unmap_pinned(p);
   return error;
 }
 

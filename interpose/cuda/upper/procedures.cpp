@@ -1,11 +1,12 @@
-// cuGetProcAddress: programs and NVIDIA's runtime look up the driver's functions here by name instead of
-// linking them. Returns this shim's functions, in the requested version and for the requested default stream.
-// A function that an older real driver lacks is not found here either. UH, any thread, UH FS base; also
-// before cuInit. Source: cuda.h, "Driver Entry Point Access"; the table is made from cudaTypedefs.h
-// (interpose/gen/driver/procedures.py).
+// cuGetProcAddress, by which programs and NVIDIA's runtime find the driver's functions instead of linking
+// them: returns this shim's, in the requested version and for the requested default stream, but none that an
+// older real driver lacks. UH, any thread, UH FS base; also before cuInit. Source: cuda.h, "Driver Entry
+// Point Access"; the table is made from cudaTypedefs.h (interpose/gen/driver/procedures.py).
 #include "interpose/gen/driver/undeclared.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
@@ -23,18 +24,6 @@ const Procedure procedures[] = {
 #include "procedures_driver.inc"
 };
 
-const Procedure* first_of(const char* name) {
-  size_t first = 0, last = sizeof procedures / sizeof *procedures;
-  while (first < last) {
-    const size_t middle = (first + last) / 2;
-    if (strcmp(procedures[middle].name, name) < 0)
-      first = middle + 1;
-    else
-      last = middle;
-  }
-  return procedures + first;
-}
-
 }  // namespace
 
 extern "C" {
@@ -49,8 +38,10 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, c
     return CUDA_ERROR_INVALID_VALUE;
   bool known = false;
   void* best = nullptr;
-  const Procedure* const end = procedures + sizeof procedures / sizeof *procedures;
-  for (const Procedure* one = first_of(symbol); one != end && strcmp(one->name, symbol) == 0; ++one) {
+  const Procedure* const end = std::end(procedures);
+  const Procedure* one =
+      std::partition_point(procedures, end, [&](const Procedure& p) { return strcmp(p.name, symbol) < 0; });
+  for (; one != end && strcmp(one->name, symbol) == 0; ++one) {
     if (one->introduced > driver) continue;
     known = true;
     if (one->introduced > version) continue;

@@ -68,9 +68,9 @@ TEST(RangesTest, AgreesWithSingleUnits) {
       ASSERT_EQ(ranges.take(size), wanted);
       if (wanted) units.set(wanted, wanted + size, false), ++taken;
     }
-    uint64_t bytes = 0;
-    for (const auto& [size, at] : units.ranges()) bytes += size;
-    ASSERT_EQ(ranges.bytes(), bytes);
+    if (step % 100 != 0) continue;
+    for (uint64_t unit = 1; unit <= kUnits; ++unit)
+      ASSERT_EQ(ranges.is_free(unit, unit + 1), units.all(unit, unit + 1, true));
   }
   EXPECT_GT(std::min({taken, placed, given}), 500);
 }

@@ -1,7 +1,5 @@
-// cuRAND. No function returns a generator's position in its sequence, and no offset can represent it. So
-// draws and settings are recorded (curand_history.h), and a restart repeats them (curand_restart.cpp). LH, LH
-// FS base, threads of the program.
-#include <algorithm>
+// cuRAND. No function returns a generator's position, and no offset can represent it: draws and settings are
+// recorded (curand_history.h) and repeated (curand_restart.cpp). LH, LH FS base, threads of the program.
 #include <cstring>
 #include <mutex>
 
@@ -40,34 +38,29 @@ History* history_of(handles::Slot* slot, curandGenerator_t generator) {
 }
 
 // Records a step that the generator has done.
-void note(curandGenerator_t generator, uint32_t function, Step step) {
+void note(curandGenerator_t generator, const Step& step) {
   handles::Slot* slot = slot_of(generator);
   if (!slot) return;
   const std::lock_guard guard(histories_mutex);
   History* const h = history_of(slot, generator);
-  if (!h) return rt::mark_unsaved(kCurand, function, "the persistent heap is full");
-  step.function = function;
-  if (function == fn::kFn_curandSetGeneratorOffset) forget_draws(*h);
+  if (!h) return rt::mark_unsaved(kCurand, step.function, "the persistent heap is full");
+  if (step.function == fn::kFn_curandSetGeneratorOffset) forget_draws(*h);
   if (!append(*h, step))
-    rt::mark_unsaved(kCurand, function,
+    rt::mark_unsaved(kCurand, step.function,
                      "a generator has drawn more than can be done again, in no order that repeats");
 }
 
 curandGenerator_t real(curandGenerator_t g) { return rt::real(g, kind::curandGenerator); }
 
-// Set by the program (its handle); 0: none.
-uint64_t stream_of(curandGenerator_t g) {
-  const handles::Slot* slot = slot_of(g);
-  const std::lock_guard guard(histories_mutex);
-  const auto* h = slot ? reinterpret_cast<const History*>(slot->owner[2]) : nullptr;
-  return h ? h->stream : 0;
-}
-
-// Whether the generator's stream is being captured. Each launch of the graph then draws, an unknown number of
-// times.
+// Whether the generator's stream is being captured. How often the graph's launches draw is unknown.
 bool is_captured(curandGenerator_t g) {
-  if (!captures_expected) return false;
-  const uint64_t stream = stream_of(g);
+  const handles::Slot* slot = captures_expected ? slot_of(g) : nullptr;
+  if (!slot) return false;
+  uint64_t stream = 0;
+  {
+    const std::lock_guard guard(histories_mutex);
+    if (const auto* h = reinterpret_cast<const History*>(slot->owner[2])) stream = h->stream;
+  }
   if (!stream) return false;
   if (const handles::Slot* its = rt::slot_of(stream); its && its->state != handles::kLive) return false;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -77,20 +70,15 @@ bool is_captured(curandGenerator_t g) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-// A draw, done by `draw`.
-template <class Draw>
-curandStatus_t drawn(curandGenerator_t g, uint32_t function, Step step, Draw draw) {
-  const bool captured = is_captured(g);
-  const curandStatus_t r = draw(real(g));
+// A draw or a setter of the program.
+curandStatus_t take(curandGenerator_t g, const Step& step, void* to = nullptr) {
+  rt::Call call;
+  const bool captured = !is_setter(step.function) && is_captured(g);
+  const curandStatus_t r = perform(real(g), step, to);
   if (captured)
-    rt::lose_recipe(rt::word_of(g), kCurand, function);
+    rt::lose_recipe(rt::word_of(g), kCurand, step.function);
   else if (r == CURAND_STATUS_SUCCESS)
-    note(g, function, step);
-  return r;
-}
-
-curandStatus_t done(curandStatus_t r, curandGenerator_t g, uint32_t function, Step step) {
-  if (r == CURAND_STATUS_SUCCESS) note(g, function, step);
+    note(g, step);
   return r;
 }
 
@@ -118,8 +106,11 @@ const void* kept_table(uint32_t which, const void* from, size_t bytes, uint32_t 
   return from;
 }
 
-template <class V>
-curandStatus_t vectors(curandStatus_t r, V** out, uint32_t which, uint32_t function) {
+// A function that returns a table's address.
+template <class V, class... Set>
+curandStatus_t table(uint32_t function, V** out, uint32_t which, Set... set) {
+  rt::Call call;
+  const auto r = rt::function_of<curandStatus_t(V**, Set...)>(kCurand, function)(out, set...);
   if (r == CURAND_STATUS_SUCCESS)
     *out = static_cast<V*>(const_cast<void*>(kept_table(which, *out, kDimensions * sizeof(V), function)));
   return r;
@@ -146,16 +137,18 @@ curandStatus_t lower_curandDestroyGenerator(curandGenerator_t g) {
   return r;
 }
 
-#define SETTER(name, type)                                                                              \
-  curandStatus_t lower_##name(curandGenerator_t g, type value) {                                        \
-    rt::Call call;                                                                                      \
-    return done(CROPDL_CURAND(name)(real(g), value), g, fn::kFn_##name, {0, 0, (uint64_t)value, 0, 0}); \
-  }
-SETTER(curandSetPseudoRandomGeneratorSeed, unsigned long long)
-SETTER(curandSetGeneratorOffset, unsigned long long)
-SETTER(curandSetGeneratorOrdering, curandOrdering_t)
-SETTER(curandSetQuasiRandomGeneratorDimensions, unsigned)
-#undef SETTER
+curandStatus_t lower_curandSetPseudoRandomGeneratorSeed(curandGenerator_t g, unsigned long long seed) {
+  return take(g, {.function = fn::kFn_curandSetPseudoRandomGeneratorSeed, .n = seed});
+}
+curandStatus_t lower_curandSetGeneratorOffset(curandGenerator_t g, unsigned long long offset) {
+  return take(g, {.function = fn::kFn_curandSetGeneratorOffset, .n = offset});
+}
+curandStatus_t lower_curandSetGeneratorOrdering(curandGenerator_t g, curandOrdering_t order) {
+  return take(g, {.function = fn::kFn_curandSetGeneratorOrdering, .n = order});
+}
+curandStatus_t lower_curandSetQuasiRandomGeneratorDimensions(curandGenerator_t g, unsigned dimensions) {
+  return take(g, {.function = fn::kFn_curandSetQuasiRandomGeneratorDimensions, .n = dimensions});
+}
 
 // is_captured() uses the stream.
 curandStatus_t lower_curandSetStream(curandGenerator_t g, cudaStream_t stream) {
@@ -177,77 +170,61 @@ curandStatus_t lower_curandSetStream(curandGenerator_t g, cudaStream_t stream) {
 }
 
 curandStatus_t lower_curandGenerateSeeds(curandGenerator_t g) {
-  rt::Call call;
-  return drawn(g, fn::kFn_curandGenerateSeeds, {},
-               [](curandGenerator_t its) { return CROPDL_CURAND(curandGenerateSeeds)(its); });
+  return take(g, {.function = fn::kFn_curandGenerateSeeds});
 }
-
-// NOLINTBEGIN(bugprone-macro-parentheses): types
-#define DRAW(name, type)                                                                  \
-  curandStatus_t lower_##name(curandGenerator_t g, type* to, size_t n) {                  \
-    rt::Call call;                                                                        \
-    return drawn(g, fn::kFn_##name, {0, 0, n, 0, 0},                                      \
-                 [&](curandGenerator_t its) { return CROPDL_CURAND(name)(its, to, n); }); \
-  }
-DRAW(curandGenerate, unsigned)
-DRAW(curandGenerateLongLong, unsigned long long)
-DRAW(curandGenerateUniform, float)
-DRAW(curandGenerateUniformDouble, double)
-#undef DRAW
-
-#define DRAW_AROUND(name, type)                                                                            \
-  curandStatus_t lower_##name(curandGenerator_t g, type* to, size_t n, type mean, type deviation) {        \
-    rt::Call call;                                                                                         \
-    return drawn(g, fn::kFn_##name, {0, 0, n, static_cast<double>(mean), static_cast<double>(deviation)},  \
-                 [&](curandGenerator_t its) { return CROPDL_CURAND(name)(its, to, n, mean, deviation); }); \
-  }
-DRAW_AROUND(curandGenerateNormal, float)
-DRAW_AROUND(curandGenerateNormalDouble, double)
-DRAW_AROUND(curandGenerateLogNormal, float)
-DRAW_AROUND(curandGenerateLogNormalDouble, double)
-#undef DRAW_AROUND
-// NOLINTEND(bugprone-macro-parentheses)
-
+curandStatus_t lower_curandGenerate(curandGenerator_t g, unsigned* to, size_t n) {
+  return take(g, {.function = fn::kFn_curandGenerate, .n = n}, to);
+}
+curandStatus_t lower_curandGenerateLongLong(curandGenerator_t g, unsigned long long* to, size_t n) {
+  return take(g, {.function = fn::kFn_curandGenerateLongLong, .n = n}, to);
+}
+curandStatus_t lower_curandGenerateUniform(curandGenerator_t g, float* to, size_t n) {
+  return take(g, {.function = fn::kFn_curandGenerateUniform, .n = n}, to);
+}
+curandStatus_t lower_curandGenerateUniformDouble(curandGenerator_t g, double* to, size_t n) {
+  return take(g, {.function = fn::kFn_curandGenerateUniformDouble, .n = n}, to);
+}
+curandStatus_t lower_curandGenerateNormal(curandGenerator_t g, float* to, size_t n, float mean,
+                                          float deviation) {
+  return take(g, {.function = fn::kFn_curandGenerateNormal, .n = n, .a = mean, .b = deviation}, to);
+}
+curandStatus_t lower_curandGenerateNormalDouble(curandGenerator_t g, double* to, size_t n, double mean,
+                                                double deviation) {
+  return take(g, {.function = fn::kFn_curandGenerateNormalDouble, .n = n, .a = mean, .b = deviation}, to);
+}
+curandStatus_t lower_curandGenerateLogNormal(curandGenerator_t g, float* to, size_t n, float mean,
+                                             float deviation) {
+  return take(g, {.function = fn::kFn_curandGenerateLogNormal, .n = n, .a = mean, .b = deviation}, to);
+}
+curandStatus_t lower_curandGenerateLogNormalDouble(curandGenerator_t g, double* to, size_t n, double mean,
+                                                   double deviation) {
+  return take(g, {.function = fn::kFn_curandGenerateLogNormalDouble, .n = n, .a = mean, .b = deviation}, to);
+}
 curandStatus_t lower_curandGeneratePoisson(curandGenerator_t g, unsigned* to, size_t n, double lambda) {
-  rt::Call call;
-  return drawn(g, fn::kFn_curandGeneratePoisson, {0, 0, n, lambda, 0}, [&](curandGenerator_t its) {
-    return CROPDL_CURAND(curandGeneratePoisson)(its, to, n, lambda);
-  });
+  return take(g, {.function = fn::kFn_curandGeneratePoisson, .n = n, .a = lambda}, to);
 }
 curandStatus_t lower_curandGeneratePoissonMethod(curandGenerator_t g, unsigned* to, size_t n, double lambda,
                                                  curandMethod_t method) {
-  rt::Call call;
-  return drawn(g, fn::kFn_curandGeneratePoissonMethod, {0, (uint32_t)method, n, lambda, 0},
-               [&](curandGenerator_t its) {
-                 return CROPDL_CURAND(curandGeneratePoissonMethod)(its, to, n, lambda, method);
-               });
+  return take(g, {.function = fn::kFn_curandGeneratePoissonMethod, .method = method, .n = n, .a = lambda},
+              to);
 }
 
 curandStatus_t lower_curandGetDirectionVectors32(curandDirectionVectors32_t** out,
                                                  curandDirectionVectorSet_t set) {
-  rt::Call call;
-  return vectors(CROPDL_CURAND(curandGetDirectionVectors32)(out, set), out,
-                 kVectors32 + (set == CURAND_SCRAMBLED_DIRECTION_VECTORS_32_JOEKUO6),
-                 fn::kFn_curandGetDirectionVectors32);
+  const bool scrambled = set == CURAND_SCRAMBLED_DIRECTION_VECTORS_32_JOEKUO6;
+  return table(fn::kFn_curandGetDirectionVectors32, out, kVectors32 + scrambled, set);
 }
 curandStatus_t lower_curandGetDirectionVectors64(curandDirectionVectors64_t** out,
                                                  curandDirectionVectorSet_t set) {
-  rt::Call call;
-  return vectors(CROPDL_CURAND(curandGetDirectionVectors64)(out, set), out,
-                 kVectors64 + (set == CURAND_SCRAMBLED_DIRECTION_VECTORS_64_JOEKUO6),
-                 fn::kFn_curandGetDirectionVectors64);
+  const bool scrambled = set == CURAND_SCRAMBLED_DIRECTION_VECTORS_64_JOEKUO6;
+  return table(fn::kFn_curandGetDirectionVectors64, out, kVectors64 + scrambled, set);
 }
 curandStatus_t lower_curandGetScrambleConstants32(unsigned** out) {
-  rt::Call call;
-  return vectors(CROPDL_CURAND(curandGetScrambleConstants32)(out), out, kConstants32,
-                 fn::kFn_curandGetScrambleConstants32);
+  return table(fn::kFn_curandGetScrambleConstants32, out, kConstants32);
 }
 curandStatus_t lower_curandGetScrambleConstants64(unsigned long long** out) {
-  rt::Call call;
-  return vectors(CROPDL_CURAND(curandGetScrambleConstants64)(out), out, kConstants64,
-                 fn::kFn_curandGetScrambleConstants64);
+  return table(fn::kFn_curandGetScrambleConstants64, out, kConstants64);
 }
 
 }  // extern "C"
-
 }  // namespace cropdl::cuda::curand

@@ -25,8 +25,7 @@ T* one_more_entry(uint64_t& at, uint32_t count, uint32_t& room) {
   return reinterpret_cast<T*>(at) + count;
 }
 
-// If the last runs repeat the runs before them, counts one more pass of a loop, or makes a new loop of two. A
-// loop that is no longer at the end stays unchanged.
+// If the last runs repeat the runs before them, counts one more pass of the last loop, or makes a new one.
 void fold(History& h) {
   const auto same = [&](uint32_t a, uint32_t b, uint32_t n) {
     return std::equal(h.run() + a, h.run() + a + n, h.run() + b);
@@ -72,6 +71,48 @@ bool append(History& h, const Step& step) {
   *r = {step, 1};
   ++h.run_count;
   return true;
+}
+
+curandStatus_t perform(curandGenerator_t g, const Step& s, void* to) {
+  auto* floats = static_cast<float*>(to);
+  auto* doubles = static_cast<double*>(to);
+  auto* words = static_cast<unsigned*>(to);
+  const auto mean = static_cast<float>(s.a), deviation = static_cast<float>(s.b);
+  switch (s.function) {
+    case fn::kFn_curandSetPseudoRandomGeneratorSeed:
+      return CROPDL_CURAND(curandSetPseudoRandomGeneratorSeed)(g, s.n);
+    case fn::kFn_curandSetGeneratorOffset:
+      return CROPDL_CURAND(curandSetGeneratorOffset)(g, s.n);
+    case fn::kFn_curandSetGeneratorOrdering:
+      return CROPDL_CURAND(curandSetGeneratorOrdering)(g, static_cast<curandOrdering_t>(s.n));
+    case fn::kFn_curandSetQuasiRandomGeneratorDimensions:
+      return CROPDL_CURAND(curandSetQuasiRandomGeneratorDimensions)(g, static_cast<unsigned>(s.n));
+    case fn::kFn_curandGenerateSeeds:
+      return CROPDL_CURAND(curandGenerateSeeds)(g);
+    case fn::kFn_curandGenerate:
+      return CROPDL_CURAND(curandGenerate)(g, words, s.n);
+    case fn::kFn_curandGenerateLongLong:
+      return CROPDL_CURAND(curandGenerateLongLong)(g, static_cast<unsigned long long*>(to), s.n);
+    case fn::kFn_curandGenerateUniform:
+      return CROPDL_CURAND(curandGenerateUniform)(g, floats, s.n);
+    case fn::kFn_curandGenerateUniformDouble:
+      return CROPDL_CURAND(curandGenerateUniformDouble)(g, doubles, s.n);
+    case fn::kFn_curandGenerateNormal:
+      return CROPDL_CURAND(curandGenerateNormal)(g, floats, s.n, mean, deviation);
+    case fn::kFn_curandGenerateNormalDouble:
+      return CROPDL_CURAND(curandGenerateNormalDouble)(g, doubles, s.n, s.a, s.b);
+    case fn::kFn_curandGenerateLogNormal:
+      return CROPDL_CURAND(curandGenerateLogNormal)(g, floats, s.n, mean, deviation);
+    case fn::kFn_curandGenerateLogNormalDouble:
+      return CROPDL_CURAND(curandGenerateLogNormalDouble)(g, doubles, s.n, s.a, s.b);
+    case fn::kFn_curandGeneratePoisson:
+      return CROPDL_CURAND(curandGeneratePoisson)(g, words, s.n, s.a);
+    case fn::kFn_curandGeneratePoissonMethod:
+      return CROPDL_CURAND(curandGeneratePoissonMethod)(g, words, s.n, s.a,
+                                                        static_cast<curandMethod_t>(s.method));
+    default:
+      return CURAND_STATUS_INTERNAL_ERROR;
+  }
 }
 
 bool is_setter(uint32_t f) {

@@ -4,10 +4,8 @@
 
 #include <curand.h>
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
-#include <tuple>
 
 #include "curand_functions.h"
 #include "interpose/one_abi/state.h"
@@ -24,16 +22,11 @@ namespace fn = cropdl::seam::curand;
 
 struct Step {
   uint32_t function;
-  uint32_t method;
-  uint64_t n;  // count of numbers, or a setter's value
-  double a, b;
-  bool operator==(const Step& other) const {  // also of numbers that are not equal to themselves
-    const auto bits = [](const Step& s) {
-      return std::tuple(s.function, s.method, s.n, std::bit_cast<uint64_t>(s.a),
-                        std::bit_cast<uint64_t>(s.b));
-    };
-    return bits(*this) == bits(other);
-  }
+  uint32_t method = 0;
+  uint64_t n = 0;  // count of numbers, or a setter's value
+  double a = 0, b = 0;
+  // Also of numbers that are not equal to themselves. No padding: see the size.
+  bool operator==(const Step& other) const { return memcmp(this, &other, sizeof other) == 0; }
 };
 static_assert(sizeof(Step) == 32);
 
@@ -41,7 +34,7 @@ static_assert(sizeof(Step) == 32);
 struct Run {
   Step step;
   uint64_t times;
-  bool operator==(const Run& other) const { return step == other.step && times == other.times; }
+  bool operator==(const Run&) const = default;
 };
 
 // Some runs, repeated `times` times.
@@ -66,5 +59,7 @@ bool append(History& history, const Step& step);
 // An offset starts anew. Of the earlier steps, keeps only the last value of each setter.
 void forget_draws(History& history);
 bool is_setter(uint32_t function);
+// Has the real generator do a step; a draw writes to `to`.
+curandStatus_t perform(curandGenerator_t real, const Step& step, void* to);
 
 }  // namespace cropdl::cuda::curand

@@ -1,5 +1,4 @@
-// A restart repeats all draws and settings of cuRAND's generators, into memory whose contents do not matter.
-// START.
+// Repeats all draws and settings of cuRAND's generators, into memory whose contents do not matter. START.
 #include <algorithm>
 #include <cstdlib>
 
@@ -22,54 +21,11 @@ size_t bytes_of(const Step& s) {
   }
 }
 
-curandStatus_t do_again(curandGenerator_t g, const Step& s, void* to) {
-  auto* floats = static_cast<float*>(to);
-  auto* doubles = static_cast<double*>(to);
-  auto* words = static_cast<unsigned*>(to);
-  const auto mean = static_cast<float>(s.a), deviation = static_cast<float>(s.b);
-  switch (s.function) {
-    case fn::kFn_curandSetPseudoRandomGeneratorSeed:
-      return CROPDL_CURAND(curandSetPseudoRandomGeneratorSeed)(g, s.n);
-    case fn::kFn_curandSetGeneratorOffset:
-      return CROPDL_CURAND(curandSetGeneratorOffset)(g, s.n);
-    case fn::kFn_curandSetGeneratorOrdering:
-      return CROPDL_CURAND(curandSetGeneratorOrdering)(g, static_cast<curandOrdering_t>(s.n));
-    case fn::kFn_curandSetQuasiRandomGeneratorDimensions:
-      return CROPDL_CURAND(curandSetQuasiRandomGeneratorDimensions)(g, static_cast<unsigned>(s.n));
-    case fn::kFn_curandGenerateSeeds:
-      return CROPDL_CURAND(curandGenerateSeeds)(g);
-    case fn::kFn_curandGenerate:
-      return CROPDL_CURAND(curandGenerate)(g, words, s.n);
-    case fn::kFn_curandGenerateLongLong:
-      return CROPDL_CURAND(curandGenerateLongLong)(g, static_cast<unsigned long long*>(to), s.n);
-    case fn::kFn_curandGenerateUniform:
-      return CROPDL_CURAND(curandGenerateUniform)(g, floats, s.n);
-    case fn::kFn_curandGenerateUniformDouble:
-      return CROPDL_CURAND(curandGenerateUniformDouble)(g, doubles, s.n);
-    case fn::kFn_curandGenerateNormal:
-      return CROPDL_CURAND(curandGenerateNormal)(g, floats, s.n, mean, deviation);
-    case fn::kFn_curandGenerateNormalDouble:
-      return CROPDL_CURAND(curandGenerateNormalDouble)(g, doubles, s.n, s.a, s.b);
-    case fn::kFn_curandGenerateLogNormal:
-      return CROPDL_CURAND(curandGenerateLogNormal)(g, floats, s.n, mean, deviation);
-    case fn::kFn_curandGenerateLogNormalDouble:
-      return CROPDL_CURAND(curandGenerateLogNormalDouble)(g, doubles, s.n, s.a, s.b);
-    case fn::kFn_curandGeneratePoisson:
-      return CROPDL_CURAND(curandGeneratePoisson)(g, words, s.n, s.a);
-    case fn::kFn_curandGeneratePoissonMethod:
-      return CROPDL_CURAND(curandGeneratePoissonMethod)(g, words, s.n, s.a,
-                                                        static_cast<curandMethod_t>(s.method));
-    default:
-      return CURAND_STATUS_INTERNAL_ERROR;
-  }
-}
-
-// Memory that a device's or the host's generator may write. For a device generator, first choice is a large
-// enough block of the program, whose contents are loaded later: the program may have drawn into more memory
-// than is free.
+// Memory that a device's or the host's generator may write. A device's: preferably a block of the program,
+// whose contents are loaded later, since the program may have drawn into more memory than is free.
 class Room {
  public:
-  Room(size_t bytes, int device, bool on_host) : fine_(bytes == 0) {
+  Room(size_t bytes, int device, bool on_host) : bytes_(bytes) {
     if (bytes == 0) return;
     if (on_host) {
       at_ = malloc(bytes);
@@ -85,14 +41,13 @@ class Room {
     } else {
       at_ = nullptr;
     }
-    fine_ = at_ != nullptr;
   }
   ~Room() {
     if (at_) free_(at_);
   }
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
-  bool fine() const { return fine_; }
+  bool fine() const { return at_ || bytes_ == 0; }
   void* at() const { return at_; }
 
  private:
@@ -107,9 +62,9 @@ class Room {
     return reinterpret_cast<void*>(found);
   }
 
+  const size_t bytes_;
   void* at_ = nullptr;
   void (*free_)(void*) = nullptr;
-  bool fine_;
 };
 
 }  // namespace
@@ -128,7 +83,7 @@ int64_t again_curandGenerate(one_abi::Again& from) {
   const auto runs = [&](uint32_t first, uint32_t length) {
     for (const Run* run = h.run() + first; run != h.run() + first + length; ++run)
       for (uint64_t time = 0; time < run->times; ++time)
-        if (const auto r = do_again(g, run->step, room.at()); r != CURAND_STATUS_SUCCESS) return r;
+        if (const auto r = perform(g, run->step, room.at()); r != CURAND_STATUS_SUCCESS) return r;
     return CURAND_STATUS_SUCCESS;
   };
   for (uint32_t l = 0; l < h.loop_count; ++l) {
@@ -149,5 +104,4 @@ int64_t again_curandSetStream(one_abi::Again& from) {
 }
 
 }  // extern "C"
-
 }  // namespace cropdl::cuda::curand

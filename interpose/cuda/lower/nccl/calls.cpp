@@ -1,48 +1,48 @@
-// NCCL calls that move data: counted and held. Calls that make, end or change communicators: passed to
-// groups.cpp. LH, LH FS base, threads of the program.
-#include <cstring>
-
+// NCCL calls that move data, counted and held; others go to groups.cpp. LH, LH FS base, threads of the
+// program.
 #include "interpose/boundaries/token_ring.h"
 #include "interpose/cuda/lower/captures.h"
-#include "interpose/cuda/lower/nccl/captured.h"
 #include "interpose/cuda/lower/nccl/groups.h"
-#include "interpose/handles/heap.h"
 
 namespace cropdl::cuda::nccl {
 namespace {
 
-// The fast path: outside a group, on a stream that is not captured. `launch` calls the library; `call` makes
-// the form that a group keeps, only if needed.
-template <bool sends, bool receives, class C, class F>
-inline ncclResult_t communicate(ncclComm_t comm, cudaStream_t stream, int peer, C call, F launch) {
+namespace fn = seam::nccl;
+
+// The fast path: outside a group, on a stream that is not captured. `root`: or the peer. submit() gets a copy
+// of the call, so that the fast path does not write one to memory.
+template <uint32_t function>
+inline ncclResult_t communicate(const void* send, void* receive, size_t count, ncclDataType_t type,
+                                ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   one_abi::Call begins;
-  if (__builtin_expect(open_group() != 0, 0)) return submit(call());
+  const Call c{.function = function,
+               .comm = comm,
+               .stream = stream,
+               .send = send,
+               .receive = receive,
+               .count = count,
+               .type = type,
+               .op = op,
+               .root = root};
+  if (__builtin_expect(open_group() != 0, 0)) return submit(Call(c));
   Communicator* const m = communicator(comm);
-  if (__builtin_expect(!m || (captures_expected && graph_capturing(stream)), 0)) return submit(call());
-  counting::Record* const r = sends || receives ? pair_record(m, peer, sends) : &m->count;
+  if (__builtin_expect(!m || (captures_expected && graph_capturing(stream)), 0)) return submit(Call(c));
+  constexpr bool sends = function == fn::kFn_ncclSend, is_collective = !sends && function != fn::kFn_ncclRecv;
+  counting::Record* const r = is_collective ? &m->count : pair_record(m, root, sends);
   const ncclComm_t real_comm = *real_place(m);
   const cudaStream_t real_stream = one_abi::real(stream, one_abi::kind::cudaStream);
-  if (__builtin_expect(!r || !r->identity, 0)) return launch(real_comm, real_stream);
+  if (__builtin_expect(!r || !r->identity, 0)) return move_data(c, real_comm, real_stream);
   // Two threads never call on one communicator at the same time (nccl.h).
   if (!counting::begin_unheld(r, false) && !counting::begin_held(r)) return kAgain;
-  const Call c = call();
-  boundaries::note(boundaries::call_of(seam::kLibraryNccl, c.function),
-                   boundaries::what_of(c.count, static_cast<uint64_t>(c.type)), r->identity, r->begun, true);
-  const ncclResult_t result = launch(real_comm, real_stream);
+  boundaries::note(boundaries::call_of(seam::kLibraryNccl, function),
+                   boundaries::what_of(count, static_cast<uint64_t>(type)), r->identity, r->begun, true);
+  const ncclResult_t result = move_data(c, real_comm, real_stream);
   if (__builtin_expect(!went_on(result), 0)) {
     const counting::Part failed{r, 1};
     counting::undo({&failed, 1});
   }
   counting::end();
   return result;
-}
-
-template <class T>
-T* copied(const T* from, int n) {
-  if (!from || n <= 0) return nullptr;
-  const size_t bytes = static_cast<size_t>(n) * sizeof(T);
-  void* to = handles::heap_allocate(bytes);
-  return to ? static_cast<T*>(memcpy(to, from, bytes)) : nullptr;
 }
 
 ncclResult_t join(uint32_t function, ncclComm_t* into, int ranks, int rank, const ncclUniqueId* ids, int n,
@@ -54,7 +54,7 @@ ncclResult_t join(uint32_t function, ncclComm_t* into, int ranks, int rank, cons
   m->ranks = ranks;
   m->rank = rank;
   m->ids = n;
-  m->id = copied(ids, n);
+  m->id = copied(ids, static_cast<size_t>(n));
   if (!m->id) {
     give_back(m);
     return ncclSystemError;
@@ -68,92 +68,53 @@ ncclResult_t change(uint32_t function, ncclComm_t comm) {
 }
 
 }  // namespace
-}  // namespace cropdl::cuda::nccl
-
-using namespace cropdl;
-using namespace cropdl::cuda::nccl;
-namespace fn = cropdl::seam::nccl;
 
 extern "C" {
 
-// `arguments`: the library's function's, with the real communicator c and the real stream s. The rest:
-// members of the call that a group keeps.
-#define COMMUNICATE(sends, receives, peer, name, arguments, ...)                                     \
-  communicate<sends, receives>(                                                                      \
-      comm, stream, peer,                                                                            \
-      [&] { return Call{.function = fn::kFn_##name, .comm = comm, .stream = stream, __VA_ARGS__}; }, \
-      [&](ncclComm_t c, cudaStream_t s) { return CROPDL_NCCL(name) arguments; })
-#define COLLECTIVE(...) COMMUNICATE(false, false, 0, __VA_ARGS__)
-#define REAL_OP one_abi::real(op, one_abi::kind::ncclRedOp)
-
 ncclResult_t lower_ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return COLLECTIVE(ncclAllReduce, (send, receive, count, type, REAL_OP, c, s), .send = send,
-                    .receive = receive, .count = count, .type = type, .op = op);
+  return communicate<fn::kFn_ncclAllReduce>(send, receive, count, type, op, 0, comm, stream);
 }
-
 ncclResult_t lower_ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                               ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
-  return COLLECTIVE(ncclReduce, (send, receive, count, type, REAL_OP, root, c, s), .send = send,
-                    .receive = receive, .count = count, .type = type, .op = op, .root = root);
+  return communicate<fn::kFn_ncclReduce>(send, receive, count, type, op, root, comm, stream);
 }
-
 ncclResult_t lower_ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                              cudaStream_t stream) {
-  return COLLECTIVE(ncclBcast, (buffer, count, type, root, c, s), .receive = buffer, .count = count,
-                    .type = type, .root = root);
+  return communicate<fn::kFn_ncclBcast>(nullptr, buffer, count, type, {}, root, comm, stream);
 }
-
 ncclResult_t lower_ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                                  ncclComm_t comm, cudaStream_t stream) {
-  return COLLECTIVE(ncclBroadcast, (send, receive, count, type, root, c, s), .send = send, .receive = receive,
-                    .count = count, .type = type, .root = root);
+  return communicate<fn::kFn_ncclBroadcast>(send, receive, count, type, {}, root, comm, stream);
 }
-
 ncclResult_t lower_ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
                                      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return COLLECTIVE(ncclReduceScatter, (send, receive, count, type, REAL_OP, c, s), .send = send,
-                    .receive = receive, .count = count, .type = type, .op = op);
+  return communicate<fn::kFn_ncclReduceScatter>(send, receive, count, type, op, 0, comm, stream);
 }
-
 ncclResult_t lower_ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
                                  ncclComm_t comm, cudaStream_t stream) {
-  return COLLECTIVE(ncclAllGather, (send, receive, count, type, c, s), .send = send, .receive = receive,
-                    .count = count, .type = type);
+  return communicate<fn::kFn_ncclAllGather>(send, receive, count, type, {}, 0, comm, stream);
 }
-
 ncclResult_t lower_ncclAlltoAll(const void* send, void* receive, size_t count, ncclDataType_t type,
                                 ncclComm_t comm, cudaStream_t stream) {
-  return COLLECTIVE(ncclAlltoAll, (send, receive, count, type, c, s), .send = send, .receive = receive,
-                    .count = count, .type = type);
+  return communicate<fn::kFn_ncclAlltoAll>(send, receive, count, type, {}, 0, comm, stream);
 }
-
 ncclResult_t lower_ncclGather(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                               ncclComm_t comm, cudaStream_t stream) {
-  return COLLECTIVE(ncclGather, (send, receive, count, type, root, c, s), .send = send, .receive = receive,
-                    .count = count, .type = type, .root = root);
+  return communicate<fn::kFn_ncclGather>(send, receive, count, type, {}, root, comm, stream);
 }
-
 ncclResult_t lower_ncclScatter(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                                ncclComm_t comm, cudaStream_t stream) {
-  return COLLECTIVE(ncclScatter, (send, receive, count, type, root, c, s), .send = send, .receive = receive,
-                    .count = count, .type = type, .root = root);
+  return communicate<fn::kFn_ncclScatter>(send, receive, count, type, {}, root, comm, stream);
 }
-
 ncclResult_t lower_ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                             cudaStream_t stream) {
-  return COMMUNICATE(true, false, peer, ncclSend, (send, count, type, peer, c, s), .send = send,
-                     .count = count, .type = type, .root = peer);
+  return communicate<fn::kFn_ncclSend>(send, nullptr, count, type, {}, peer, comm, stream);
 }
-
 ncclResult_t lower_ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                             cudaStream_t stream) {
-  return COMMUNICATE(false, true, peer, ncclRecv, (receive, count, type, peer, c, s), .receive = receive,
-                     .count = count, .type = type, .root = peer);
+  return communicate<fn::kFn_ncclRecv>(nullptr, receive, count, type, {}, peer, comm, stream);
 }
-#undef REAL_OP
-#undef COLLECTIVE
-#undef COMMUNICATE
 
 ncclResult_t lower_ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   return join(fn::kFn_ncclCommInitRank, comm, ranks, rank, &id, 1, nullptr);
@@ -186,12 +147,14 @@ ncclResult_t lower_ncclCommShrink(ncclComm_t comm, int* excluded, int n, ncclCom
                           "what had begun on the communicator was ended on some ranks (NCCL_SHRINK_ABORT)");
   Making* const m = new_making(made, config);
   if (!m) return ncclSystemError;
-  m->excluded = copied(excluded, n);
-  if (excluded && n > 0 && !m->excluded) {
-    give_back(m);
-    return ncclSystemError;
+  if (excluded && n > 0) {
+    m->excluded = copied(excluded, static_cast<size_t>(n));
+    if (!m->excluded) {
+      give_back(m);
+      return ncclSystemError;
+    }
+    m->excluded_ranks = n;
   }
-  m->excluded_ranks = m->excluded ? n : 0;
   return submit({.function = fn::kFn_ncclCommShrink, .comm = comm, .root = flags, .making = m});
 }
 
@@ -209,3 +172,4 @@ ncclResult_t lower_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 }
 
 }  // extern "C"
+}  // namespace cropdl::cuda::nccl

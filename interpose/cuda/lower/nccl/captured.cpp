@@ -4,7 +4,6 @@
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
-#include <vector>
 
 namespace cropdl::cuda::nccl {
 namespace {
@@ -46,13 +45,8 @@ void forget_records(const void* begin, const void* end) {
 }
 
 void graph_takes(cudaGraph_t made, cudaGraph_t from) {
-  const Parts parts = of(from);
-  if (parts.empty()) return;
-  const std::lock_guard guard(captured_mutex);
-  for (const auto& p : parts) add(captured()[made], p);
+  for (const counting::Part& p : of(from)) note_captured(made, p);
 }
-
-void graph_gone(cudaGraph_t graph) { take_captured(graph); }
 
 Parts take_captured(const void* of) {
   const std::lock_guard guard(captured_mutex);

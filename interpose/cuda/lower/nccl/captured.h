@@ -1,6 +1,5 @@
-// NCCL calls captured into CUDA graphs, which are counted at each launch. A graph refuses checkpoints while
-// it exists, so this is kept only in the process. All handles but streams are real. LH, LH FS base, threads
-// of the program.
+// NCCL calls captured into CUDA graphs, counted at each launch. Not in images: a graph refuses checkpoints
+// while it exists. All handles but streams are real. LH, LH FS base, threads of the program.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,8 +18,7 @@ void forget_records(const void* begin, const void* end);
 
 // For functions about graphs: `made` also gets the calls of `from` (a clone, or the parent of a child graph).
 void graph_takes(cudaGraph_t made, cudaGraph_t from);
-void graph_gone(cudaGraph_t graph);
-// Removes and returns the calls of a graph or executable before it is destroyed; put_back() if that failed.
+// Removes and returns the calls of a graph or executable, before it is destroyed; put_back() if that failed.
 Parts take_captured(const void* of);
 void put_back(const void* to, const Parts& parts);
 // The executable gets the calls that the graph has now: instantiated, or updated.

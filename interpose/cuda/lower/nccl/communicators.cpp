@@ -1,14 +1,12 @@
-// Handles and records of communicators, and ids. The calls that make communicators are in groups.cpp. LH, LH
-// FS base, threads of the program.
+// Handles and records of communicators, and ids. LH, LH FS base, threads of the program.
 #include <sys/random.h>
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
+#include <utility>
 
 #include "interpose/cuda/lower/nccl/captured.h"
 #include "interpose/cuda/lower/nccl/state.h"
-#include "interpose/handles/heap.h"
 #include "interpose/one_abi/state.h"
 
 namespace cropdl::cuda::nccl {
@@ -37,20 +35,12 @@ void add_given(const ncclUniqueId& id) {
   size_t count = 1;
   {
     handles::SpinGuard guard(lock);
-    for (uint64_t at = state->given_ids; at; at = reinterpret_cast<GivenId*>(at)->next) ++count;
-    g->next = state->given_ids;
-    state->given_ids = reinterpret_cast<uint64_t>(g);
+    each_given_id([&](const GivenId*) { ++count; });
+    push(state->given_ids, g);
   }
   if (count > kMostGiven)
     one_abi::mark_unsaved(kNccl, seam::nccl::kFn_ncclGetUniqueId,
                           "a rank has got more than 2000 ids with which it has not joined");
-}
-
-void unlist(Communicator* c) {
-  handles::SpinGuard guard(lock);
-  uint64_t* at = &state->communicators;
-  while (*at && *at != reinterpret_cast<uint64_t>(c)) at = &reinterpret_cast<Communicator*>(*at)->next;
-  if (*at) *at = c->next;
 }
 
 void free_room(Communicator* c) {
@@ -61,18 +51,9 @@ void free_room(Communicator* c) {
     handles::heap_free(pairs);
   }
   drop_objects(c);
-  while (auto* s = reinterpret_cast<Shrunk*>(c->shrunk)) {
-    c->shrunk = s->next;
-    handles::heap_free(s);
-  }
-  handles::heap_free(const_cast<char*>(c->config.netName));
-  handles::heap_free(const_cast<char*>(c->config.commName));
+  each<Shrunk>(c->shrunk, handles::heap_free);
+  free_texts(c->config);
   handles::heap_free(c);
-}
-
-void give_back(Communicator* c) {
-  one_abi::forget_word(c->word);
-  free_room(c);
 }
 
 }  // namespace
@@ -82,11 +63,16 @@ handles::SpinLock lock;
 
 void note_full(uint32_t function) { one_abi::mark_unsaved(kNccl, function, "the persistent heap is full"); }
 
-char* copied(const char* text) {
-  if (!text) return nullptr;
-  const size_t bytes = strlen(text) + 1;
-  void* to = handles::heap_allocate(bytes);
-  return to ? static_cast<char*>(memcpy(to, text, bytes)) : nullptr;
+bool keep_texts(ncclConfig_t& config) {
+  bool kept = true;
+  for (const char** text : {&config.netName, &config.commName})
+    if (*text) kept = (*text = copied(*text, strlen(*text) + 1)) && kept;
+  return kept;
+}
+
+void free_texts(const ncclConfig_t& config) {
+  handles::heap_free(const_cast<char*>(config.netName));
+  handles::heap_free(const_cast<char*>(config.commName));
 }
 
 State* need_state() {
@@ -162,14 +148,14 @@ Communicator* new_communicator(uint64_t identity, uint32_t function, int device)
   c->identity = c->count.identity = identity;
   c->rank = c->size = c->device = -1;
   handles::SpinGuard guard(lock);
-  c->next = state->communicators;
-  state->communicators = reinterpret_cast<uint64_t>(c);
+  push(state->communicators, c);
   return c;
 }
 
 void drop_communicator(Communicator* c) {
-  unlist(c);
-  give_back(c);
+  take_out(state->communicators, c);
+  one_abi::forget_word(c->word);
+  free_room(c);
 }
 
 void end_communicator(Communicator* c, uint64_t last_count) {
@@ -180,10 +166,7 @@ void end_communicator(Communicator* c, uint64_t last_count) {
     auto* e = reinterpret_cast<Ended*>(state->ended);
     if (!e || e->used == Ended::kMost) {
       e = static_cast<Ended*>(handles::heap_allocate(sizeof(Ended)));
-      if (e) {
-        e->next = state->ended;
-        state->ended = reinterpret_cast<uint64_t>(e);
-      }
+      if (e) push(state->ended, e);
     }
     is_full = !e;
     if (e) {
@@ -193,29 +176,19 @@ void end_communicator(Communicator* c, uint64_t last_count) {
     }
   }
   if (is_full) note_full(seam::nccl::kFn_ncclCommDestroy);
-  unlist(c);
-  if (last_count != kAborted) return give_back(c);
+  take_out(state->communicators, c);
   one_abi::forget_word(c->word);
+  if (last_count != kAborted) return free_room(c);
   handles::SpinGuard guard(lock);
-  c->next = state->aborted;
-  state->aborted = reinterpret_cast<uint64_t>(c);
+  push(state->aborted, c);
 }
 
-void forget_aborted() {
-  while (state->aborted) {
-    auto* c = reinterpret_cast<Communicator*>(state->aborted);
-    state->aborted = c->next;
-    free_room(c);
-  }
-}
+void forget_aborted() { each<Communicator>(std::exchange(state->aborted, 0), free_room); }
 
-void keep_config(Communicator* c, const ncclConfig_t* config) {
+void keep_config(Communicator* c, const ncclConfig_t& config) {
   c->has_config = 1;
-  c->config = *config;
-  c->config.netName = copied(config->netName);
-  c->config.commName = copied(config->commName);
-  if ((config->netName && !c->config.netName) || (config->commName && !c->config.commName))
-    note_full(seam::nccl::kFn_ncclCommInitRankConfig);
+  c->config = config;
+  if (!keep_texts(c->config)) note_full(seam::nccl::kFn_ncclCommInitRankConfig);
 }
 
 bool settle(Communicator* c) {
@@ -256,11 +229,6 @@ void joined_with(const ncclUniqueId* ids, int n) {
     }
 }
 
-}  // namespace cropdl::cuda::nccl
-
-using namespace cropdl;
-using namespace cropdl::cuda::nccl;
-
 extern "C" {
 
 ncclResult_t lower_ncclGetUniqueId(ncclUniqueId* id) {
@@ -300,13 +268,10 @@ ncclResult_t lower_ncclCommInitAll(ncclComm_t* comms, int n, const int* devices)
 ncclResult_t lower_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   one_abi::Call begins;
   const Communicator* const asked = communicator(comm);
-  if (asked && asked->stage == kMaking && !*real_place(asked) &&
-      error) {  // a split that NCCL has not made yet
-    *error = ncclInProgress;
-    return ncclSuccess;
-  }
-  if (error && of_former_run(asked)) {
-    *error = ncclSuccess;
+  // A split that NCCL has not made yet.
+  const bool unmade = asked && asked->stage == kMaking && !*real_place(asked);
+  if (error && (unmade || of_former_run(asked))) {
+    *error = unmade ? ncclInProgress : ncclSuccess;
     return ncclSuccess;
   }
   const ncclResult_t r =
@@ -340,8 +305,7 @@ CROPDL_TOLD(ncclCommCuDevice, device)
 CROPDL_TOLD(ncclCommUserRank, rank)
 #undef CROPDL_TOLD
 
-// Nothing to do at the maker's place in the order of objects: all communicators are made together, later
-// (restart.cpp).
+// Not made at their places in the order of objects, but all together later (restart.cpp).
 #define CROPDL_LATER(name) \
   int64_t again_##name(one_abi::Again&) { return 0; }
 CROPDL_LATER(ncclCommInitRank)
@@ -354,3 +318,4 @@ CROPDL_LATER(ncclRedOpCreatePreMulSum)
 #undef CROPDL_LATER
 
 }  // extern "C"
+}  // namespace cropdl::cuda::nccl

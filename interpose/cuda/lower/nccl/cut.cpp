@@ -1,12 +1,11 @@
 // See library.h: NCCL's part of a cut.
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "base/format.h"
 #include "interpose/cuda/lower/nccl/library.h"
 #include "interpose/cuda/lower/nccl/state.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/handles/heap.h"
 
 namespace cropdl::cuda::nccl {
 namespace {
@@ -29,8 +28,10 @@ void add_pairs(const Communicator* c, std::vector<coord::CollectiveCount>& count
 
 }  // namespace
 
+bool called() { return __atomic_load_n(&state, __ATOMIC_ACQUIRE) != nullptr; }
+
 void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t identity)) {
-  if (!__atomic_load_n(&state, __ATOMIC_ACQUIRE)) return;
+  if (!called()) return;
   const size_t before = counts.size();
   handles::SpinGuard guard(lock);
   each_communicator([&](const Communicator* c) {
@@ -39,20 +40,17 @@ void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(
     if (c->size > 1) add_pairs(c, counts, target);
   });
   // A rank that has ended a communicator lags behind in none of its collectives.
-  for (uint64_t at = state->ended; at; at = reinterpret_cast<const Ended*>(at)->next) {
-    const auto& e = *reinterpret_cast<const Ended*>(at);
-    for (const counting::Record& r : std::span(e.counts, e.used))
+  each<Ended>(state->ended, [&](const Ended* e) {
+    for (const counting::Record& r : std::span(e->counts, e->used))
       counts.push_back({r.identity, std::max(uint64_t{r.begun}, target(r.identity))});
-  }
+  });
   std::stable_sort(
       counts.begin() + static_cast<ptrdiff_t>(before), counts.end(),
       [](const auto& a, const auto& b) { return a.comm != b.comm ? a.comm < b.comm : a.begun > b.begun; });
 }
 
-bool called() { return __atomic_load_n(&state, __ATOMIC_ACQUIRE) != nullptr; }
-
 void add_communicators(coord::RankStatus& status) {
-  if (!__atomic_load_n(&state, __ATOMIC_ACQUIRE)) return;
+  if (!called()) return;
   handles::SpinGuard guard(lock);
   each_communicator([&](const Communicator* c) {
     if (c->stage == kReady && c->size > 1)
@@ -91,11 +89,7 @@ std::string Drain::trouble() const {
 
 void quiesce() {
   if (!state) return;
-  while (state->ended) {
-    auto* e = reinterpret_cast<Ended*>(state->ended);
-    state->ended = e->next;
-    handles::heap_free(e);
-  }
+  each<Ended>(std::exchange(state->ended, 0), handles::heap_free);
   forget_aborted();
   if (!opened(kNccl)) return;
   const char* const line = CROPDL_NCCL(ncclGetLastError)(nullptr);

@@ -1,12 +1,10 @@
 #include "interpose/cuda/lower/nccl/groups.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "interpose/boundaries/token_ring.h"
 #include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/nccl/captured.h"
-#include "interpose/handles/heap.h"
 
 namespace cropdl::cuda::nccl {
 namespace {
@@ -27,14 +25,18 @@ void drop(Call* c) {
 
 Group* group_of_thread() { return reinterpret_cast<Group*>(open_group()); }
 
+void append(Group* g, Call* c) {
+  c->next = 0;
+  (g->last ? reinterpret_cast<Call*>(g->last)->next : g->first) = reinterpret_cast<uint64_t>(c);
+  g->last = reinterpret_cast<uint64_t>(c);
+}
+
 void close_group(Group* g) {
-  for (uint64_t at = g->first; at;) {
-    auto* c = reinterpret_cast<Call*>(at);
-    at = c->next;
+  each<Call>(g->first, [](Call* c) {
     if (c->making && c->making->made && c->making->made->stage == kPlanned)  // NCCL never made it
       drop_communicator(c->making->made);
     drop(c);
-  }
+  });
   handles::heap_free(g);
   seam::current_thread()->nccl_group = 0;
 }
@@ -54,54 +56,55 @@ bool only_destroys(const Call& c, std::span<Call* const> before) {
 
 // The record that counts the call; null: not counted.
 counting::Record* record_of(const Call& c) {
-  Communicator* const m = communicator(c.comm);
-  counting::Record* r = nullptr;
-  switch (c.function) {
-    case fn::kFn_ncclCommInitRank:
-    case fn::kFn_ncclCommInitRankConfig:
-    case fn::kFn_ncclCommInitRankScalable:
-    case fn::kFn_ncclCommShrink:
-    case fn::kFn_ncclRedOpDestroy:
-      return nullptr;
-    case fn::kFn_ncclSend:
-    case fn::kFn_ncclRecv:
-      r = m ? pair_record(m, c.root, c.function == fn::kFn_ncclSend) : nullptr;
-      break;
-    default:
-      r = m ? &m->count : nullptr;
-  }
+  Communicator* const m = communicator(c.comm);  // null for a call that joins
+  if (!m || shrinks(c) || c.function == fn::kFn_ncclRedOpDestroy) return nullptr;
+  const bool sends = c.function == fn::kFn_ncclSend, receives = c.function == fn::kFn_ncclRecv;
+  counting::Record* const r = sends || receives ? pair_record(m, c.root, sends) : &m->count;
   return r && r->identity ? r : nullptr;
 }
 
-// Calls launched now, each record once; captured ones go to `captured`.
-struct Beginning {
-  std::vector<counting::Part> parts;
-  std::vector<std::pair<cudaGraph_t, counting::Part>> captured;
-
-  void join() {
-    std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.record < b.record; });
-    size_t n = 0;
-    for (const counting::Part& one : parts) {
-      if (n != 0 && parts[n - 1].record == one.record)
-        ++parts[n - 1].times;
-      else
-        parts[n++] = one;
+// Calls the library, alone or inside a real group. A new communicator's real handle goes to making->made.
+ncclResult_t perform(const Call& c) {
+  // The handle of an ended communicator is no address that NCCL may read.
+  const bool is_gone = one_abi::is_virtual(one_abi::word_of(c.comm)) && !communicator(c.comm);
+  const ncclComm_t comm = is_gone ? nullptr : one_abi::real(c.comm, one_abi::kind::ncclComm);
+  const cudaStream_t stream = one_abi::real(c.stream, one_abi::kind::cudaStream);
+  Making* const m = c.making;
+  ncclConfig_t* const config = !m              ? nullptr
+                               : m->has_config ? &m->config
+                                               : const_cast<ncclConfig_t*>(m->strange);
+  // NCCL may write there later; without a handle (a split without a color) it is the program's variable.
+  ncclComm_t* const into = !m ? nullptr : m->made ? real_place(m->made) : m->into;
+  if (c.device >= 0 && one_abi::current_device() != c.device) one_abi::make_current(c.device);
+  switch (c.function) {
+    case fn::kFn_ncclCommInitRank:
+      return CROPDL_NCCL(ncclCommInitRank)(into, m->ranks, real_id(*m->id), m->rank);
+    case fn::kFn_ncclCommInitRankConfig:
+      return CROPDL_NCCL(ncclCommInitRankConfig)(into, m->ranks, real_id(*m->id), m->rank, config);
+    case fn::kFn_ncclCommInitRankScalable: {
+      std::vector<ncclUniqueId> ids(static_cast<size_t>(m->ids));
+      std::transform(m->id, m->id + m->ids, ids.begin(), real_id);
+      return CROPDL_NCCL(ncclCommInitRankScalable)(into, m->ranks, m->rank, m->ids, ids.data(), config);
     }
-    parts.resize(n);
+    case fn::kFn_ncclCommSplit:
+      return CROPDL_NCCL(ncclCommSplit)(comm, m->color, m->key, into, config);
+    case fn::kFn_ncclCommShrink:
+      return CROPDL_NCCL(ncclCommShrink)(comm, m->excluded, m->excluded_ranks, into, config, c.root);
+    case fn::kFn_ncclCommFinalize:
+      return CROPDL_NCCL(ncclCommFinalize)(comm);
+    case fn::kFn_ncclCommDestroy:
+      return CROPDL_NCCL(ncclCommDestroy)(comm);
+    case fn::kFn_ncclCommAbort:
+      return CROPDL_NCCL(ncclCommAbort)(comm);
+    case fn::kFn_ncclRedOpDestroy:
+      return destroy_operation(c.comm, c.op);
+    case fn::kFn_ncclCommWindowRegister:
+      return CROPDL_NCCL(ncclCommWindowRegister)(comm, const_cast<void*>(c.send), c.count,
+                                                 static_cast<ncclWindow_t*>(c.receive), c.root);
+    default:
+      return move_data(c, comm, stream);
   }
-  explicit Beginning(std::span<Call* const> calls) {
-    for (size_t i = 0; i < calls.size(); ++i) {
-      const Call* const c = calls[i];
-      counting::Record* const r = only_destroys(*c, calls.first(i)) ? nullptr : record_of(*c);
-      if (!r) continue;
-      if (cudaGraph_t graph = communicates(*c) ? graph_capturing(c->stream) : nullptr)
-        captured.push_back({graph, {r, 1}});
-      else
-        parts.push_back({r, 1});
-    }
-    join();
-  }
-};
+}
 
 // After success: updates state and the program's variables.
 void finish(const Call& c, ncclResult_t result) {
@@ -161,23 +164,42 @@ ncclResult_t run_meeting(std::span<Call* const> calls, bool grouped) {
 }
 
 ncclResult_t run_counted(std::span<Call* const> calls, bool grouped) {
-  const Beginning b(calls);
-  const bool announced = !b.parts.empty();
-  if (announced && !counting::begin_parts(b.parts, seam::kLibraryNccl)) return kAgain;
+  std::vector<counting::Part> parts;  // calls launched now, each record once
+  std::vector<std::pair<cudaGraph_t, counting::Part>> captured;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Call* const c = calls[i];
+    counting::Record* const r = only_destroys(*c, calls.first(i)) ? nullptr : record_of(*c);
+    if (!r) continue;
+    if (cudaGraph_t graph = communicates(*c) ? graph_capturing(c->stream) : nullptr)
+      captured.push_back({graph, {r, 1}});
+    else
+      parts.push_back({r, 1});
+  }
+  std::ranges::sort(parts, {}, &counting::Part::record);
+  size_t n = 0;
+  for (const counting::Part& one : parts) {
+    if (n != 0 && parts[n - 1].record == one.record)
+      ++parts[n - 1].times;
+    else
+      parts[n++] = one;
+  }
+  parts.resize(n);
+  const bool announced = !parts.empty();
+  if (announced && !counting::begin_parts(parts, seam::kLibraryNccl)) return kAgain;
   const unsigned makes = calls.front()->making ? boundaries::kMakesObjects : 0;
-  for (const counting::Part& p : b.parts)
+  for (const counting::Part& p : parts)
     boundaries::note(boundaries::call_of(seam::kLibraryNccl, calls.front()->function | makes), p.times,
                      p.record->identity, p.record->begun, true);
   const ncclResult_t r = execute(calls, grouped);
   if (went_on(r))
-    for (const auto& [graph, part] : b.captured) note_captured(graph, part);
+    for (const auto& [graph, part] : captured) note_captured(graph, part);
   else
-    counting::undo(b.parts);
+    counting::undo(parts);
   if (announced) counting::end();
   return r;
 }
 
-ncclResult_t run(std::vector<Call*>& calls, bool grouped, Group* group) {
+ncclResult_t run(std::span<Call* const> calls, bool grouped, Group* group) {
   std::vector<Call*> meet, rest;
   for (Call* c : calls) (joins(*c) || shrinks(*c) ? meet : rest).push_back(c);
   ncclResult_t first = ncclSuccess;
@@ -187,12 +209,7 @@ ncclResult_t run(std::vector<Call*>& calls, bool grouped, Group* group) {
     if (group) {  // done, even if the rest must be called again
       group->result = first;
       group->first = group->last = 0;
-      for (Call* c : rest) {
-        c->next = 0;
-        (group->last ? reinterpret_cast<Call*>(group->last)->next : group->first) =
-            reinterpret_cast<uint64_t>(c);
-        group->last = reinterpret_cast<uint64_t>(c);
-      }
+      for (Call* c : rest) append(group, c);
       for (Call* c : meet) drop(c);
     }
   }
@@ -217,45 +234,35 @@ bool is_wrong(const Call& c) {
 }  // namespace
 
 ncclResult_t submit(const Call& call) {
-  if (Group* const g = group_of_thread()) {
-    if (is_wrong(call)) {  // NCCL gives the error
-      const ncclResult_t r = perform(call);
-      give_back(call.making);
-      if (r != ncclSuccess) g->result = r;
-      return r;
-    }
-    void* const room = handles::heap_allocate(sizeof(Call));
-    if (!room) return ncclSystemError;
-    auto* const kept = new (room) Call(call);
-    kept->in_group = 1;
-    if (joins(*kept)) {  // NCCL, too, writes the handle during the call
-      if (!prepare(*kept)) {
-        drop(kept);
-        return ncclSystemError;
-      }
-      kept->making->made->stage = kPlanned;
-      *kept->making->into = one_abi::handle_of<ncclComm_t>(kept->making->made->word);
-    }
-    (g->last ? reinterpret_cast<Call*>(g->last)->next : g->first) = reinterpret_cast<uint64_t>(kept);
-    g->last = reinterpret_cast<uint64_t>(kept);
-    return ncclSuccess;
-  }
-  Call alone = call;
-  if (is_wrong(alone)) {
-    const ncclResult_t r = perform(alone);
-    give_back(alone.making);
+  Group* const g = group_of_thread();
+  if (is_wrong(call)) {  // NCCL gives the error
+    const ncclResult_t r = perform(call);
+    give_back(call.making);
+    if (g && r != ncclSuccess) g->result = r;
     return r;
   }
-  std::vector<Call*> one{&alone};
-  const ncclResult_t r = run(one, false, nullptr);
-  give_back(alone.making);
-  return r;
+  if (!g) {
+    Call alone = call;
+    Call* const one[] = {&alone};
+    const ncclResult_t r = run(one, false, nullptr);
+    give_back(call.making);
+    return r;
+  }
+  void* const room = handles::heap_allocate(sizeof(Call));
+  if (!room) return ncclSystemError;
+  auto* const kept = new (room) Call(call);
+  kept->in_group = 1;
+  if (joins(*kept)) {  // NCCL, too, writes the handle during the call
+    if (!prepare(*kept)) {
+      drop(kept);
+      return ncclSystemError;
+    }
+    kept->making->made->stage = kPlanned;
+    *kept->making->into = one_abi::handle_of<ncclComm_t>(kept->making->made->word);
+  }
+  append(g, kept);
+  return ncclSuccess;
 }
-
-}  // namespace cropdl::cuda::nccl
-
-using namespace cropdl;
-using namespace cropdl::cuda::nccl;
 
 extern "C" {
 
@@ -283,8 +290,7 @@ ncclResult_t lower_ncclGroupEnd() {
   auto r = static_cast<ncclResult_t>(g->result);
   if (went_on(r)) {
     std::vector<Call*> calls;
-    for (uint64_t at = g->first; at; at = reinterpret_cast<Call*>(at)->next)
-      calls.push_back(reinterpret_cast<Call*>(at));
+    each<Call>(g->first, [&](Call* c) { calls.push_back(c); });
     if (!calls.empty())
       if (const ncclResult_t now = run(calls, true, g); now != ncclSuccess) r = now;
     if (r == kAgain) return r;
@@ -298,16 +304,15 @@ ncclResult_t lower_ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   one_abi::Call begins;
   Group* const g = group_of_thread();
   if (!g) return CROPDL_NCCL(ncclGroupSimulateEnd)(info);
-  if (g->depth > 1) {
-    --g->depth;
-    return ncclSuccess;
-  }
+  if (--g->depth != 0) return ncclSuccess;
   CROPDL_NCCL(ncclGroupStart)();
-  for (uint64_t at = g->first; at; at = reinterpret_cast<Call*>(at)->next)
-    if (communicates(*reinterpret_cast<Call*>(at))) perform(*reinterpret_cast<Call*>(at));
+  each<Call>(g->first, [](const Call* c) {
+    if (communicates(*c)) perform(*c);
+  });
   const ncclResult_t r = CROPDL_NCCL(ncclGroupSimulateEnd)(info);
   close_group(g);
   return r;
 }
 
 }  // extern "C"
+}  // namespace cropdl::cuda::nccl

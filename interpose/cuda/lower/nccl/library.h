@@ -14,8 +14,7 @@ namespace cropdl::cuda::nccl {
 
 // AGENT.
 void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*target)(uint64_t identity));
-// Adds the communicators that exist, and as "inside" the non-blocking ones that are being made: this rank
-// cannot know whether their peers have begun.
+// Adds the communicators; as "inside" non-blocking ones being made, which their peers may not have begun.
 void add_communicators(coord::RankStatus& status);
 
 // Any thread. Whether the program has ever made or prepared a communicator.
@@ -33,8 +32,7 @@ class Drain {
 };
 void quiesce();  // MAIN. All members' counts are equal: drops the counts of ended communicators
 
-// START. restore() after the family's objects are made; make_communicators_again() with the lines of all
-// ranks.
+// START. restore(): after the family's objects are made. `told`: the lines of all ranks.
 Status restore();
 std::string told_at_restart();
 Status make_communicators_again(std::span<const std::string> told);

@@ -1,9 +1,7 @@
-#include "interpose/cuda/lower/nccl/making.h"
+// Calls that make a communicator: its identity, its record before NCCL makes it, what a failure takes back.
+#include "interpose/cuda/lower/nccl/groups.h"
 
 #include <algorithm>
-#include <cstring>
-
-#include "interpose/handles/heap.h"
 
 namespace cropdl::cuda::nccl {
 namespace {
@@ -24,8 +22,7 @@ Shrunk* shrunk(const Communicator* parent, uint64_t excluded) {
   return s;
 }
 
-// The number of communicators made so far as `c` makes one, which is part of their identities; null: the heap
-// is full.
+// How many communicators were made as `c` makes one, part of their identities; null: the heap is full.
 uint32_t* made_likewise(const Call& c, Communicator* parent) {
   if (!shrinks(c)) return &parent->splits;
   const uint64_t excluded = excluded_by(*c.making);
@@ -33,8 +30,7 @@ uint32_t* made_likewise(const Call& c, Communicator* parent) {
   auto* const first = static_cast<Shrunk*>(handles::heap_allocate(sizeof(Shrunk)));
   if (!first) return nullptr;
   first->excluded = excluded;
-  first->next = parent->shrunk;
-  parent->shrunk = reinterpret_cast<uint64_t>(first);
+  push(parent->shrunk, first);
   return &first->times;
 }
 
@@ -66,11 +62,7 @@ Making* new_making(ncclComm_t* into, const ncclConfig_t* config) {
   if (config->size > sizeof m->config)
     one_abi::mark_unsaved(kNccl, fn::kFn_ncclCommInitRankConfig,
                           "the program's ncclConfig_t is of a newer NCCL than this build knows");
-  const ncclConfig_t given = m->config;
-  m->config.netName = copied(given.netName);
-  m->config.commName = copied(given.commName);
-  const bool is_full = (given.netName && !m->config.netName) || (given.commName && !m->config.commName);
-  if (!is_full) return m;
+  if (keep_texts(m->config)) return m;
   give_back(m);
   return nullptr;
 }
@@ -79,8 +71,7 @@ void give_back(Making* m) {
   if (!m) return;
   handles::heap_free(m->id);
   handles::heap_free(m->excluded);
-  handles::heap_free(const_cast<char*>(m->config.netName));
-  handles::heap_free(const_cast<char*>(m->config.commName));
+  free_texts(m->config);
   handles::heap_free(m);
 }
 
@@ -127,9 +118,9 @@ bool prepare(const Call& c) {
       m->size = joins(c) ? making->ranks : -1;
       if (m->size == 1) m->count.identity = 0;
       if (making->has_config)
-        keep_config(m, &making->config);
+        keep_config(m, making->config);
       else if (parent && parent->has_config)
-        keep_config(m, &parent->config);
+        keep_config(m, parent->config);
       m->stage = kMaking;
     }
   }

@@ -15,7 +15,6 @@ std::string told_at_restart() { return ""; }
 Status make_communicators_again(std::span<const std::string>) { return {}; }
 
 void graph_takes(cudaGraph_t, cudaGraph_t) {}
-void graph_gone(cudaGraph_t) {}
 void executable_is(cudaGraphExec_t, cudaGraph_t) {}
 Parts take_captured(const void*) { return {}; }
 void put_back(const void*, const Parts&) {}

@@ -6,52 +6,30 @@
 #include <cstring>
 
 #include "interpose/cuda/lower/nccl/groups.h"
-#include "interpose/handles/heap.h"
 #include "interpose/one_abi/state.h"
 
 namespace cropdl::cuda::nccl {
 namespace {
 
 size_t size_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
-    case ncclInt32:
-    case ncclUint32:
-    case ncclFloat32:
-      return 4;
-    case ncclInt64:
-    case ncclUint64:
-    case ncclFloat64:
-      return 8;
-    default:
-      return 1;
-  }
-}
-
-ncclResult_t create(Operation* o, ncclComm_t comm, ncclRedOp_t* made) {
-  void* const scalar = o->residence == ncclScalarDevice ? o->scalar : o->immediate;
-  return CROPDL_NCCL(ncclRedOpCreatePreMulSum)(made, scalar, o->type, o->residence, comm);
+  if (type == ncclFloat16 || type == ncclBfloat16) return 2;
+  if (type == ncclInt32 || type == ncclUint32 || type == ncclFloat32) return 4;
+  if (type == ncclInt64 || type == ncclUint64 || type == ncclFloat64) return 8;
+  return 1;
 }
 
 template <class T>
-T* listed(uint64_t* list) {
+T* listed(uint64_t& list) {
   auto* fresh = static_cast<T*>(handles::heap_allocate(sizeof(T)));
   if (!fresh) return nullptr;
   handles::SpinGuard guard(lock);
-  fresh->next = *list;
-  *list = reinterpret_cast<uint64_t>(fresh);
+  push(list, fresh);
   return fresh;
 }
 
 template <class T>
-void unlist(uint64_t* list, T* gone) {
-  {
-    handles::SpinGuard guard(lock);
-    while (*list && *list != reinterpret_cast<uint64_t>(gone)) list = &reinterpret_cast<T*>(*list)->next;
-    if (*list) *list = gone->next;
-  }
+void drop(uint64_t& list, T* gone) {
+  take_out(list, gone);
   handles::heap_free(gone);
 }
 
@@ -60,10 +38,6 @@ T* find(uint64_t list, F is) {
   for (; list; list = reinterpret_cast<T*>(list)->next)
     if (is(reinterpret_cast<T*>(list))) return reinterpret_cast<T*>(list);
   return nullptr;
-}
-
-void bind(uint64_t word, ncclRedOp_t real) {
-  one_abi::tables->slot(static_cast<handles::Handle>(word))->owner[0] = static_cast<uint64_t>(real);
 }
 
 }  // namespace
@@ -79,7 +53,7 @@ ncclResult_t destroy_operation(ncclComm_t comm, ncclRedOp_t op) {
   const uint64_t word = one_abi::word_of(op, one_abi::kind::ncclRedOp);
   if (auto* o = find<Operation>(c->operations, [&](const Operation* p) { return p->word == word; })) {
     one_abi::forget_word(word);
-    unlist(&c->operations, o);
+    drop(c->operations, o);
   }
   return r;
 }
@@ -89,9 +63,13 @@ ncclResult_t make_objects_again(Communicator* c, const char** function) {
   *function = "ncclRedOpCreatePreMulSum";
   for (uint64_t at = c->operations; at; at = reinterpret_cast<Operation*>(at)->next) {
     auto* o = reinterpret_cast<Operation*>(at);
+    void* const scalar = o->residence == ncclScalarDevice ? o->scalar : o->immediate;
     ncclRedOp_t real{};
-    if (const ncclResult_t r = create(o, comm, &real); r != ncclSuccess) return r;
-    bind(o->word, real);
+    if (const ncclResult_t r =
+            CROPDL_NCCL(ncclRedOpCreatePreMulSum)(&real, scalar, o->type, o->residence, comm);
+        r != ncclSuccess)
+      return r;
+    one_abi::tables->slot(static_cast<handles::Handle>(o->word))->owner[0] = static_cast<uint64_t>(real);
   }
   *function = "ncclCommRegister";
   for (uint64_t at = c->registrations; at; at = reinterpret_cast<Registration*>(at)->next) {
@@ -104,19 +82,14 @@ ncclResult_t make_objects_again(Communicator* c, const char** function) {
 }
 
 void drop_objects(Communicator* c) {
-  while (c->operations) {
-    auto* o = reinterpret_cast<Operation*>(c->operations);
+  each<Operation>(c->operations, [&](Operation* o) {
     one_abi::forget_word(o->word);
-    unlist(&c->operations, o);
-  }
-  while (c->registrations) unlist(&c->registrations, reinterpret_cast<Registration*>(c->registrations));
+    drop(c->operations, o);
+  });
+  each<Registration>(c->registrations, [&](Registration* g) { drop(c->registrations, g); });
 }
 
-}  // namespace cropdl::cuda::nccl
-
-using namespace cropdl;
-using namespace cropdl::cuda::nccl;
-namespace fn = cropdl::seam::nccl;
+namespace fn = seam::nccl;
 
 extern "C" {
 
@@ -132,7 +105,7 @@ ncclResult_t lower_ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclD
   const uint64_t word = one_abi::made_word(static_cast<uint64_t>(real), one_abi::kind::ncclRedOp, kNccl,
                                            fn::kFn_ncclRedOpCreatePreMulSum, &recipe);
   *op = one_abi::handle_of<ncclRedOp_t>(word);
-  auto* const o = listed<Operation>(&c->operations);
+  auto* const o = listed<Operation>(c->operations);
   if (!o) {
     note_full(fn::kFn_ncclRedOpCreatePreMulSum);
     return r;
@@ -154,7 +127,7 @@ ncclResult_t lower_ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes,
   const ncclResult_t r = CROPDL_NCCL(ncclCommRegister)(one_abi::real(comm, one_abi::kind::ncclComm), buffer,
                                                        bytes, handle ? &real : nullptr);
   if (r != ncclSuccess || !c) return r;
-  auto* const g = listed<Registration>(&c->registrations);
+  auto* const g = listed<Registration>(c->registrations);
   if (!g) {
     note_full(fn::kFn_ncclCommRegister);
     *handle = real;
@@ -176,7 +149,7 @@ ncclResult_t lower_ncclCommDeregister(ncclComm_t comm, void* handle) {
                              ? ncclSuccess
                              : CROPDL_NCCL(ncclCommDeregister)(one_abi::real(comm, one_abi::kind::ncclComm),
                                                                g ? g->real : handle);
-  if (r == ncclSuccess && g) unlist(&c->registrations, g);
+  if (r == ncclSuccess && g) drop(c->registrations, g);
   return r;
 }
 
@@ -207,8 +180,7 @@ ncclResult_t lower_ncclMemFree(void* pointer) {
   return lower_cudaFree(pointer) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-// Returns the line of an earlier run until this run has one. The buffer stays in place and is overwritten,
-// like NCCL's.
+// An earlier run's line until this run has one. The buffer stays and is overwritten, like NCCL's.
 const char* lower_ncclGetLastError(ncclComm_t comm) {
   one_abi::Call begins;
   const char* const now = CROPDL_NCCL(ncclGetLastError)(one_abi::real(comm, one_abi::kind::ncclComm));
@@ -218,3 +190,4 @@ const char* lower_ncclGetLastError(ncclComm_t comm) {
 }
 
 }  // extern "C"
+}  // namespace cropdl::cuda::nccl

@@ -1,6 +1,5 @@
-// Makes communicators again. All ranks do so in the order of the identities, so no rank waits for a later
-// communicator while others wait for it. Ids are new; rank 0 of each communicator sends its id. See
-// library.h. START.
+// Makes communicators again, on all ranks in the order of the identities, so that no rank waits for a later
+// communicator while others wait for it. Ids are new; rank 0 of each sends its id. See library.h. START.
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -24,10 +23,6 @@ bool from_hex(std::string_view text, void* to, size_t bytes) {
   return true;
 }
 
-std::string told_line(char kind, const void* what, size_t bytes, const ncclUniqueId& id) {
-  return kind + hex_digits(what, bytes) + ' ' + hex_digits(&id, sizeof id) + '\n';
-}
-
 std::string failed(const char* function, ncclResult_t code) {
   return formatted("{} fails when it is made again: {}", function, CROPDL_NCCL(ncclGetErrorString)(code));
 }
@@ -43,10 +38,9 @@ void each_made(F look) {
 // Drops ids with which some rank has joined: no other rank will.
 void drop_joined_ids(const std::map<uint64_t, int>& members) {
   std::vector<ncclUniqueId> joined;
-  for (uint64_t at = state ? state->given_ids : 0; at; at = reinterpret_cast<GivenId*>(at)->next) {
-    const ncclUniqueId& id = reinterpret_cast<GivenId*>(at)->id;
-    if (members.contains(identity_from(hash_of(&id, 1)))) joined.push_back(id);
-  }
+  each_given_id([&](const GivenId* given) {
+    if (members.contains(identity_from(hash_of(&given->id, 1)))) joined.push_back(given->id);
+  });
   for (const ncclUniqueId& id : joined) joined_with(&id, 1);
 }
 
@@ -102,7 +96,7 @@ std::string told_at_restart() {
     ncclUniqueId id;
     const ncclResult_t r = CROPDL_NCCL(ncclGetUniqueId)(&id);
     if (r == ncclSuccess)
-      lines += told_line(kind, what, bytes, id);
+      lines += kind + hex_digits(what, bytes) + ' ' + hex_digits(&id, sizeof id) + '\n';
     else
       trouble = r;
   };
@@ -110,8 +104,7 @@ std::string told_at_restart() {
     if (c->rank == 0) tell(kNew, &c->identity, sizeof c->identity);
     lines += kMember + hex_digits(&c->identity, sizeof c->identity) + ' ' + std::to_string(c->size) + '\n';
   });
-  for (uint64_t at = state ? state->given_ids : 0; at; at = reinterpret_cast<GivenId*>(at)->next)
-    tell(kGiven, &reinterpret_cast<GivenId*>(at)->id, sizeof(ncclUniqueId));
+  each_given_id([&](const GivenId* given) { tell(kGiven, &given->id, sizeof given->id); });
   return trouble == ncclSuccess ? lines : kTrouble + failed("ncclGetUniqueId", trouble);
 }
 
@@ -147,9 +140,7 @@ Status make_communicators_again(std::span<const std::string> told) {
   drop_joined_ids(members);
   std::vector<Communicator*> all;
   each_made([&](Communicator* c) { all.push_back(c); });
-  std::sort(all.begin(), all.end(), [](const Communicator* a, const Communicator* b) {
-    return a->identity != b->identity ? a->identity < b->identity : a->rank < b->rank;
-  });
+  std::ranges::sort(all, {}, [](const Communicator* c) { return std::pair(c->identity, c->rank); });
   const int device = all.empty() ? -1 : one_abi::current_device();
   for (size_t i = 0; i < all.size();) {
     size_t end = i + 1;

@@ -1,14 +1,16 @@
-// The lower half's NCCL state: communicators with their counts, and the form of the calls kept in open
-// groups. It is in the persistent heap (part of images: append-only). Threads of the program write it, under
-// `lock` when they change a list; the agent reads the counts. LH.
+// The lower half's NCCL state, in the persistent heap (part of images: append-only): communicators with their
+// counts, and calls kept in open groups. Threads of the program write it, lists under `lock`; the agent reads
+// the counts. LH.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
 #include "interpose/counting/counting.h"
 #include "interpose/cuda/lower/nccl/real.h"
+#include "interpose/handles/heap.h"
 #include "interpose/handles/spin_lock.h"
 
 namespace cropdl::cuda::nccl {
@@ -112,13 +114,41 @@ inline ncclComm_t* real_place(const Communicator* c) {
       &one_abi::tables->slot(static_cast<handles::Handle>(c->word))->owner[0]);
 }
 
+// --- Lists in the heap: each item has the address of the next one. Under `lock`, if other threads see it.
+template <class T, class F>
+void each(uint64_t list, F look) {  // `look` may take out or free its item
+  while (auto* one = reinterpret_cast<T*>(list)) {
+    list = one->next;
+    look(one);
+  }
+}
+template <class T>
+void push(uint64_t& list, T* one) {
+  one->next = list;
+  list = reinterpret_cast<uint64_t>(one);
+}
+template <class T>
+void take_out(uint64_t& list, T* gone) {  // takes the lock
+  handles::SpinGuard guard(lock);
+  uint64_t* at = &list;
+  while (*at && *at != reinterpret_cast<uint64_t>(gone)) at = &reinterpret_cast<T*>(*at)->next;
+  if (*at) *at = gone->next;
+}
+
 template <class F>
 void each_communicator(F look) {
-  for (uint64_t at = state ? state->communicators : 0; at;) {
-    auto* c = reinterpret_cast<Communicator*>(at);
-    at = c->next;
-    look(c);
-  }
+  if (state) each<Communicator>(state->communicators, look);
+}
+template <class F>
+void each_given_id(F look) {
+  if (state) each<GivenId>(state->given_ids, look);
+}
+
+// A copy in the heap; null for null, or without memory.
+template <class T>
+T* copied(const T* from, size_t n) {
+  void* const to = from ? handles::heap_allocate(n * sizeof(T)) : nullptr;
+  return to ? static_cast<T*>(memcpy(to, from, n * sizeof(T))) : nullptr;
 }
 
 // --- Identities.
@@ -149,8 +179,10 @@ void end_communicator(Communicator* c, uint64_t last_count);
 void forget_aborted();  // no thread is inside any call
 // What is not recorded would be missing after a restart, or at a cut: the process refuses checkpoints.
 void note_full(uint32_t function);
-char* copied(const char* text);  // in the heap; null for null, or without memory
-void keep_config(Communicator* c, const ncclConfig_t* config);
+// Replaces the config's texts by copies in the heap. False: it is full.
+bool keep_texts(ncclConfig_t& config);
+void free_texts(const ncclConfig_t& config);
+void keep_config(Communicator* c, const ncclConfig_t& config);
 // Completes a communicator that NCCL has made: takes rank, size and device from the library. Also true if
 // making it failed, which the library reports itself. False: not yet.
 bool settle(Communicator* c);
