@@ -253,12 +253,6 @@ int remake_comms() {
   return MPI_SUCCESS;
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl;
-using namespace cropdl::mpi;
-using seam::Vid;
-
 extern "C" {
 
 int lower_MPI_Comm_rank(Vid comm, int* rank) { return error_out(MPI_Comm_rank(mpi::comm(comm), rank)); }
@@ -361,3 +355,5 @@ int lower_MPI_Comm_set_name(Vid comm, const char* name) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

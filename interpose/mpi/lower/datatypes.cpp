@@ -125,12 +125,6 @@ void free_as_made(Vid vid) {
   as_made.erase(found);
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl;
-using namespace cropdl::mpi;
-using seam::Vid;
-
 extern "C" {
 
 int lower_MPI_Type_commit(Vid* type) {
@@ -155,3 +149,5 @@ int lower_MPI_Type_free(Vid* type) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

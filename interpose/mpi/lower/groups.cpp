@@ -22,12 +22,6 @@ int remake_group(Vid vid) {
   return code;
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl;
-using namespace cropdl::mpi;
-using seam::Vid;
-
 extern "C" {
 
 int lower_MPI_Group_free(Vid* g) {
@@ -44,3 +38,5 @@ int lower_MPI_Group_free(Vid* g) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

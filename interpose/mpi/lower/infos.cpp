@@ -58,12 +58,6 @@ int remake_info(Vid vid) {
   return code;
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl;
-using namespace cropdl::mpi;
-using seam::Vid;
-
 extern "C" {
 
 int lower_MPI_Info_set(Vid info, const char* key, const char* value) {
@@ -78,3 +72,5 @@ int lower_MPI_Info_set(Vid info, const char* key, const char* value) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

@@ -103,12 +103,6 @@ void progress_once() {
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl::mpi;
-namespace seam = cropdl::seam;
-using cropdl::seam::Vid;
-
 namespace {
 
 // Returns false if the heap is full.
@@ -116,8 +110,8 @@ bool make_counters() {
   MPI_Comm_rank(MPI_COMM_WORLD, &state->rank);
   MPI_Comm_size(MPI_COMM_WORLD, &state->size);
   const size_t counters = static_cast<size_t>(state->size) * sizeof(uint64_t);
-  state->sent = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
-  state->received = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
+  state->sent = reinterpret_cast<uint64_t>(handles::heap_allocate(counters));
+  state->received = reinterpret_cast<uint64_t>(handles::heap_allocate(counters));
   return state->sent && state->received;
 }
 
@@ -176,7 +170,7 @@ int lower_MPI_Finalized(int* flag) {
 }
 
 int lower_MPI_Abort(Vid comm, int code) {
-  if (state->initialized && !state->finalized) MPI_Abort(cropdl::mpi::comm(comm), code);
+  if (state->initialized && !state->finalized) MPI_Abort(mpi::comm(comm), code);
   _exit(code);
 }
 
@@ -196,3 +190,5 @@ int lower_MPI_Is_thread_main(int* flag) {
 double lower_MPI_Wtime() { return MPI_Wtime() + state->wtime_offset; }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

@@ -141,12 +141,6 @@ int remake_op(Vid vid) {
   return code;
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl;
-using namespace cropdl::mpi;
-using seam::Vid;
-
 extern "C" {
 
 int lower_MPI_Op_create(void* user_fn, int commute, Vid* op, void* upper_call) {
@@ -178,3 +172,5 @@ int lower_MPI_Op_free(Vid* op) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

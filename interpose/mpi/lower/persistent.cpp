@@ -51,12 +51,6 @@ int remake_persistent_requests() {
   return MPI_SUCCESS;
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl::mpi;
-namespace seam = cropdl::seam;
-using seam::Vid;
-
 namespace {
 
 int make_persistent(const RequestArguments& o, Vid* request) {
@@ -150,3 +144,5 @@ int lower_MPI_Startall(int count, Vid requests[]) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

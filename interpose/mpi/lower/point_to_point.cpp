@@ -9,10 +9,7 @@
 #include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
 
-using namespace cropdl::mpi;
-namespace seam = cropdl::seam;
-using cropdl::seam::ThreadRecord;
-using cropdl::seam::Vid;
+namespace cropdl::mpi {
 
 namespace {
 
@@ -21,7 +18,7 @@ template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm)>
 inline int blocking_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
   uint64_t* counted = message_leaves(message_to(dest, tag, comm));
   if (__builtin_expect(multiple, 0)) stand_sending(true);
-  const int code = kSend(buffer, count, datatype(type), rank_in(dest), tag, cropdl::mpi::comm(comm));
+  const int code = kSend(buffer, count, datatype(type), rank_in(dest), tag, mpi::comm(comm));
   if (__builtin_expect(multiple, 0)) stand_sending(false);
   if (__builtin_expect(code != MPI_SUCCESS, 0)) message_stays(counted);
   return error_out(code);
@@ -63,7 +60,7 @@ inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm
       return MPI_SUCCESS;
     }
   }
-  return MPI_Irecv(buffer, count, datatype(type), rank_in(source), tag_in(tag), cropdl::mpi::comm(comm),
+  return MPI_Irecv(buffer, count, datatype(type), rank_in(source), tag_in(tag), mpi::comm(comm),
                    &posted->real);
 }
 
@@ -74,7 +71,7 @@ inline void note_received(Vid comm, const MPI_Status& s) {
 // Leaves the LH within a blocking call, whose requests are now records that a cut can save. (Callers without
 // free records keep waiting.)
 int leave_with(Vid first, Vid second) {
-  ThreadRecord* t = seam::current_thread();
+  seam::ThreadRecord* t = seam::current_thread();
   t->pending[0] = first;
   t->pending[1] = second;
   return seam::kAgain;
@@ -122,7 +119,7 @@ int exchange(const RequestArguments& receive, Posted& posted, const RequestArgum
       return leave_with(r, w);
     }
   }
-  cropdl::handles::heap_free(owned);
+  handles::heap_free(owned);
   if (status) *status = posted.status;
   return posted.status.error != seam::kSuccess ? posted.status.error : error_out(send_code);
 }
@@ -144,10 +141,8 @@ int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int t
 
 }  // namespace
 
-namespace cropdl::mpi {
-
 int continue_pending(seam::Status* status) {
-  ThreadRecord* t = seam::current_thread();
+  seam::ThreadRecord* t = seam::current_thread();
   for (Vid v : {t->pending[0], t->pending[1]}) {
     if (!v) continue;
     for (Spin spin; !test_request(v, request_record(v), true); spin.turn()) {
@@ -164,8 +159,6 @@ int continue_pending(seam::Status* status) {
   }
   return result;
 }
-
-}  // namespace cropdl::mpi
 
 extern "C" {
 
@@ -277,7 +270,7 @@ int lower_MPI_Sendrecv_replace(void* buffer, int count, Vid type, int dest, int 
   MPI_Request real = MPI_REQUEST_NULL;
   if (code == MPI_SUCCESS) code = begin_send(copy, bytes, MPI_PACKED, dest, send_tag, comm, posted, &real);
   if (code != MPI_SUCCESS) {
-    cropdl::handles::heap_free(copy);
+    handles::heap_free(copy);
     return error_out(code);
   }
   return exchange(
@@ -296,7 +289,7 @@ int lower_MPI_Iprobe(int source, int tag, Vid comm, int* flag, seam::Status* sta
     }
   }
   MPI_Status s = no_message();
-  const int code = MPI_Iprobe(rank_in(source), tag_in(tag), cropdl::mpi::comm(comm), flag, &s);
+  const int code = MPI_Iprobe(rank_in(source), tag_in(tag), mpi::comm(comm), flag, &s);
   if (code == MPI_SUCCESS && *flag) status_out(s, status);
   return error_out(code);
 }
@@ -311,3 +304,5 @@ int lower_MPI_Probe(int source, int tag, Vid comm, seam::Status* status) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

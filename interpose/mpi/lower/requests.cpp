@@ -8,9 +8,7 @@
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
-using namespace cropdl::mpi;
-namespace seam = cropdl::seam;
-using seam::Vid;
+namespace cropdl::mpi {
 
 namespace {
 
@@ -31,7 +29,7 @@ bool counts(Vid v) { return !is_null(v) && request_record(v)->state != kRequestI
 void leave_behind(Vid* request) {
   constexpr uint32_t kFewest = 1024, kLooksEach = 8;
   static std::atomic<uint32_t> freed;
-  static cropdl::handles::SpinLock lock;
+  static handles::SpinLock lock;
   request_record(*request)->orphan = 1;
   *request = kNullRequest;
   const uint32_t used = state->request_top - seam::kFirstDynamic;
@@ -41,7 +39,7 @@ void leave_behind(Vid* request) {
     RequestRecord* r = request_record(i);
     if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestFree || !r->orphan) continue;
     if (r->kind != kReceiveRequest && r->kind != kCollectiveRequest) continue;
-    const Vid v = seam::make_vid(seam::Kind::kRequest, i);
+    const Vid v = seam::make_vid(Kind::kRequest, i);
     if (!test_request(v, r)) continue;
     free_inactive(v);
     release_request(v);
@@ -236,7 +234,7 @@ int lower_MPI_Request_free(Vid* request) {
     return seam::kSuccess;
   }
   if (r->maker == seam::kFn_MPI_Grequest_start && r->state == kRequestActive) {
-    const cropdl::handles::SpinGuard guard(structure_lock, multiple);
+    const handles::SpinGuard guard(structure_lock, multiple);
     if (!r->ended) {
       r->orphan = 1;  // the program completes it later, by a copy of the handle
       *request = kNullRequest;
@@ -292,3 +290,5 @@ int lower_MPI_Test_cancelled(const seam::Status* status, int* flag) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi
