@@ -275,11 +275,6 @@ int delete_attributes(Vid vid) {
   return result;
 }
 
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 MPI_FUNCTION(int, Win_free, MPI_Win* win) {
   return free_with_attributes<Kind::kWin>(win, seam::kFn_MPI_Win_free);
 }
@@ -310,3 +305,5 @@ ATTRIBUTES(Comm, MPI_Comm, kComm)
 ATTRIBUTES(Type, MPI_Datatype, kDatatype)
 ATTRIBUTES(Win, MPI_Win, kWin)
 #undef ATTRIBUTES
+
+}  // namespace cropdl::shim

@@ -74,11 +74,6 @@ int known_hints(Vid parent, MPI_Info info, Vid* hints) {
   return kept ? seam::kSuccess : wanted ? seam::kErrNoMem : seam::kErrInfo;
 }
 
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
   seam::note_caller(__builtin_frame_address(0));
   const Vid vid = handle_in<Kind::kComm>(comm);
@@ -125,3 +120,5 @@ MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
   *info = handle_out<Kind::kInfo>(copy);
   return MPI_SUCCESS;
 }
+
+}  // namespace cropdl::shim

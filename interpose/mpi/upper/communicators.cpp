@@ -56,11 +56,6 @@ bool is_root(MPI_Comm comm, int root) {
   return root == (m.inter ? MPI_ROOT : m.rank);
 }
 
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 MPI_FUNCTION(int, Comm_rank, MPI_Comm comm, int* rank) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   if (__builtin_expect(!rank, 0)) return fail_mpi_call(vid, seam::kErrArg, seam::kFn_MPI_Comm_rank);
@@ -135,3 +130,5 @@ MPI_FUNCTION(int, Comm_free, MPI_Comm* comm) {
 MPI_FUNCTION(int, Comm_disconnect, MPI_Comm* comm) {
   return free_with_attributes<Kind::kComm>(comm, seam::kFn_MPI_Comm_disconnect);
 }
+
+}  // namespace cropdl::shim

@@ -142,11 +142,6 @@ int last_used_code() {
 #endif
 }
 
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 MPI_FUNCTION(int, Error_class, int code, int* error_class) {
   if (!is_error_code(code)) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_class);
   *error_class = error_class_of(code);
@@ -201,3 +196,5 @@ __attribute__((visibility("default"))) int PMPIX_Delete_error_string(int code) {
 }
 }
 #endif
+
+}  // namespace cropdl::shim

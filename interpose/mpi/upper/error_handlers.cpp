@@ -229,11 +229,6 @@ int call_handler(Vid on, int code, seam::Fn fn) {
 }
 
 }  // namespace
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 #define ERRHANDLERS(Type, Handle, kind)                                                              \
   MPI_FUNCTION(int, Type##_create_errhandler, MPI_##Type##_errhandler_function* function,            \
                MPI_Errhandler* e) {                                                                  \
@@ -264,3 +259,5 @@ MPI_FUNCTION(int, Errhandler_free, MPI_Errhandler* errhandler) {
   *errhandler = MPI_ERRHANDLER_NULL;
   return MPI_SUCCESS;
 }
+
+}  // namespace cropdl::shim

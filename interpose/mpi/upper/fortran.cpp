@@ -42,11 +42,6 @@ MPI_Comm with_sizes(MPI_Comm comm) {
 
 }  // namespace
 
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 // MPICH defines all of these but the file's as macros that cast.
 #define TO_FORTRAN(Name, Handle, kind)                            \
   MPI_FUNCTION(MPI_Fint, Name##_c2f, Handle handle) {             \
@@ -88,3 +83,5 @@ MPI_FUNCTION(int, Status_f2c, const MPI_Fint* from, MPI_Status* to) {
   __builtin_memcpy(to, from, sizeof *to);
   return MPI_SUCCESS;
 }
+
+}  // namespace cropdl::shim

@@ -73,11 +73,6 @@ bool called_by_fortran([[maybe_unused]] const void* caller) {
 }
 
 }  // namespace
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Grequest_free_function* released,
              MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
   constexpr seam::Fn kFn = seam::kFn_MPI_Grequest_start;
@@ -117,3 +112,5 @@ extern "C" __attribute__((visibility("default"))) void MPII_Grequest_set_lang_f7
   }
 }
 #endif
+
+}  // namespace cropdl::shim

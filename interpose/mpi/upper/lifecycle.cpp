@@ -43,11 +43,6 @@ int init(int required, int* provided, seam::Fn fn) {
 }
 
 }  // namespace
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 // main's arguments stay unchanged: no MPI has removed any for twenty years.
 MPI_FUNCTION(int, Init, int*, char***) { return init(seam::kThreadSingle, nullptr, seam::kFn_MPI_Init); }
 MPI_FUNCTION(int, Init_thread, int*, char***, int required, int* provided) {
@@ -71,3 +66,5 @@ MPI_FUNCTION(int, Finalize, void) {
 #endif
   return MPI_SUCCESS;
 }
+
+}  // namespace cropdl::shim

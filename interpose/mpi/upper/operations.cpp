@@ -54,11 +54,6 @@ int create_operation(void (*function)(), Language language, int commute, MPI_Op*
 }
 
 }  // namespace
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 MPI_FUNCTION(int, Op_create, MPI_User_function* function, int commute, MPI_Op* op) {
   return create_operation(reinterpret_cast<void (*)()>(function), Language::kC, commute, op,
                           seam::kFn_MPI_Op_create);
@@ -78,3 +73,5 @@ MPI_FUNCTION(int, Op_free, MPI_Op* op) {
   *op = MPI_OP_NULL;
   return MPI_SUCCESS;
 }
+
+}  // namespace cropdl::shim
