@@ -36,11 +36,9 @@ handles::SpinLock bsend_lock;
 void reap_buffered() {
   if (!state->bsend.used) return;
   uint64_t used = 0;
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != kRequestActive) continue;
     if (r->kind != kSendRequest || !r->orphan) continue;
-    const Vid v = seam::make_vid(Kind::kRequest, i);
     if (test_request(v, r)) {
       release_request(v);
     } else {

@@ -45,7 +45,7 @@ inline MPI_T_pvar_handle all_handles_in(void* handle) {
 // The address of the real handle; null, which the MPI refuses for a bound variable, if there is none.
 inline void* tool_object_in(void* object) {
   const auto vid = static_cast<seam::Vid>(reinterpret_cast<uintptr_t>(object));
-  uint64_t* word = &real_handles[(vid >> 24) & 15][vid & kIndexMask];
+  uint64_t* word = &real_word(vid);
   return seam::vid_index(vid) != 0 && *word ? word : nullptr;
 }
 

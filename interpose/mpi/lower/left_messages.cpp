@@ -11,11 +11,8 @@ namespace {
 
 // A persistent receive may still be started on the freed communicator.
 bool may_be_received(const CommRecord* c) {
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    const RequestRecord* r = request_record(i);
-    if (r->state != kRequestFree && r->kind == kPersistentReceive &&
-        reinterpret_cast<const CommRecord*>(r->record) == c)
-      return true;
+  for (const auto& [v, r] : all_requests()) {
+    if (r->state != kRequestFree && r->kind == kPersistentReceive && record_at(r->record) == c) return true;
   }
   return false;
 }

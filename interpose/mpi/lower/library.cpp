@@ -92,7 +92,7 @@ class Runtime final : public libraries::Library {
             kName, function_name(f)};
       }
     }
-    comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
+    comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = record_at(state->more[0]);
     link_records();
     if (!state->initialized || state->finalized) return {};
     return replay();

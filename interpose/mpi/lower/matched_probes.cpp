@@ -66,10 +66,11 @@ int match(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* 
   return seam::kSuccess;
 }
 
-// Sets *flag only if it gives a message.
+// *flag: whether it gives a message.
 int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status,
                   uint32_t maker) {
   *flag = 0;
+  *message = kNullMessage;
   if (source == seam::kProcNull) {
     *flag = 1;
     *message = seam::kVid_MPI_MESSAGE_NO_PROC;
@@ -123,13 +124,10 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
 extern "C" {
 
 int lower_MPI_Improbe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status) {
-  *flag = 0;
-  *message = kNullMessage;
   return matched_probe(source, tag, comm, flag, message, status, seam::kFn_MPI_Improbe);
 }
 
 int lower_MPI_Mprobe(int source, int tag, Vid comm, Vid* message, seam::Status* status) {
-  *message = kNullMessage;
   for (Spin spin;; spin.turn()) {
     int flag = 0;
     const int result = matched_probe(source, tag, comm, &flag, message, status, seam::kFn_MPI_Mprobe);

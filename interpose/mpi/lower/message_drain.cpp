@@ -10,14 +10,12 @@ namespace {
 
 bool test_own_requests() {
   bool all_done = true;
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     if (r->state != kRequestActive || without_recipe(r)) continue;
-    const Vid v = seam::make_vid(Kind::kRequest, i);
     if (!test_request(v, r)) {
       // A receive may stay pending. Everything else completes: the other ranks are stopped and progress their
       // part.
-      if ((r->kind != kReceiveRequest && r->kind != kPersistentReceive) || r->matched) all_done = false;
+      if (!receives(r) || r->matched) all_done = false;
     } else if (r->orphan) {
       free_inactive(v);
       release_request(v);
@@ -98,7 +96,7 @@ void MessageDrain::take_matched() {
     const auto* status = static_cast<const seam::Status*>(recipe->payload());
     MPI_Message real = message(h);
     DrainedMessage* m = place_for(static_cast<Vid>(s->owner[1]), *status);
-    if (!m || !start_taking(&real, m, reinterpret_cast<CommRecord*>(s->owner[2]))) return;
+    if (!m || !start_taking(&real, m, record_at(s->owner[2]))) return;
     s->owner[0] = reinterpret_cast<uint64_t>(m);
     rebind_handle(h, to_word(MPI_MESSAGE_NULL));
   }

@@ -19,7 +19,7 @@ struct Message {
 inline uint64_t* message_counter(uint64_t base, const Message& m) {
   const CommRecord* c = m.comm;
   if (__builtin_expect(!c || !c->members || static_cast<uint32_t>(m.peer) >= c->size, 0)) return &uncounted;
-  return reinterpret_cast<uint64_t*>(base) + c->world_rank(m.peer);
+  return reinterpret_cast<uint64_t*>(base) + c->ranks()[static_cast<uint32_t>(m.peer)];
 }
 
 // After the calls below, the counter's value numbers the message, from 1, between its sender and its

@@ -34,8 +34,7 @@ bool is_synchronous(const RequestRecord* r) {
 }
 
 int remake_persistent_requests() {
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    const RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     if (r->state == kRequestFree || (r->kind != kPersistentSend && r->kind != kPersistentReceive)) continue;
     const RequestArguments o = {static_cast<RequestKind>(r->kind),
                                 r->maker,
@@ -45,7 +44,7 @@ int remake_persistent_requests() {
                                 r->peer,
                                 r->tag,
                                 r->comm};
-    const int code = make_real(o, real_request(seam::make_vid(Kind::kRequest, i)));
+    const int code = make_real(o, real_request(v));
     if (code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;
@@ -86,7 +85,7 @@ int start_persistent(Vid v) {
     finish_request_with(r, s);
     return s.error;
   } else if (r->kind == kPersistentSend) {
-    counted = message_leaves({reinterpret_cast<CommRecord*>(r->record), r->peer, r->tag});
+    counted = message_leaves({record_at(r->record), r->peer, r->tag});
   }
   const int code = MPI_Start(real_request(v));
   if (code == MPI_SUCCESS) {

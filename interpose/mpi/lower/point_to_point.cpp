@@ -282,11 +282,9 @@ int lower_MPI_Sendrecv_replace(void* buffer, int count, Vid type, int dest, int 
 }
 
 int lower_MPI_Iprobe(int source, int tag, Vid comm, int* flag, seam::Status* status) {
-  if (__builtin_expect(state->drained != 0, 0)) {
-    if (probe_drained(comm, source, tag, status)) {
-      *flag = 1;
-      return seam::kSuccess;
-    }
+  if (__builtin_expect(state->drained != 0, 0) && probe_drained(comm, source, tag, status)) {
+    *flag = 1;
+    return seam::kSuccess;
   }
   MPI_Status s = no_message();
   const int code = MPI_Iprobe(rank_in(source), tag_in(tag), mpi::comm(comm), flag, &s);

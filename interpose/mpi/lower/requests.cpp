@@ -13,13 +13,9 @@ namespace cropdl::mpi {
 namespace {
 
 bool is_null(Vid v) { return seam::vid_index(v) == 0; }
-bool valid(Vid v) { return is_request(v); }
 // Whether all of them are null or live.
 bool valid(const Vid* v, int n) {
-  for (int i = 0; i < n; ++i) {
-    if (!is_null(v[i]) && !valid(v[i])) return false;
-  }
-  return true;
+  return std::all_of(v, v + std::max(n, 0), [](Vid one) { return is_null(one) || is_request(one); });
 }
 // Neither null nor an inactive persistent request: the requests that Waitany, Waitsome and the like consider.
 bool counts(Vid v) { return !is_null(v) && request_record(v)->state != kRequestInactive; }
@@ -35,11 +31,9 @@ void leave_behind(Vid* request) {
   const uint32_t used = state->request_top - seam::kFirstDynamic;
   if (++freed < std::max(kFewest, used / kLooksEach) || !may_drive() || !lock.try_lock()) return;
   freed = 0;
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestFree || !r->orphan) continue;
     if (r->kind != kReceiveRequest && r->kind != kCollectiveRequest) continue;
-    const Vid v = seam::make_vid(Kind::kRequest, i);
     if (!test_request(v, r)) continue;
     free_inactive(v);
     release_request(v);
@@ -50,12 +44,14 @@ void leave_behind(Vid* request) {
 // Whether MPI_Waitall ends although other requests are pending: in Open MPI at the first error, in MPICH
 // never.
 #if defined(OPEN_MPI)
-bool ends_waiting(const RequestRecord* r) {
-  return __builtin_expect(r->state == kRequestDone && r->status.error != seam::kSuccess, 0);
-}
+constexpr bool kErrorEndsWaiting = true;
 #else
-constexpr bool ends_waiting(const RequestRecord*) { return false; }
+constexpr bool kErrorEndsWaiting = false;
 #endif
+bool ends_waiting(const RequestRecord* r) {
+  return kErrorEndsWaiting &&
+         __builtin_expect(r->state == kRequestDone && r->status.error != seam::kSuccess, 0);
+}
 
 // While MPI_Waitall waits for one request, another may fail. At every 16th turn, the next one is tested:
 // often enough, since the MPI makes progress on all of them in each test.
@@ -63,22 +59,24 @@ class OtherRequests {
  public:
   OtherRequests(const Vid* all, int n) : all_(all), n_(n) {}
   bool one_failed() {
-#if defined(OPEN_MPI)
-    if (n_ == 1 || ++turns_ % 16 != 0) return false;
+    if (!kErrorEndsWaiting || n_ == 1 || ++turns_ % 16 != 0) return false;
     const Vid v = all_[next_];
     next_ = next_ + 1 < n_ ? next_ + 1 : 0;
     return !is_null(v) && test_request(v, request_record(v)) && ends_waiting(request_record(v));
-#else
-    return false;
-#endif
   }
 
  private:
   const Vid* all_;
   const int n_;
-  [[maybe_unused]] int next_ = 0;
-  [[maybe_unused]] uint32_t turns_ = 0;
+  int next_ = 0;
+  uint32_t turns_ = 0;
 };
+
+// The answer for a null request.
+int give_empty(seam::Status* status) {
+  if (status) *status = empty_status();
+  return seam::kSuccess;
+}
 
 // Hands out all requests of an array. Pending ones, where one has failed (ends_waiting), stay.
 int hand_out_all(int n, Vid* v, seam::Status* statuses) {
@@ -142,11 +140,8 @@ bool hand_out_any(int n, Vid* v, int* index, seam::Status* status, int* result) 
 extern "C" {
 
 int lower_MPI_Wait(Vid* request, seam::Status* status) {
-  if (is_null(*request)) {
-    if (status) *status = empty_status();
-    return seam::kSuccess;
-  }
-  if (!valid(*request)) return seam::kErrRequest;
+  if (is_null(*request)) return give_empty(status);
+  if (!is_request(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
   for (Spin spin; !test_request(*request, r, true); spin.turn()) {
     if (stop_wanted()) return seam::kAgain;
@@ -156,17 +151,11 @@ int lower_MPI_Wait(Vid* request, seam::Status* status) {
 
 int lower_MPI_Test(Vid* request, int* flag, seam::Status* status) {
   *flag = 1;
-  if (is_null(*request)) {
-    if (status) *status = empty_status();
-    return seam::kSuccess;
-  }
-  if (!valid(*request)) return seam::kErrRequest;
+  if (is_null(*request)) return give_empty(status);
+  if (!is_request(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
-  if (!test_request(*request, r)) {
-    *flag = 0;
-    return seam::kSuccess;
-  }
-  return hand_out_request(request, r, status);
+  *flag = test_request(*request, r);
+  return *flag ? hand_out_request(request, r, status) : seam::kSuccess;
 }
 
 int lower_MPI_Waitall(int count, Vid requests[], seam::Status statuses[]) {
@@ -224,7 +213,7 @@ int lower_MPI_Testsome(int count, Vid requests[], int* outcount, int indices[], 
 }
 
 int lower_MPI_Request_free(Vid* request) {
-  if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
+  if (!is_request(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
   if (receives(r) && r->state == kRequestActive) {
     // It still receives a message: it continues without a handle, and the drain tests it.
@@ -259,11 +248,8 @@ int lower_MPI_Request_free(Vid* request) {
 
 int lower_MPI_Request_get_status(Vid request, int* flag, seam::Status* status) {
   *flag = 1;
-  if (is_null(request)) {
-    if (status) *status = empty_status();
-    return seam::kSuccess;
-  }
-  if (!valid(request)) return seam::kErrRequest;
+  if (is_null(request)) return give_empty(status);
+  if (!is_request(request)) return seam::kErrRequest;
   RequestRecord* r = request_record(request);
   *flag = test_request(request, r);
   if (*flag && status) *status = r->state == kRequestInactive ? empty_status() : r->status;
@@ -275,7 +261,7 @@ int lower_MPI_Request_get_status(Vid request, int* flag, seam::Status* status) {
 }
 
 int lower_MPI_Cancel(Vid* request) {
-  if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
+  if (!is_request(*request)) return seam::kErrRequest;
   const RequestRecord* r = request_record(*request);
 #if !defined(OPEN_MPI)
   if (r->state == kRequestInactive) return seam::kErrRequest;

@@ -51,6 +51,7 @@ inline uint64_t to_word(H handle) {
   }
 }
 
+inline uint64_t& real_word(Vid vid) { return real_handles[(vid >> 24) & 15][vid & kIndexMask]; }
 template <class H, Kind K>
 inline H real(Vid vid) {
   return from_word<H>(real_handles[static_cast<unsigned>(K)][vid & kIndexMask]);
@@ -117,7 +118,7 @@ inline Vid find_datatype(MPI_Datatype real) { return find_vid(Kind::kDatatype, t
 // Call after the MPI freed the object behind `vid`. Does nothing for predefined and null handles.
 void forget_object(Vid vid);
 // Call when the real handle behind `vid` changed (an in/out parameter).
-inline void rebind_handle(Vid vid, uint64_t word) { real_handles[(vid >> 24) & 15][vid & kIndexMask] = word; }
+inline void rebind_handle(Vid vid, uint64_t word) { real_word(vid) = word; }
 
 // An array of real handles. `write_back`, for in/out arrays, forgets entries that became null, makes them
 // null in `vids` too, and rebinds the others.
@@ -127,15 +128,14 @@ class HandleArray {
   HandleArray(const Vid* vids, int n) : n_(vids && n > 0 ? n : 0) {
     if (n_ > kInline) heap_ = std::make_unique<H[]>(static_cast<size_t>(n_));
     H* to = data();
-    for (int i = 0; i < n_; ++i)
-      to[i] = from_word<H>(real_handles[(vids[i] >> 24) & 15][vids[i] & kIndexMask]);
+    for (int i = 0; i < n_; ++i) to[i] = from_word<H>(real_word(vids[i]));
   }
   H* data() { return heap_ ? heap_.get() : inline_; }
   void write_back(Vid* vids) {
     H* from = data();
     for (int i = 0; i < n_; ++i) {
       const Kind kind = seam::vid_kind(vids[i]);
-      if (to_word(from[i]) == real_handles[(vids[i] >> 24) & 15][vids[i] & kIndexMask]) continue;
+      if (to_word(from[i]) == real_word(vids[i])) continue;
       if (to_word(from[i]) == real_handles[static_cast<unsigned>(kind) & 15][0]) {
         forget_object(vids[i]);
         vids[i] = seam::make_vid(kind, 0);

@@ -11,8 +11,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -47,8 +49,9 @@ struct CommRecord {
   uint64_t before;  // back link of the list; rebuilt at a restart
   // Address and length of int[], copied from the recipe when freed.
   uint64_t topology, topology_numbers;
-  uint32_t world_rank(int r) const { return reinterpret_cast<const uint32_t*>(members)[r]; }
+  std::span<const uint32_t> ranks() const { return {reinterpret_cast<const uint32_t*>(members), size}; }
 };
+inline CommRecord* record_at(uint64_t word) { return reinterpret_cast<CommRecord*>(word); }
 
 enum RequestState : uint8_t {
   kRequestFree,
@@ -208,9 +211,16 @@ Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> de
 // reused.
 void destroy_objects(std::span<const handles::Handle> gone);
 
+// --- topologies.cpp: topologies in the recipes of communicators
+// Reads the new communicator's topology, with its hint for collectives, as its recipe stores it; empty if it
+// has neither. Returns a code of the MPI.
+int read_topology(MPI_Comm comm, std::vector<int>* topology);
+std::span<const int> without_hint(std::span<const int> topology);  // as a duplicate made without hints has it
+// Replaces `comm` by a communicator of the same members with topology and hint. Collective over `comm`.
+int lay_topology(std::span<const int> topology, MPI_Comm* comm);
+
 // --- communicators.cpp
-// The topology in the communicator's recipe (topologies.h); empty: none.
-std::span<const int> topology_of(Vid vid);
+std::span<const int> topology_of(Vid vid);  // in the communicator's recipe; empty: none
 // Registers a communicator that all its members have just made; the last step is a broadcast on it. The
 // recipe is its membership. A null communicator gives the null vid. Returns an error class.
 int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);
@@ -255,6 +265,12 @@ void finish_freed_comms();  // before MPI_Finalize
 // --- request_records.cpp
 inline RequestRecord* request_record(Vid v) {
   return reinterpret_cast<RequestRecord*>(state->requests) + (v & kIndexMask);
+}
+// All records, free ones as well, with the vids that they have or had.
+inline auto all_requests() {
+  return std::views::iota(seam::kFirstDynamic, state->request_top) | std::views::transform([](uint32_t i) {
+           return std::pair(seam::make_vid(Kind::kRequest, i), request_record(i));
+         });
 }
 inline bool is_request(Vid v) {  // a live one
   return seam::vid_kind(v) == Kind::kRequest && (v & kIndexMask) < state->request_top &&
@@ -367,14 +383,13 @@ void drop_drained(std::span<DrainedMessage* const> messages);
 // or before the program runs: otherwise a thread of the program might be duplicating MPI_COMM_SELF.
 bool ready_to_deliver();
 
-// --- datatypes.cpp, operations.cpp, groups.cpp, infos.cpp: re-make one object at a restart
+// --- datatypes.cpp, operations.cpp, communicators.cpp, infos.cpp: re-make one object at a restart
 int remake_datatype(Vid vid);
 Status compare_datatypes();  // after all: an error if one has another size than it had
 int remake_op(Vid vid);
 int remake_group(Vid vid);
 int remake_info(Vid vid);
-// --- communicators.cpp: re-makes all communicators; collective over the world
-int remake_comms();
+int remake_comms();  // all communicators; collective over the world
 
 // --- persistent.cpp
 // After a restart: re-makes the real requests of all persistent ones, inactive.
