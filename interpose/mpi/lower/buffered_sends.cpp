@@ -23,17 +23,15 @@ int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* by
   return code;
 }
 
-namespace {
-
 // Overhead per message: the smaller of the MPIs' MPI_BSEND_OVERHEAD (MPICH 96, Open MPI 128), since the
 // program sized its buffer with its own.
 constexpr uint64_t kBsendOverhead = 96;
 
 // Guards the accounts, and serializes tests of buffered sends.
-handles::SpinLock bsend_lock;
+static handles::SpinLock bsend_lock;
 
 // Completes buffered sends, which are records without a handle, and returns their room. Under bsend_lock.
-void reap_buffered() {
+static void reap_buffered() {
   if (!state->bsend.used) return;
   uint64_t used = 0;
   for (const auto& [v, r] : all_requests()) {
@@ -50,7 +48,8 @@ void reap_buffered() {
 
 constexpr uint32_t kReapEvery = 1024;
 
-int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, uint32_t maker) {
+static int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm,
+                         uint32_t maker) {
   if (dest == seam::kProcNull) return seam::kSuccess;
   void* copy = nullptr;
   int bytes = 0;
@@ -81,8 +80,6 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
   state->bsend.used += room;
   return seam::kSuccess;
 }
-
-}  // namespace
 
 extern "C" {
 

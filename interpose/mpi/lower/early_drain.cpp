@@ -1,9 +1,9 @@
-#include "interpose/mpi/lower/early_drain.h"
-
+// The early drain (cut_session.h).
 #include <chrono>
 #include <exception>
 #include <thread>
 
+#include "interpose/mpi/lower/cut_session.h"
 #include "interpose/mpi/lower/progress_modes.h"
 
 namespace cropdl::mpi {

@@ -12,7 +12,6 @@
 #include "interpose/counting/agreement.h"
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/cut_session.h"
-#include "interpose/mpi/lower/environment.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
@@ -26,8 +25,10 @@ namespace {
 
 #if defined(OPEN_MPI)
 constexpr const char* kName = "openmpi";
+constexpr unsigned kOwnBit = seam::kIn_openmpi;
 #else
 constexpr const char* kName = "mpich";
+constexpr unsigned kOwnBit = seam::kIn_mpich;
 #endif
 
 std::string mpi_error(int code) {
@@ -85,7 +86,7 @@ class Runtime final : public libraries::Library {
       return Error{
           "cannot restart: the image was made by another version of CropDL; restart it with that one"};
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
-      if (state->used[f] && !(seam::kFunctionIn[f] & own_bit())) {
+      if (state->used[f] && !(seam::kFunctionIn[f] & kOwnBit)) {
         return Error{
             "cannot restart under this MPI ({}): the program uses {}, which it does not have; "
             "restart under the MPI the job began with",
@@ -224,13 +225,6 @@ class Runtime final : public libraries::Library {
     return refusing_request();
   }
 
-  static unsigned own_bit() {
-#if defined(OPEN_MPI)
-    return seam::kIn_openmpi;
-#else
-    return seam::kIn_mpich;
-#endif
-  }
   static int counters() { return state && state->initialized ? state->size : 0; }
   static uint64_t count(uint64_t base, int rank) {
     return reinterpret_cast<const volatile uint64_t*>(base)[rank];

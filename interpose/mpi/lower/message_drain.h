@@ -25,7 +25,7 @@ class MessageDrain {
   // Never blocks. True: no operation is in progress, and all expected messages are here.
   bool step();
   // Receive arrived messages, and do nothing else, while threads of the program are inside blocking sends
-  // (early_drain.h).
+  // (early_drain.cpp).
   void begin_early();
   void step_early();
 

@@ -50,9 +50,7 @@ int remake_persistent_requests() {
   return MPI_SUCCESS;
 }
 
-namespace {
-
-int make_persistent(const RequestArguments& o, Vid* request) {
+static int make_persistent(const RequestArguments& o, Vid* request) {
   *request = kNullRequest;
   RequestPlace place;
   if (!place) return seam::kErrIntern;
@@ -62,12 +60,12 @@ int make_persistent(const RequestArguments& o, Vid* request) {
   return seam::kSuccess;
 }
 
-bool may_be_started(Vid v) {
+static bool may_be_started(Vid v) {
   return is_request(v) && is_persistent(request_record(v)) && request_record(v)->state == kRequestInactive;
 }
 
 // `v` must satisfy may_be_started.
-int start_persistent(Vid v) {
+static int start_persistent(Vid v) {
   RequestRecord* r = request_record(v);
   auto* buffer = reinterpret_cast<void*>(r->buffer);
   const int count = static_cast<int>(r->count);
@@ -97,7 +95,7 @@ int start_persistent(Vid v) {
   return error_out(code);
 }
 
-int start_all_persistent(int count, const Vid* requests) {
+static int start_all_persistent(int count, const Vid* requests) {
   for (int i = 0; i < count; ++i) {
     if (!may_be_started(requests[i])) return seam::kErrRequest;
     const int r = start_persistent(requests[i]);
@@ -105,8 +103,6 @@ int start_all_persistent(int count, const Vid* requests) {
   }
   return seam::kSuccess;
 }
-
-}  // namespace
 
 extern "C" {
 

@@ -188,20 +188,16 @@ bool test_request(Vid v, RequestRecord* r, bool waits) {
   return true;
 }
 
-namespace {
-
 constexpr const char* kNotComplete = ": a request is not complete";
 
 // Records the communicator of a failed request for the shim, which calls the error handler.
-void note_failure(const RequestRecord* r) {
+static void note_failure(const RequestRecord* r) {
   seam::ThreadRecord* t = seam::current_thread();
   const bool lives = record_at(r->record) == comm_record(r->comm) && seam::vid_index(r->comm) != 0;
   if (!lives || t->failed[0]) return;
   t->failed[0] = r->comm;
   t->failed[1] = static_cast<uint32_t>(r->status.error);
 }
-
-}  // namespace
 
 int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status) {
   if (r->state == kRequestInactive) {
