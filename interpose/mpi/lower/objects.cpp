@@ -1,6 +1,6 @@
-// What runtime.h declares and every function uses. Real handles behind virtual ones: predefined ones, those
-// adopted without a recipe, and the freeing of both; and the rare cases of translating values. LH, LH FS
-// base, threads of the program; values also any other thread.
+// Real handles behind virtual ones: predefined ones, those adopted without a recipe, and the freeing of both;
+// the rare cases of translating values (runtime.h). LH, LH FS base, threads of the program; values: any
+// thread.
 #include <cstdio>
 #include <cstring>
 #include <string_view>

@@ -1,6 +1,6 @@
 // Error classes and codes, kept in the upper half: they must keep their meaning after a restart over another
 // MPI. UH, any thread.
-#include "interpose/mpi/upper/error_codes.h"
+#include "interpose/mpi/upper/error_handlers.h"
 
 namespace cropdl::shim {
 namespace {

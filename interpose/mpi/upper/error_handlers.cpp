@@ -3,14 +3,14 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
-#include "interpose/mpi/upper/error_codes.h"
 #include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/mpi/upper/fortran_handles.h"
-#include "interpose/mpi/upper/objects.h"
+#include "interpose/seam/message.h"
 
 namespace cropdl::shim {
 namespace {
@@ -46,13 +46,11 @@ void wait_until_read() {
   int rank = -1;
   call_library<int>(seam::kFn_MPI_Comm_rank, seam::kVid_MPI_COMM_WORLD, &rank);
   char line[512];
-  const int n =
+  const auto n = static_cast<size_t>(
       snprintf(line, sizeof line,
                "*** rank %d: an error occurred in %s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted\n",
-               rank, function, on, what);
-  if (write(2, line,
-            static_cast<size_t>(n < static_cast<int>(sizeof line) ? n : static_cast<int>(sizeof line) - 1)) <
-      0) {
+               rank, function, on, what));
+  if (write(2, line, std::min(n, sizeof line - 1)) < 0) {
     // standard error is closed: MPI_Abort still ends the job
   }
   wait_until_read();
@@ -63,14 +61,8 @@ void wait_until_read() {
 const char* describe(Vid vid) {
   if (vid == seam::kVid_MPI_COMM_WORLD) return "MPI_COMM_WORLD";
   if (vid == seam::kVid_MPI_COMM_SELF) return "MPI_COMM_SELF";
-  switch (seam::vid_kind(vid)) {
-    case Kind::kWin:
-      return "a window";
-    case Kind::kFile:
-      return "a file";
-    default:
-      return "a communicator";
-  }
+  const Kind kind = seam::vid_kind(vid);
+  return kind == Kind::kWin ? "a window" : kind == Kind::kFile ? "a file" : "a communicator";
 }
 
 }  // namespace
@@ -156,6 +148,18 @@ int fail_completion(int neutral, seam::Fn fn) {
   return fail_mpi_call(kNoObject, neutral, fn);
 }
 
+// Functions not offered yet: interpose/gen/mpi/annotations.toml.
+int refuse(seam::Fn fn) {
+  static int said[seam::kFnCount / 8 + 1];
+  if (!(__atomic_fetch_or(&said[fn / 8], 1 << fn % 8, __ATOMIC_RELAXED) & 1 << fn % 8)) {
+    char line[160];
+    snprintf(line, sizeof line, "cropdl: %s is not offered in this version; the call returns an error\n",
+             seam::kFunctionNames[fn]);
+    seam::say_by_c_library(line);
+  }
+  return fail_mpi_call(kNoObject, seam::kErrUnsupportedOperation, fn);
+}
+
 void inherit_errhandler(Vid parent, Vid child, [[maybe_unused]] seam::Fn fn) {
   if (vid_index(child) == 0) return;
 #if defined(CROPDL_ABI_MPICH)
@@ -177,11 +181,9 @@ Vid make_errhandler(Kind kind, void (*function)(), Language language) {
   return made ? made->vid : make_vid(Kind::kErrhandler, 0);
 }
 
-namespace {
-
 // The null file has a handler, for files not yet open.
 template <Kind K>
-bool carries_handler(Vid on) {
+static bool carries_handler(Vid on) {
   return handle_exists(on) || (K == Kind::kFile && vid_index(on) == 0);
 }
 template <Kind K>
@@ -191,7 +193,7 @@ constexpr int kInvalid = K == Kind::kComm   ? seam::kErrComm
                                             : seam::kErrSession;
 
 template <Kind K>
-int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
+static int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   if (!errhandler) return fail_mpi_call(on, seam::kErrArg, fn);
   // The program frees the handler that it gets (MPI-3.1, 8.3.1). Another thread may set a different one
@@ -203,7 +205,7 @@ int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
   return MPI_SUCCESS;
 }
 template <Kind K, class F>
-int create_handler(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
+static int create_handler(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!function || !errhandler) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
   const Vid made = make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC);
   if (vid_index(made) == 0) return fail_mpi_call(kNoObject, seam::kErrNoMem, fn);
@@ -211,7 +213,7 @@ int create_handler(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
   return MPI_SUCCESS;
 }
 template <Kind K>
-int set(Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
+static int set(Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
   if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   const Vid handler = handle_in<Kind::kErrhandler>(errhandler);
   const Callback* own = callback_of(handler);
@@ -222,13 +224,11 @@ int set(Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
   return MPI_SUCCESS;
 }
 template <Kind K>
-int call_handler(Vid on, int code, seam::Fn fn) {
+static int call_handler(Vid on, int code, seam::Fn fn) {
   if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   invoke_errhandler(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
   return MPI_SUCCESS;
 }
-
-}  // namespace
 #define ERRHANDLERS(Type, Handle, kind)                                                              \
   MPI_FUNCTION(int, Type##_create_errhandler, MPI_##Type##_errhandler_function* function,            \
                MPI_Errhandler* e) {                                                                  \

@@ -1,7 +1,6 @@
 // Predefined attributes: the only ones that are read from the lower half. UH, any thread.
+#include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/mpi/upper/keyvals.h"
-
-#include "interpose/mpi/upper/error_codes.h"
 
 namespace cropdl::shim {
 namespace {

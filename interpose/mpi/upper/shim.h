@@ -302,8 +302,7 @@ constexpr int null_result(Kind kind, seam::Fn fn) {
 inline constexpr int kNegativeCount = seam::kErrCount;
 constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
 #endif
-// For a function that is not offered: says so once, and fails (unsupported.cpp).
-int refuse(seam::Fn fn);
+int refuse(seam::Fn fn);  // for a function that is not offered: says so once, and fails
 // Gives a communicator that `fn` made from `parent` that one's error handler, if the program's MPI does so.
 void inherit_errhandler(Vid parent, Vid child, seam::Fn fn);
 
