@@ -2,7 +2,6 @@
 // and attributes with their languages' types (src/binding of MPICH 4.0). UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/error_handlers.h"
-#include "interpose/mpi/upper/keyvals.h"
 
 using namespace cropdl;
 using namespace cropdl::shim;

@@ -4,7 +4,6 @@
 
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/error_handlers.h"
-#include "interpose/mpi/upper/keyvals.h"
 
 using namespace cropdl;
 using namespace cropdl::shim;

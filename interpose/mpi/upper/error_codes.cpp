@@ -74,6 +74,8 @@ bool is_class(int error_class) {
   return error_class >= 0 && (error_class & kDynamic ? classes.at(error_class & ~kDynamic) != nullptr
                                                      : error_class <= MPI_ERR_LASTCODE);
 }
+bool is_error_code(int) { return true; }
+int error_class_of(int code) { return code & (kClassMask | kDynamic); }
 #else
 // As in ompi/errhandler/errcode.h of Open MPI 4.1: one sequence after the predefined codes.
 Numbers codes;
@@ -92,27 +94,17 @@ bool is_class(int error_class) {
   const Added* a = find_added(error_class);
   return a ? a->error_class == error_class : error_class >= 0 && error_class <= MPI_ERR_LASTCODE;
 }
-#endif
-
 // Open MPI's functions reject others.
-bool is_error_code([[maybe_unused]] int code) {
-#if defined(CROPDL_ABI_MPICH)
-  return true;
-#else
+bool is_error_code(int code) {
   Locked locked(added_lock);
   return find_added(code) || (code >= 0 && code <= MPI_ERR_LASTCODE);
-#endif
 }
-
 int error_class_of(int code) {
-#if defined(CROPDL_ABI_MPICH)
-  return code & (kClassMask | kDynamic);
-#else
   Locked locked(added_lock);
   const Added* a = find_added(code);
   return a ? a->error_class : code;
-#endif
 }
+#endif
 
 // Takes `text`, from malloc; nullptr removes the text. Returns false, with nothing taken, unless the program
 // added the code.

@@ -1,6 +1,6 @@
 // Predefined attributes: the only ones that are read from the lower half. UH, any thread.
+#include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/error_handlers.h"
-#include "interpose/mpi/upper/keyvals.h"
 
 namespace cropdl::shim {
 namespace {
