@@ -15,7 +15,7 @@
 #include "interpose/one_abi/held.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/recipe.h"
-#include "interpose/seam/layout.h"
+#include "interpose/seam/thread.h"
 
 namespace cropdl::one_abi {
 
@@ -66,8 +66,7 @@ class Call {
  public:
   // `chooses`: the call selects the thread's device, so the thread's previous device does not matter.
   explicit Call(bool chooses = false) {
-    seam::ThreadRecord* record;
-    __asm__ volatile("mov %%gs:0, %0" : "=r"(record));
+    seam::ThreadRecord* record = seam::current_thread();
     record->in_device_call = 1;
     if (__builtin_expect(thread_mark.record != record || thread_mark.generation != record->generation, 0))
       begin_thread(chooses), first_ = true;
@@ -267,10 +266,12 @@ class Setting {
 // A restart makes an object's state again with the object's device current; a thread's and the library's with
 // any device. `until`: an object that the call names; when it ends, the library itself undoes the call.
 void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
-                const RecipeWriter& recipe, uint64_t until = 0);
+                const RecipeWriter& recipe, uint64_t until = 0, bool once = false);
 // State that is set once, in an order that matters: no change if it is recorded already.
-void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
-                const RecipeWriter& recipe);
+inline void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what,
+                       const Key& key, const RecipeWriter& recipe) {
+  keep_state(of, library, function, what, key, recipe, 0, true);
+}
 void undo_state(uint64_t of, uint64_t what, const Key& key);
 void undo_state_of_devices(uint64_t what, const Key& key);  // of all of them
 
