@@ -1,7 +1,5 @@
 """Builds one record per function from headers and a library's tables: whether each side is generated or written by hand,
-the role of every parameter, and the signature in the seam. Facts about one library are in its tables only.
-
-Runs at build time only."""
+the role of every parameter, and the signature in the seam. Facts about one library are in its tables only. Build time only."""
 import hashlib
 import re
 import tomllib
@@ -10,7 +8,6 @@ from pathlib import Path
 from header import Prototype
 from record import PLACES, ROLES, Function, Parameter
 from roles import CURRENT_DEVICE, Roles, TableError
-
 
 # Keys of a fact: "note" for the coverage table, and "all", the note for "*", all parameters; "of", its values' domain
 # ("parameters", or another fact, one of whose values it must be); "says_all", whether it says how those parameters that

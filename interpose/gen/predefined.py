@@ -1,6 +1,4 @@
-"""The predefined handles of a library, and the data symbols that its shim exports.
-
-Runs at build time only."""
+"""The predefined handles of a library, and the data symbols that its shim exports. Build time only."""
 import re
 
 from roles import TableError

@@ -1,6 +1,4 @@
-"""The roles of parameters, from the library's roles.toml: four texts for each side of the seam.
-
-Runs at build time only."""
+"""The roles of parameters, from the library's roles.toml: four texts for each side of the seam. Build time only."""
 import re
 import tomllib
 from pathlib import Path

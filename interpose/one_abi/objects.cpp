@@ -64,8 +64,7 @@ void end_children(handles::Handle h) {
   for (handles::Handle child : children) forget(child);
 }
 
-// Removes the object. If another object's recipe needs it, its state is kept, too: a restart makes it again
-// with that state.
+// Removes the object. If another one's recipe needs it, its state stays: a restart makes it again with that.
 void forget(handles::Handle h) {
   handles::Slot* slot = tables->slot(h);
   if (!slot || slot->state != handles::kLive) return;

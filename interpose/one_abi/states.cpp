@@ -28,8 +28,7 @@ bool same_key(uint64_t at, std::span<const char> key) {
   return (k ? k->size : 0) == key.size() && (key.empty() || memcmp(k->bytes, key.data(), key.size()) == 0);
 }
 
-// Copies the key into the heap and returns its address; 0: an empty key, or no room. Without room find()
-// never matches the record.
+// Copies the key into the heap; 0: it is empty, or no room is left. Then find() never matches the record.
 uint64_t kept_key(std::span<const char> key) {
   if (key.empty()) return 0;
   auto* k = static_cast<KeyBytes*>(handles::heap_allocate(sizeof(KeyBytes) + key.size()));
@@ -47,8 +46,7 @@ uint32_t thread_index(const seam::ThreadRecord* record) {
   return record >= first && index < kMaxThreads ? static_cast<uint32_t>(index) : 0;
 }
 
-// The calling thread's state. Clears the state of an ended thread that used the same record. Under
-// family_lock.
+// The calling thread's state; clears that of an ended thread with the same record. Under family_lock.
 ThreadState& own_state() {
   const seam::ThreadRecord* record = seam::current_thread();
   ThreadState& mine = family->threads[thread_index(record)];
@@ -192,8 +190,7 @@ void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint
   const auto bytes = bytes_of(key);
   handles::Handle record = 0;
   bool uncertain = false;  // another thread set it to another value since this thread's call began
-  // Most calls set a thing again, often to the same value. The renewed record is repeated after the records
-  // that were made in between.
+  // Most calls set a thing again, often to the same value. The renewed record is repeated after the others.
   if (uint64_t* before = find(place.list, what, bytes)) {
     if (once) return;
     record = static_cast<handles::Handle>(*before);
@@ -323,8 +320,7 @@ void note_error(const RealLibrary&, int64_t code) {
 
 int64_t noted_error(bool forget) {
   if (!family) return 0;
-  // Many programs call this after every launch, so it takes no lock if there is no error. Only the thread
-  // itself changes its error.
+  // Many programs call this after every launch: no lock, since only the thread itself changes its error.
   const seam::ThreadRecord* record = seam::current_thread();
   ThreadState& mine = family->threads[thread_index(record)];
   if (mine.owner != record->generation + 1 || mine.error == 0) return 0;

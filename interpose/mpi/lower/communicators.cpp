@@ -1,6 +1,5 @@
-// Communicators and groups. A communicator's recipe is membership and topology: a restart makes it from the
-// list of world ranks, however the program made it. A group's is the list of world ranks. LH, LH FS base,
-// threads of the program.
+// Communicators and groups. The recipe is membership, and a communicator's topology: a restart makes both
+// from the list of world ranks, however the program made them. LH, LH FS base, threads of the program.
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -12,8 +11,7 @@
 namespace cropdl::mpi {
 namespace {
 
-// The tag of MPI_Comm_create_group. Communicators of one group are re-made one at a time, so one tag is
-// enough.
+// The tag of MPI_Comm_create_group. Communicators are re-made one at a time, so one tag is enough.
 constexpr int kReplayTag = 17;
 
 CommRecord* new_record() {
@@ -215,8 +213,7 @@ int remake_comms() {
   comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = record_at(state->more[0]);
   comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = record_at(state->more[1]);
   if (!register_world_and_self()) return MPI_ERR_NO_MEM;
-  // Ascending gids, the same order on all ranks: the members of the least communicator not yet made wait for
-  // no other.
+  // Ascending gids, on all ranks: the members of the least communicator not yet made wait for no other.
   struct Again {
     CommRecord* record;
     handles::Handle handle;  // 0: freed by the program, but not on all ranks
@@ -266,8 +263,7 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   const AdoptedRequestPlace place;
   if (!place) return seam::kErrIntern;
   if (!begin_collective(comm, seam::kFn_MPI_Comm_idup)) return seam::kAgain;
-  // Members, topology and identity are known before the MPI has made the duplicate; until then its request
-  // refuses a checkpoint.
+  // Members, topology and identity are known before the MPI has made it; until then its request refuses cuts.
   const CommRecord* parent = comm_record(comm);
   const uint64_t gid = parent && parent->gid ? gid_of_duplicate(parent) : 0;
   int result = seam::kSuccess;
@@ -330,8 +326,7 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
   if (!begin_collective(*comm, seam::kFn_MPI_Comm_disconnect)) return seam::kAgain;
   MPI_Comm real = mpi::comm(*comm);
   const CommRecord* c = comm_record(*comm);
-  // Processes of one MPI_COMM_WORLD stay connected, so this equals MPI_Comm_free; in Open MPI after a
-  // barrier.
+  // Processes of one MPI_COMM_WORLD stay connected: this is MPI_Comm_free, in Open MPI after a barrier.
   int code = MPI_SUCCESS;
 #if defined(OPEN_MPI)
   if (c && c->count.identity) code = MPI_Barrier(real);

@@ -20,8 +20,7 @@ class EarlyDrain {
   // drained early. At the start, or the program's main thread.
   void start();
 
-  // LH, agent's thread. Every thread of the program must be parked, or inside a blocking send after which it
-  // parks (ThreadRecord::sending).
+  // LH, agent's thread. Each thread of the program is parked, or in a blocking send after which it parks.
   void begin();
   // Any thread. On return the thread is out of the MPI and touches nothing. Idempotent.
   void end();
@@ -41,9 +40,8 @@ class EarlyDrain {
 // parked main thread, or before the program runs.
 class ParkedReceives {
  public:
-  // After the drain: cancels the pending receives, for post() to post again in the same order. Returns a code
-  // of the MPI. On an error, the failing receive, begun by `maker`, is pending or complete with the error;
-  // others may be parked.
+  // After the drain: cancels the pending receives, for post(). Returns a code of the MPI. On an error, the
+  // failing one, begun by `maker`, is pending or complete with the error; others may be parked.
   int park(uint32_t* maker);
   // Posts the receives that park() has parked; one that cannot be posted completes with the error. Returns
   // the first error. Throws nothing and allocates nothing.
@@ -53,9 +51,8 @@ class ParkedReceives {
  private:
   void list(bool with_pending);
 
-  // The receives that may be parked, in the order in which they were posted, each with its serial number.
-  // Kept from park() to post(), which follows a write that perhaps failed for lack of memory, and therefore
-  // must not allocate.
+  // The receives that may be parked, in the order of posting, each with its serial number. Kept for post():
+  // it follows a write that perhaps failed for lack of memory, and must not allocate.
   std::vector<std::pair<uint64_t, Vid>> at_cut_;
 };
 

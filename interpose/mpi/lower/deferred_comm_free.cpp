@@ -37,8 +37,7 @@ struct Leaving {
   uint64_t quiet_until = 0;  // the turn in which it is freed if no message comes before; 0: not yet known
 };
 
-// A communicator is tested because another one was freed, in a drain, after the drains of all ranks, or in
-// MPI_Finalize.
+// A communicator is tested when another is freed, in a drain, after all ranks' drains, in MPI_Finalize.
 enum class When { kFree, kDrain, kDrained, kEnd };
 
 // Removed from the agreement's list; pending requests and matched messages may still name them.
@@ -76,8 +75,7 @@ constexpr double kPatienceAtTheEnd = 1.0, kLongestTurn = 0.001;
 constexpr double kSpinAtTheEnd = 0.01;
 constexpr timespec kNapAtTheEnd = {0, 1'000'000};
 
-// Whether the request still uses r->record, when its operation completes or starts; nothing else names the
-// record.
+// Whether the request still uses r->record, at its completion or start; nothing else names the record.
 bool needs_record(const RequestRecord* r) {
   return r->state != kRequestFree && (r->state != kRequestDone || is_persistent(r));
 }

@@ -7,12 +7,9 @@
 #include "interpose/mpi/lower/progress_modes.h"
 
 namespace cropdl::mpi {
-namespace {
 
 // Interval between steps, as on a stopped rank (restart/session/rank.cpp).
 constexpr std::chrono::microseconds kNap{200};
-
-}  // namespace
 
 void EarlyDrain::run() {
   std::unique_lock lock(step_);

@@ -53,8 +53,7 @@ inline int peers(seam::Vid vid) { return constants::peers(comm(vid)); }
 inline int neighbors_in(seam::Vid vid) { return constants::neighbors_in(comm(vid)); }
 inline int neighbors_out(seam::Vid vid) { return constants::neighbors_out(comm(vid)); }
 
-// A nonblocking or persistent call may read its arrays of datatypes until its request ends, so the request
-// owns them.
+// A nonblocking or persistent call may read its arrays of datatypes until its request ends, which owns them.
 template <class H>
 struct KeptArray final : Kept {
   KeptArray(const seam::Vid* vids, int n) : array(vids, n) {}

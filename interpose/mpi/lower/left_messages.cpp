@@ -7,17 +7,14 @@
 #include "interpose/mpi/lower/messages.h"
 
 namespace cropdl::mpi {
-namespace {
 
 // A persistent receive may still be started on the freed communicator.
-bool may_be_received(const CommRecord* c) {
+static bool may_be_received(const CommRecord* c) {
   for (const auto& [v, r] : all_requests()) {
     if (r->state != kRequestFree && r->kind == kPersistentReceive && record_at(r->record) == c) return true;
   }
   return false;
 }
-
-}  // namespace
 
 Left LeftMessages::drop(CommRecord* record, MPI_Comm comm, bool draining) {
   for (;;) {

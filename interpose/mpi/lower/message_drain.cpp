@@ -6,15 +6,13 @@
 #include "interpose/mpi/lower/messages.h"
 
 namespace cropdl::mpi {
-namespace {
 
-bool test_own_requests() {
+static bool test_own_requests() {
   bool all_done = true;
   for (const auto& [v, r] : all_requests()) {
     if (r->state != kRequestActive || without_recipe(r)) continue;
     if (!test_request(v, r)) {
-      // A receive may stay pending. Everything else completes: the other ranks are stopped and progress their
-      // part.
+      // A receive may stay pending. All else completes: the other ranks are stopped and progress their part.
       if (!receives(r) || r->matched) all_done = false;
     } else if (r->orphan) {
       free_inactive(v);
@@ -23,8 +21,6 @@ bool test_own_requests() {
   }
   return all_done;
 }
-
-}  // namespace
 
 const char* const kNoMemoryToDrain = "this rank has no memory left to receive the messages under way";
 const char* const kFailedToDrain = "a message under way could not be received: the MPI reports an error";
@@ -48,16 +44,12 @@ void MessageDrain::wait_for(DrainedMessage* m) {
   }
 }
 
-// So that start_taking() cannot fail for lack of memory once it has received the message.
-bool MessageDrain::has_room_in_flight() {
+DrainedMessage* MessageDrain::place_for(Vid comm, const seam::Status& status) {
+  // So that start_taking() cannot fail for lack of memory once it has received the message.
   const Status reserved = caught([this] {
     if (in_flight_.size() == in_flight_.capacity()) in_flight_.reserve(2 * in_flight_.size() + 16);
   });
-  return static_cast<bool>(reserved);
-}
-
-DrainedMessage* MessageDrain::place_for(Vid comm, const seam::Status& status) {
-  if (!has_room_in_flight()) {
+  if (!reserved) {
     trouble_ = kNoMemoryToDrain;
     return nullptr;
   }

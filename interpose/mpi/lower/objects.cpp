@@ -1,6 +1,5 @@
 // Real handles behind virtual ones: predefined ones, those adopted without a recipe, and the freeing of both;
-// the rare cases of translating values (runtime.h). LH, LH FS base, threads of the program; values: any
-// thread.
+// rare cases of translating values (runtime.h: any thread). LH, LH FS base, threads of the program.
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -118,8 +117,7 @@ Vid adopt_comm(MPI_Comm c, uint32_t maker) {
   if (seam::vid_index(v) && !is_predefined(v)) MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
   return v;
 }
-// A datatype, group or operation that the MPI returns is a new reference, which must be freed
-// separately.
+// A datatype, group or operation that the MPI returns is a new reference, to be freed separately.
 Vid adopt_datatype(MPI_Datatype h, uint32_t maker) {
   return adopt(Kind::kDatatype, to_word(h), maker, false);
 }

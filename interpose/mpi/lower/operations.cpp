@@ -119,8 +119,7 @@ void keep_op(Vid request, Vid op, Vid type) {
   RequestRecord* r = request_record(request);
   r->more[1] = op;
   r->more[3] = type;
-  // The program's function must not run while any rank is stopped, so no cut is made before the request is
-  // complete and waited for.
+  // The program's function must not run while a rank is stopped: no cut before the request is handed out.
   if (r->kind == kCollectiveRequest) {
     r->kind = kOtherRequest;
     __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);

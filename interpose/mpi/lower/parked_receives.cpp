@@ -5,9 +5,8 @@
 #include "interpose/mpi/lower/cut_session.h"
 
 namespace cropdl::mpi {
-namespace {
 
-int take_back(Vid v) {
+static int take_back(Vid v) {
   RequestRecord* r = request_record(v);
   if (const int code = MPI_Cancel(real_request(v)); code != MPI_SUCCESS) return code;  // pending as before
   MPI_Status s = no_message();
@@ -25,7 +24,7 @@ int take_back(Vid v) {
   return code;
 }
 
-int post_again(Vid v) {
+static int post_again(Vid v) {
   RequestRecord* r = request_record(v);
   const int code =
       is_persistent(r)
@@ -46,8 +45,6 @@ int post_again(Vid v) {
   return code;
 }
 
-}  // namespace
-
 void ParkedReceives::list(bool with_pending) {
   at_cut_.clear();
   for (const auto& [v, r] : all_requests())
@@ -56,9 +53,8 @@ void ParkedReceives::list(bool with_pending) {
   std::sort(at_cut_.begin(), at_cut_.end());
 }
 
-// The last receive first: if one cannot be cancelled, the earlier ones have kept their places, and the later
-// ones are posted again after it. (MPICH searches its list of all receives for each, as for each arriving
-// message.)
+// The last receive first: if one cannot be cancelled, the earlier ones keep their places, and the later ones
+// are posted again after it. (MPICH searches its list of all receives for each.)
 int ParkedReceives::park(uint32_t* maker) {
   list(true);
   for (auto r = at_cut_.rbegin(); r != at_cut_.rend(); ++r) {

@@ -1,16 +1,14 @@
 // Persistent point-to-point requests. The record keeps the arguments. The MPI makes the real request
-// immediately, which checks the arguments, and again after a restart. At a cut none is active: started sends
-// are complete, pending receives are cancelled and started again later (parked_receives.cpp). LH, LH FS base,
-// threads of the program.
+// immediately, which checks the arguments, and again after a restart. At a cut none is active: sends are
+// complete, receives are cancelled and started again later. LH, LH FS base, threads of the program.
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
-namespace {
 
-int make_real(const RequestArguments& o, MPI_Request* real) {
+static int make_real(const RequestArguments& o, MPI_Request* real) {
   void* buffer = const_cast<void*>(o.buffer);
   const MPI_Datatype type = datatype(o.datatype);
   const int peer = rank_in(o.peer), tag = tag_in(o.tag);
@@ -26,8 +24,6 @@ int make_real(const RequestArguments& o, MPI_Request* real) {
       return MPI_Send_init(buffer, o.count, type, peer, tag, comm(o.comm), real);
   }
 }
-
-}  // namespace
 
 bool is_synchronous(const RequestRecord* r) {
   return r->maker == seam::kFn_MPI_Issend || r->maker == seam::kFn_MPI_Ssend_init;

@@ -3,8 +3,7 @@
 //
 // A blocking send is the MPI's own: its receiver receives or drains the message, if need be before all its
 // threads have stopped (early_drain.cpp). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns
-// of MPI_Recv on both MPIs), so that a thread can leave it: its requests then wait in the thread's `pending`
-// for the next call.
+// of MPI_Recv): a thread can leave it, and its requests wait in the thread's `pending` for the next call.
 #include "interpose/mpi/lower/point_to_point.h"
 #include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
@@ -68,8 +67,7 @@ inline void note_received(Vid comm, const MPI_Status& s) {
   message_came({comm_record(comm), s.MPI_SOURCE, s.MPI_TAG});
 }
 
-// Leaves the LH within a blocking call, whose requests are now records that a cut can save. (Callers without
-// free records keep waiting.)
+// Leaves the LH within a blocking call, whose requests are now records. (Without free ones, it waits on.)
 int leave_with(Vid first, Vid second) {
   seam::ThreadRecord* t = seam::current_thread();
   t->pending[0] = first;
@@ -162,8 +160,7 @@ int continue_pending(seam::Status* status) {
 
 extern "C" {
 
-// Ready sends are sent as standard ones, as MPI permits: after a cut a rank may send before the receiver has
-// posted its receive again.
+// Ready sends are sent as standard ones, as MPI permits: after a cut, their receives may not be posted yet.
 int lower_MPI_Send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
   return blocking_send<MPI_Send>(buffer, count, type, dest, tag, comm);
 }
@@ -178,8 +175,8 @@ int lower_MPI_Irsend(const void* buffer, int count, Vid type, int dest, int tag,
 }
 
 // An MPI_Issend completes when its receive has begun, and the program may rely on that (nothing is under way
-// after a barrier). While one is pending, no cut is made. It is held like a collective, so that none begins
-// after that check.
+// after a barrier). While one is pending, no cut is made; held like a collective, none begins after that
+// check.
 int lower_MPI_Issend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
   if (!begin_alone(seam::kFn_MPI_Issend)) return seam::kAgain;
   synchronous_sends.store(true, std::memory_order_relaxed);

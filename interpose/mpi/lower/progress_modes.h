@@ -1,6 +1,5 @@
-// The floating-point modes of the program's threads that make progress in the MPI. Where CropDL makes it in
-// their place, the reductions that the program has begun (MPI_Iallreduce) go on as they could natively. LH,
-// any thread.
+// The floating-point modes of the program's threads that make progress in the MPI. Where CropDL makes it for
+// them, the program's reductions (MPI_Iallreduce) go on as natively. LH, any thread.
 #pragma once
 
 #include <atomic>

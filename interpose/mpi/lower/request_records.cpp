@@ -28,8 +28,7 @@ void let_go_of_type(Vid type) {
   destroy_objects(gone);
 }
 
-// A persistent request finds drained messages by its communicator's index at every start, even after the
-// communicator was freed.
+// A persistent request finds drained messages by its communicator's index, even after that was freed.
 void hold_comm(RequestRecord* r) {
   r->holds_comm = 0;
   if ((r->kind != kPersistentSend && r->kind != kPersistentReceive) || is_predefined(r->comm)) return;
@@ -132,8 +131,7 @@ Vid RequestPlace::take(const RequestArguments& o, MPI_Request real, RequestState
     tables->retain(o.datatype);
   }
   *real_request(v) = real;
-  // Last: until then the agent (refusing_request) and other threads see a free record, not the previous
-  // request's fields.
+  // Last: until then the agent (refusing_request) and other threads see a free record, not old fields.
   __atomic_store_n(&r->state, begins, __ATOMIC_RELEASE);
   return v;
 }
@@ -252,8 +250,7 @@ std::string request_trouble() {
     const bool started_again =
         r->state != kRequestFree && (r->kind == kPersistentSend || r->kind == kPersistentReceive);
     if (!(pending || started_again) || r->comm == kNullComm) continue;
-    // The index may belong to another communicator by now. (An inter-communicator has no record; it exists if
-    // its handle is live.)
+    // The index may be another communicator's now. (An inter-communicator has no record, but a live handle.)
     const bool lives = r->record != 0 || tables->live(r->comm);
     if (lives && record_at(r->record) == comm_record(r->comm)) continue;
     return formatted("{}{} on a communicator that was freed", function_name(r->maker),

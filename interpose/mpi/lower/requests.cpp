@@ -41,8 +41,7 @@ void leave_behind(Vid* request) {
   lock.unlock();
 }
 
-// Whether MPI_Waitall ends although other requests are pending: in Open MPI at the first error, in MPICH
-// never.
+// Whether MPI_Waitall ends while other requests are pending: in Open MPI at the first error, in MPICH never.
 #if defined(OPEN_MPI)
 constexpr bool kErrorEndsWaiting = true;
 #else
@@ -96,8 +95,7 @@ int hand_out_all(int n, Vid* v, seam::Status* statuses) {
   return result;
 }
 
-// Hands out all requests that are complete now, with indices and statuses. *count is kUndefined if none is
-// considered.
+// Hands out all complete requests, with indices and statuses. *count: kUndefined if none is considered.
 int hand_out_some(int n, Vid* v, int* count, int* indices, seam::Status* statuses) {
   int done = 0, candidates = 0, result = seam::kSuccess;
   for (int i = 0; i < n; ++i) {
@@ -116,8 +114,7 @@ int hand_out_some(int n, Vid* v, int* count, int* indices, seam::Status* statuse
   return result;
 }
 
-// Hands out the first complete request; false if none is complete. If none is considered, returns true with
-// *index kUndefined.
+// Hands out the first complete request; false: none is. If none is considered: true, *index kUndefined.
 bool hand_out_any(int n, Vid* v, int* index, seam::Status* status, int* result) {
   *index = seam::kUndefined;
   *result = seam::kSuccess;

@@ -95,8 +95,7 @@ int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid);
 // seam. A duplicate is committed if its original is.
 int keep_datatype(MPI_Datatype real, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid);
 void inherit_commitment(Vid from, Vid to);
-// The type as its constructor made it: a restart may have resized it (datatypes.cpp), which its envelope and
-// contents do not tell.
+// The type as its constructor made it, as envelope and contents tell: a restart may have resized it.
 MPI_Datatype datatype_as_made(Vid vid);
 void free_as_made(Vid vid);  // under structure_lock
 
@@ -156,8 +155,7 @@ class HandleArray {
 
 // From now on this process cannot be checkpointed; refusals name the function and `why`. Permanent.
 void mark_unsaved(uint32_t function, const char* why);
-// Records that the program uses a function that only one MPI has; a restart under the other is refused by
-// name.
+// The program uses a function that only one MPI has: a restart under the other is refused by its name.
 void mark_used(uint32_t function);
 // The MPI_TAG_UB for the program when the MPI's is `real`: always the first value returned. A restart under
 // an MPI with smaller tags is refused.

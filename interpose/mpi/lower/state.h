@@ -29,8 +29,7 @@
 namespace cropdl::mpi {
 
 inline constexpr uint32_t kStateVersion = 2;
-// Other gids are never 1: (world rank of the leader + 1) << 32 | serial, or a hash with bit 55
-// (MPI_Comm_idup).
+// No other gid: they are (leader's world rank + 1) << 32 | serial, or a hash with bit 55 (MPI_Comm_idup).
 inline constexpr uint64_t kWorldGid = 1;
 
 // A communicator, possibly freed while the agreement still needs its count (deferred_comm_free.cpp).
@@ -207,8 +206,7 @@ Vid predefined(Kind kind, uint64_t word);  // its vid, or the null vid
 Vid new_object(Kind kind, uint64_t word, uint32_t maker);
 Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies,
                const void* payload, size_t bytes);
-// Frees the real objects of unused handles. Call under the lock that freed the handles: their indices are
-// reused.
+// Frees the real objects of unused handles. Under the lock that freed these: their indices are reused.
 void destroy_objects(std::span<const handles::Handle> gone);
 
 // --- topologies.cpp: topologies in the recipes of communicators
@@ -251,9 +249,8 @@ class CommFree {
 };
 // In a drain: drops the messages left on freed communicators.
 void test_freed_comms();
-// When an image is about to be written, after the drains of all ranks: frees the communicators that all
-// members have freed, and their records. The others stay listed, also in images: a restart must make them
-// again.
+// Before an image is written, after the drains of all ranks: frees the communicators that all members have
+// freed, and their records. The others stay listed, also in images: a restart makes them again.
 void give_back_freed_comms();
 // At a restart: returns the records of freed communicators that some rank still has, and drops the others;
 // collective over all ranks. leave_again then takes the communicator made again for such a record.
@@ -320,8 +317,7 @@ class RequestPlace {
   RequestPlace(const RequestPlace&) = delete;
   RequestPlace& operator=(const RequestPlace&) = delete;
   explicit operator bool() const { return vid_ != kNullRequest; }
-  // For an operation that has begun (real != null), is already done (then set its status), or is persistent
-  // (kRequestInactive).
+  // The operation has begun (real != null), is done (set its status), or is persistent (kRequestInactive).
   Vid take(const RequestArguments& operation, MPI_Request real, RequestState begins = kRequestActive);
 
  private:
@@ -338,11 +334,9 @@ class AdoptedRequestPlace : public RequestPlace {
 };
 void finish_request(RequestRecord* r, const MPI_Status& real_status, int code);
 void finish_request_with(RequestRecord* r, const seam::Status& status);  // the result is status.error
-// Makes progress on one request. Returns true if it is complete or inactive. `waits`: the caller repeats
-// until then.
+// Makes progress on one request. True: it is complete or inactive. `waits`: the caller repeats until then.
 bool test_request(Vid v, RequestRecord* r, bool waits = false);
-// Gives the program a completed request's status and error class. The vid becomes null unless the request is
-// persistent.
+// Gives the program a completed request's status and error class. Only a persistent one's vid stays.
 int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status);
 void release_request(Vid v);
 // The persistent request no longer keeps the index of its communicator.

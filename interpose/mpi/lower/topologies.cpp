@@ -13,8 +13,7 @@
 namespace cropdl::mpi {
 namespace {
 
-// The first number of a topology in a recipe. After kHint come the number of ints of the hint, and the hint
-// with its final zero.
+// A topology's first number in a recipe. After kHint: the hint's number of ints, and it with its final zero.
 enum : int { kGraph = 1, kGrid = 2, kNeighbours = 3, kHint = 4 };
 constexpr size_t kBeforeHint = 2;
 

@@ -326,8 +326,7 @@ int delete_attributes(Vid vid) {
     Keyval k;
     if (copy_keyval(keyval, &k)) {
       const int r = run_remove(k, keyval, vid, turn.old);
-      // If a callback fails, the object is kept. Open MPI keeps the attribute, too; MPICH continues with the
-      // next.
+      // If a callback fails, the object stays. In Open MPI the attribute, too; MPICH continues with the next.
 #if defined(CROPDL_ABI_OPENMPI)
       if (r != MPI_SUCCESS) return r;
 #endif

@@ -59,8 +59,7 @@ int run_remove(const Keyval& k, int keyval, Vid from, const Attribute& a);
 // is not predefined. Else answers, or sets *error to the lower half's error.
 bool get_predefined_attribute(Vid vid, int keyval, void** pointer, int64_t* number, int* flag, int* error);
 
-// For a key that is unknown or of another kind, Open MPI has MPI_ERR_KEYVAL only when MPI_KEYVAL_INVALID is
-// read.
+// For a key unknown or of another kind; Open MPI has MPI_ERR_KEYVAL only when MPI_KEYVAL_INVALID is read.
 #if defined(CROPDL_ABI_OPENMPI)
 constexpr int kWrongKeyval = seam::kErrOther;
 #else

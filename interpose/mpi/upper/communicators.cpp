@@ -85,8 +85,7 @@ MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* ne
     });
     if (r != MPI_SUCCESS) return r;
   }
-  // Keeps the hints. Also on ranks without any: the call is a counted collective, and hints may differ
-  // between ranks.
+  // Keeps the hints; on ranks without any, too: the call is a counted collective, and hints may differ.
   MPI_Info hints = info;
   if (info == MPI_INFO_NULL)
     if (const int none = PMPI_Info_create(&hints); none != MPI_SUCCESS) return none;
@@ -107,8 +106,7 @@ MPI_FUNCTION(int, Comm_idup, MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* requ
   return begin_duplicate(comm, newcomm, request, seam::kFn_MPI_Comm_idup);
 }
 #if defined(CROPDL_ABI_MPICH)
-// The hints stay in the upper half: MPI_Comm_set_info needs a communicator that is complete, and is
-// collective.
+// The hints stay in the upper half: MPI_Comm_set_info is collective and needs a complete communicator.
 MPI_FUNCTION(int, Comm_idup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm,
              MPI_Request* request) {
   constexpr seam::Fn kFn = seam::kFn_MPI_Comm_idup_with_info;

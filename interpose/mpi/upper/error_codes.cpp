@@ -1,5 +1,4 @@
-// Error classes and codes, kept in the upper half: they must keep their meaning after a restart over another
-// MPI. UH, any thread.
+// Error classes and codes, in the upper half: another MPI must not change their meaning. UH, any thread.
 #include "interpose/mpi/upper/error_handlers.h"
 
 namespace cropdl::shim {
@@ -106,8 +105,7 @@ int error_class_of(int code) {
 }
 #endif
 
-// Takes `text`, from malloc; nullptr removes the text. Returns false, with nothing taken, unless the program
-// added the code.
+// Takes `text`, from malloc; nullptr removes it. False, with nothing taken: the program did not add the code.
 bool set_error_text(int code, char* text) {
   Locked locked(added_lock);
   Added* a = find_added(code);

@@ -69,31 +69,30 @@ const char* describe(Vid vid) {
 
 int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
   if (handler == seam::kVid_MPI_ERRORS_RETURN) return code;
-  if (Callback own; copy_callback(handler, &own)) {
-    const Callback* c = &own;
+  if (Callback c; copy_callback(handler, &c)) {
     int out = code;
     // The callback gets the address of a variable with the handle, which it may change (MPI_Comm_free).
     with_kind(on, [&]<Kind K>() {
       using H = typename HandleOf<K>::type;
       H handle = handle_out<K>(on);
-      if (c->cxx_dispatch) {
-        reinterpret_cast<void (*)(void*, int*, const char*, void (*)())>(c->cxx_dispatch)(
-            &handle, &out, function, c->function);
-      } else if (c->proxy) {
-        const int kind = c->kind == Kind::kComm ? 0 : c->kind == Kind::kFile ? 1 : 2;
-        reinterpret_cast<void (*)(int, H*, int*, void (*)())>(c->proxy)(kind, &handle, &out, c->function);
+      if (c.cxx_dispatch) {
+        reinterpret_cast<void (*)(void*, int*, const char*, void (*)())>(c.cxx_dispatch)(
+            &handle, &out, function, c.function);
+      } else if (c.proxy) {
+        const int kind = c.kind == Kind::kComm ? 0 : c.kind == Kind::kFile ? 1 : 2;
+        reinterpret_cast<void (*)(int, H*, int*, void (*)())>(c.proxy)(kind, &handle, &out, c.function);
         out = MPI_SUCCESS;  // for a returned code, MPICH's C++ bindings would call the handler again
-      } else if (c->language == Language::kFortranInt) {
+      } else if (c.language == Language::kFortranInt) {
         MPI_Fint integer = handle_to_fortran(on);
-        reinterpret_cast<void (*)(MPI_Fint*, MPI_Fint*)>(c->function)(&integer, &out);
+        reinterpret_cast<void (*)(MPI_Fint*, MPI_Fint*)>(c.function)(&integer, &out);
       } else {
-        reinterpret_cast<void (*)(H*, int*, ...)>(c->function)(&handle, &out, function, nullptr);
+        reinterpret_cast<void (*)(H*, int*, ...)>(c.function)(&handle, &out, function, nullptr);
       }
     });
 #if defined(CROPDL_ABI_MPICH)
     return out;  // the call returns the code as the handler changed it
 #else
-    return c->proxy ? out : code;
+    return c.proxy ? out : code;
 #endif
   }
   char what[MPI_MAX_ERROR_STRING];
@@ -126,8 +125,8 @@ int invoke_errhandler_of(Vid object_vid, int code, const char* function) {
   const bool has_handler = kind == Kind::kComm || kind == Kind::kWin || kind == Kind::kSession;
   if (kind != Kind::kFile && !(has_handler && handle_exists(on))) on = seam::kVid_MPI_COMM_WORLD;
 #if defined(CROPDL_ABI_MPICH)
-  // A communicator or window without its own handler uses MPI_COMM_WORLD's current one (errutil.c of MPICH
-  // 4.0).
+  // Without its own handler a communicator or window uses MPI_COMM_WORLD's current one (errutil.c of
+  // MPICH 4.0).
   const Object* o = kind == Kind::kComm || kind == Kind::kWin ? object(on, false) : nullptr;
   if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
 #endif
@@ -196,8 +195,7 @@ template <Kind K>
 static int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   if (!errhandler) return fail_mpi_call(on, seam::kErrArg, fn);
-  // The program frees the handler that it gets (MPI-3.1, 8.3.1). Another thread may set a different one
-  // meanwhile.
+  // The program frees the handler that it gets (MPI-3.1, 8.3.1). Another thread may set another meanwhile.
   Vid handler = errhandler_of(on);
   for (Vid seen = 0; !hold_callback(handler) && handler != seen;)
     seen = std::exchange(handler, errhandler_of(on));

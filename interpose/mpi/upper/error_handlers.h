@@ -5,8 +5,7 @@
 
 namespace cropdl::shim {
 
-// Runs the error handler `handler` for the program's error code `code` on the object `on`. Does not return if
-// the handler is fatal.
+// Runs `handler` for the program's error code `code` on the object `on`. Does not return if it is fatal.
 int invoke_errhandler(Vid handler, Vid on, int code, const char* function);
 // The same with the error handler that `object` has. (Objects without one: MPI_COMM_WORLD's.)
 int invoke_errhandler_of(Vid object, int code, const char* function);

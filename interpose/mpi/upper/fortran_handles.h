@@ -1,6 +1,5 @@
-// Conversion of handles to Fortran integers and back. MPICH's integers are the C handles. Open MPI's
-// predefined handles have fixed numbers (mpif-handles.h); others are the vid, which is larger. UH, any
-// thread.
+// Converts handles to Fortran integers and back. MPICH's are the C handles. Open MPI's predefined handles
+// have fixed numbers (mpif-handles.h); others are the vid, which is larger. UH, any thread.
 #pragma once
 
 #include "interpose/mpi/upper/shim.h"

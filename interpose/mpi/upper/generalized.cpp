@@ -73,6 +73,7 @@ bool called_by_fortran([[maybe_unused]] const void* caller) {
 }
 
 }  // namespace
+
 MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Grequest_free_function* released,
              MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
   constexpr seam::Fn kFn = seam::kFn_MPI_Grequest_start;

@@ -1,5 +1,4 @@
-// Tables of what the program attached to MPI objects (objects.h). UH, any thread. Memory comes from the
-// program's malloc.
+// Tables of what the program attached to MPI objects (objects.h), in its malloc's memory. UH, any thread.
 #include "interpose/mpi/upper/objects.h"
 
 #include <cstring>
@@ -137,11 +136,7 @@ void FreedObject::drop() {
   if (o->errhandler) free_callback(o->errhandler);
   if (o->hints) drop_info(o->hints);
   if (o->asked_hints) drop_info(o->asked_hints);
-  for (Attribute* a = o->attributes; a;) {
-    Attribute* next = a->next;
-    free(a);
-    a = next;
-  }
+  for (Attribute* a = o->attributes; a;) free(std::exchange(a, a->next));
   free(o->window_values);
   free(o->name);
   free(o);

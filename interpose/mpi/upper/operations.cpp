@@ -8,8 +8,7 @@
 namespace cropdl::shim {
 namespace {
 
-// Open MPI's Fortran library sets this flag after the operation is made (ompi/op/op.h:
-// OMPI_OP_FLAGS_FORTRAN_FUNC).
+// Open MPI's Fortran library sets it later (ompi/op/op.h: OMPI_OP_FLAGS_FORTRAN_FUNC).
 constexpr uint32_t kFortranFlag = 2;
 
 void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) {
@@ -54,6 +53,7 @@ int create_operation(void (*function)(), Language language, int commute, MPI_Op*
 }
 
 }  // namespace
+
 MPI_FUNCTION(int, Op_create, MPI_User_function* function, int commute, MPI_Op* op) {
   return create_operation(reinterpret_cast<void (*)()>(function), Language::kC, commute, op,
                           seam::kFn_MPI_Op_create);

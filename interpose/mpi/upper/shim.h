@@ -61,9 +61,8 @@ inline R call_library(seam::Fn fn, A... arguments) {
 // --- Handles
 
 // Pointer handles. Predefined: the address of a data symbol whose first word is the vid; the program may have
-// a copy of the symbol. Kinds that Open MPI's C++ and Fortran libraries read (is_object): an object of the
-// shim that begins likewise. All others: this tag above the vid, a non-canonical address that no object can
-// have.
+// a copy of the symbol. Kinds that Open MPI's C++ and Fortran libraries read (is_object): the shim's object
+// that begins likewise. Others: this tag above the vid, a non-canonical address.
 inline constexpr uintptr_t kTag = 0x7a7a;
 // Integer handles: the two top bits of MPICH's "direct" handles, the kind, the index. MPICH's own handles
 // have other kinds in bits 26 to 29; the program never gets one.
@@ -74,8 +73,7 @@ inline constexpr Vid kUnsetVid = ~Vid{0};
 
 // Returns the object behind a handle of an is_object kind (objects.cpp).
 void* object_of(Vid vid);
-// The object of a request, or nullptr. Only Open MPI's Fortran library reads requests; for others the tag is
-// enough (request_objects.cpp).
+// The object of a request, or nullptr: only Open MPI's Fortran library reads requests (request_objects.cpp).
 void* request_object(Vid vid);
 extern bool requests_are_read;
 // The shim's record of an object being freed. It is detached before the call, because afterwards another
@@ -92,8 +90,7 @@ class FreedObject {
   struct Object* object_;
   struct HandleObject* handle_;
 };
-// Calls `fn`, which frees *vid, with the record detached. Returns the neutral error, with the object
-// unchanged.
+// Calls `fn`, which frees *vid, with the record detached. Returns the neutral error.
 int free_object(seam::Fn fn, Vid* vid);
 constexpr bool is_object(Kind k) {
   return k == Kind::kComm || k == Kind::kDatatype || k == Kind::kWin || k == Kind::kGroup || k == Kind::kOp ||
@@ -272,8 +269,7 @@ class NarrowArray : Scratch<int, 16> {
   bool fits_ = true;
 };
 
-// The MPI underneath may have longer strings than the program's buffer (a processor name: 256 against 128
-// bytes).
+// The MPI underneath may have longer strings than the program's buffer (a name: 256 bytes against 128).
 inline constexpr int kTextCapacity = 1024;
 void text_out(char* to, const char* from, int capacity, int* length);
 
@@ -286,8 +282,7 @@ int fail_mpi_call_with(Vid object, int code, seam::Fn fn);  // the same with the
 int fail_completion(int neutral, seam::Fn fn);              // the same for a call that completes requests
 // Neither the null handle nor an unknown one.
 inline bool handle_exists(Vid vid) { return vid_index(vid) != 0 && vid_index(vid) != kUnknownIndex; }
-// The error class by which the program's own MPI rejects a null result pointer, and a negative number of
-// requests.
+// The class by which the program's own MPI rejects a null result pointer, a negative number of requests.
 #if defined(CROPDL_ABI_OPENMPI)
 inline constexpr int kNegativeCount = seam::kErrArg;
 constexpr int null_result(Kind kind, seam::Fn fn) {

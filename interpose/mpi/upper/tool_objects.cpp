@@ -1,6 +1,5 @@
-// The objects to which variables of the tool interface (MPI_T) are bound. A tool passes the address of a
-// handle, and the variable says of which kind; the lower half gets the vid in place of the address. UH, any
-// thread.
+// The objects to which the tool interface's variables (MPI_T) are bound. A tool passes a handle's address,
+// the variable says of which kind; the lower half gets the vid in its place. UH, any thread.
 #include "interpose/mpi/upper/shim.h"
 
 namespace cropdl::shim {
