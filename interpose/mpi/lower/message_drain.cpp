@@ -33,8 +33,7 @@ void MessageDrain::complete(const InFlight& f) {
 void MessageDrain::wait_for(DrainedMessage* m) {
   for (Spin spin;; spin.turn()) {
     handles::SpinGuard guard(lock_, multiple);
-    const auto f =
-        std::find_if(in_flight_.begin(), in_flight_.end(), [m](const InFlight& g) { return g.message == m; });
+    const auto f = std::ranges::find(in_flight_, m, &InFlight::message);
     if (f == in_flight_.end()) return;
     int flag = 0;
     if (MPI_Test(&f->request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) continue;
@@ -113,8 +112,7 @@ bool MessageDrain::take_arrived(Vid c) {
 
 void MessageDrain::begin_early() {
   trouble_ = nullptr;
-  probed_.clear();
-  for (Vid v : {seam::kVid_MPI_COMM_WORLD, seam::kVid_MPI_COMM_SELF}) probed_.push_back(v);
+  probed_ = {seam::kVid_MPI_COMM_WORLD, seam::kVid_MPI_COMM_SELF};
   for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kComm))) {
     const CommRecord* c = comm_record(h);
     if (c && c->members) probed_.push_back(h);

@@ -151,6 +151,9 @@ auto with_kind(Vid vid, F run) {
 template <class T, long kInline>
 class Scratch {
  public:
+  T* data() const { return n_ ? data_ : nullptr; }
+
+ protected:
   explicit Scratch(long n) : n_(n > 0 ? n : 0) {
     if (n_ > kInline) data_ = static_cast<T*>(malloc(static_cast<size_t>(n_) * sizeof(T)));
     if (!data_) abort();
@@ -161,7 +164,6 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
- protected:
   long n_;
   T inline_[kInline];
   T* data_ = inline_;
@@ -213,12 +215,11 @@ inline seam::Status status_in(const MPI_Status& from) {
 
 // Statuses of several requests; only functions that return these set MPI_ERROR, as the standard requires.
 // Entries that the lower half leaves out (Waitsome, Testsome) keep their values.
-class Statuses : Scratch<seam::Status, 16> {
+class Statuses : public Scratch<seam::Status, 16> {
  public:
   Statuses(const MPI_Status* wanted, long n) : Scratch(status_wanted(wanted) ? n : 0) {
     for (long i = 0; i < n_; ++i) data_[i].error = kUnsetError;
   }
-  seam::Status* data() { return n_ ? data_ : nullptr; }
   void write_back(MPI_Status* to) {
     for (long i = 0; i < n_; ++i) {
       if (data_[i].error == kUnsetError) continue;
@@ -244,17 +245,16 @@ bool grow(T** array, uint32_t* size, uint32_t most = UINT32_MAX) {
 // NOLINTEND(bugprone-sizeof-expression)
 
 // Integers, some of which are MPI constants to translate.
-class Constants : Scratch<int, 16> {
+class Constants : public Scratch<int, 16> {
  public:
   Constants(const int* from, long n, int (*translate)(int)) : Scratch(from ? n : 0) {
     for (long i = 0; i < n_; ++i) data_[i] = translate(from[i]);
   }
-  const int* data() const { return n_ ? data_ : nullptr; }
 };
 
 inline bool fits(int64_t value) { return value == static_cast<int>(value); }
 
-class NarrowArray : Scratch<int, 16> {
+class NarrowArray : public Scratch<int, 16> {
  public:
   NarrowArray(const MPI_Count* from, int64_t n) : Scratch(from ? n : 0) {
     for (long i = 0; i < n_; ++i) {
@@ -263,7 +263,6 @@ class NarrowArray : Scratch<int, 16> {
     }
   }
   bool fits() const { return fits_; }
-  const int* data() const { return n_ ? data_ : nullptr; }
 
  private:
   bool fits_ = true;
