@@ -30,9 +30,8 @@ bool set_members(CommRecord* c, std::span<const uint32_t> ranks) {
   std::copy(ranks.begin(), ranks.end(), list);
   c->members = reinterpret_cast<uint64_t>(list);
   c->size = static_cast<uint32_t>(ranks.size());
-  for (uint32_t i = 0; i < c->size; ++i) {
+  for (uint32_t i = 0; i < c->size; ++i)
     if (ranks[i] == static_cast<uint32_t>(state->rank)) c->rank = i;
-  }
   return true;
 }
 

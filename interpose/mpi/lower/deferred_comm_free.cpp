@@ -94,9 +94,8 @@ void mark_named(const CommRecord* c) {
 void give_back_unnamed() {
   std::ranges::sort(unlisted, {}, &Unlisted::record);
   for (Unlisted& u : unlisted) u.named = false;
-  for (const auto& [v, r] : all_requests()) {
+  for (const auto& [v, r] : all_requests())
     if (needs_record(r)) mark_named(record_at(r->record));
-  }
   {
     const handles::SpinGuard guard(structure_lock, multiple);
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage)))
@@ -322,9 +321,8 @@ void finish_freed_comms() {
   MPI_Request all_came = MPI_REQUEST_NULL;
   int over = MPI_Ibarrier(all_ranks, &all_came) != MPI_SUCCESS;
   const double began = MPI_Wtime();
-  for (Spin spin; !over && MPI_Test(&all_came, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS; spin.turn()) {
+  for (Spin spin; !over && MPI_Test(&all_came, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS; spin.turn())
     if (!over && MPI_Wtime() - began > kSpinAtTheEnd) nanosleep(&kNapAtTheEnd, nullptr);
-  }
   double left = kPatienceAtTheEnd, before = MPI_Wtime();
   for (Spin spin; !leaving.empty() && left > 0; spin.turn()) {
     test_leaving(When::kEnd);

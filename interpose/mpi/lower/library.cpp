@@ -110,9 +110,8 @@ class Runtime final : public libraries::Library {
   }
   std::vector<std::string> functions_of_this_implementation_only() override {
     std::vector<std::string> names;
-    for (uint32_t f = 0; f < seam::kFnCount; ++f) {
+    for (uint32_t f = 0; f < seam::kFnCount; ++f)
       if (state->used[f]) names.emplace_back(function_name(f));
-    }
     return names;
   }
 
@@ -166,9 +165,8 @@ class Runtime final : public libraries::Library {
 
   void begin_drain(std::span<const coord::PeerCount> from) override {
     std::vector<uint64_t> expected(static_cast<size_t>(counters()));
-    for (const coord::PeerCount& p : from) {
+    for (const coord::PeerCount& p : from)
       if (p.world_rank < expected.size()) expected[p.world_rank] = p.messages;
-    }
     cut_.drain.begin(expected);
   }
   bool drain_step() override {
@@ -215,9 +213,8 @@ class Runtime final : public libraries::Library {
   // Reasons that do not pass by themselves.
   static std::string lasting_refusal() {
     if (!state) return {};
-    if (state->unsaved_function) {
+    if (state->unsaved_function)
       return std::string(function_name(state->unsaved_function - 1)) + ": " + state->unsaved_why;
-    }
     if (tables->without_recipe()) {
       handles::SpinGuard guard(structure_lock);
       if (handles::Handle h = tables->first_without_recipe()) return named(tables->slot(h)->maker, h);

@@ -159,6 +159,12 @@ static int init(int required, int* provided) {
   return result;
 }
 
+template <class T>
+static int answer(T value, int* to) {
+  *to = static_cast<int>(value);
+  return seam::kSuccess;
+}
+
 extern "C" {
 
 int lower_MPI_Init_thread(int required, int* provided) { return init(required, provided); }
@@ -180,31 +186,19 @@ int lower_MPI_Finalize() {
   return error_out(code);
 }
 
-int lower_MPI_Initialized(int* flag) {
-  *flag = static_cast<int>(state->initialized);
-  return seam::kSuccess;
-}
-
-int lower_MPI_Finalized(int* flag) {
-  *flag = static_cast<int>(state->finalized);
-  return seam::kSuccess;
-}
+int lower_MPI_Initialized(int* flag) { return answer(state->initialized, flag); }
+int lower_MPI_Finalized(int* flag) { return answer(state->finalized, flag); }
+int lower_MPI_Query_thread(int* provided) { return answer(state->provided, provided); }
 
 int lower_MPI_Abort(Vid comm, int code) {
   if (state->initialized && !state->finalized) MPI_Abort(mpi::comm(comm), code);
   _exit(code);
 }
 
-int lower_MPI_Query_thread(int* provided) {
-  *provided = state->provided;
-  return seam::kSuccess;
-}
-
 // At a restart, a different thread may initialise the MPI than the program's did.
 int lower_MPI_Is_thread_main(int* flag) {
   if (!flag || !state->thread) return error_out(MPI_Is_thread_main(flag));
-  *flag = state->thread == own_number();
-  return seam::kSuccess;
+  return answer(state->thread == own_number(), flag);
 }
 
 // Continues over a restart. Seconds.

@@ -14,8 +14,10 @@
 
 namespace cropdl::mpi {
 
-extern const char* const kNoMemoryToDrain;
-extern const char* const kFailedToDrain;
+inline constexpr const char* kNoMemoryToDrain =
+    "this rank has no memory left to receive the messages under way";
+inline constexpr const char* kFailedToDrain =
+    "a message under way could not be received: the MPI reports an error";
 
 class MessageDrain {
  public:

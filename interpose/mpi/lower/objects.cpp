@@ -46,26 +46,22 @@ uint64_t null_word(Kind kind) { return real_handles[static_cast<unsigned>(kind)]
 Vid adopt(Kind kind, uint64_t word, uint32_t maker, bool one_vid_per_object) {
   if (word == null_word(kind)) return seam::make_vid(kind, 0);
   if (Vid v = predefined(kind, word); seam::vid_index(v)) return v;
-  if (one_vid_per_object) {
+  if (one_vid_per_object)
     if (Vid v = find_vid(kind, word); seam::vid_index(v)) return v;
-  }
   return new_object(kind, word, maker);
 }
 
 }  // namespace
 
 void fill_predefined() {
-  for (const Predefined& p : predefined_list()) {
-    real_handles[p.vid >> 24][p.vid & kIndexMask] = p.word;
-  }
+  for (const Predefined& p : predefined_list()) real_handles[p.vid >> 24][p.vid & kIndexMask] = p.word;
 }
 
 bool is_predefined(Vid vid) { return seam::vid_index(vid) < seam::kFirstDynamic; }
 
 Vid predefined(Kind kind, uint64_t word) {
-  for (const Predefined& p : predefined_list()) {
+  for (const Predefined& p : predefined_list())
     if (p.word == word && seam::vid_kind(p.vid) == kind) return p.vid;
-  }
   return seam::make_vid(kind, 0);
 }
 

@@ -143,9 +143,8 @@ int continue_pending(seam::Status* status) {
   seam::ThreadRecord* t = seam::current_thread();
   for (Vid v : {t->pending[0], t->pending[1]}) {
     if (!v) continue;
-    for (Spin spin; !test_request(v, request_record(v), true); spin.turn()) {
+    for (Spin spin; !test_request(v, request_record(v), true); spin.turn())
       if (stop_wanted()) return seam::kAgain;
-    }
   }
   int result = seam::kSuccess;
   Vid receive = t->pending[0], send = t->pending[1];

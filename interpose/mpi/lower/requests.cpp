@@ -140,9 +140,8 @@ int lower_MPI_Wait(Vid* request, seam::Status* status) {
   if (is_null(*request)) return give_empty(status);
   if (!is_request(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
-  for (Spin spin; !test_request(*request, r, true); spin.turn()) {
+  for (Spin spin; !test_request(*request, r, true); spin.turn())
     if (stop_wanted()) return seam::kAgain;
-  }
   return hand_out_request(request, r, status);
 }
 
@@ -173,18 +172,16 @@ int lower_MPI_Waitall(int count, Vid requests[], seam::Status statuses[]) {
 int lower_MPI_Testall(int count, Vid requests[], int* flag, seam::Status statuses[]) {
   if (!valid(requests, count)) return seam::kErrRequest;
   *flag = 1;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count; ++i)
     if (!is_null(requests[i]) && !test_request(requests[i], request_record(requests[i]))) *flag = 0;
-  }
   return *flag ? hand_out_all(count, requests, statuses) : seam::kSuccess;
 }
 
 int lower_MPI_Waitany(int count, Vid requests[], int* index, seam::Status* status) {
   if (!valid(requests, count)) return seam::kErrRequest;
   int result = seam::kSuccess;
-  for (Spin spin; !hand_out_any(count, requests, index, status, &result); spin.turn()) {
+  for (Spin spin; !hand_out_any(count, requests, index, status, &result); spin.turn())
     if (stop_wanted()) return seam::kAgain;
-  }
   return result;
 }
 

@@ -170,9 +170,8 @@ int* keys_of(Object* o) {
     size_t n = 0;
     {
       Locked locked(attributes_lock);
-      for (const Attribute* a = o->attributes; a; a = a->next, ++n) {
+      for (const Attribute* a = o->attributes; a; a = a->next, ++n)
         if (n + 1 < room) keys[n] = a->keyval;
-      }
     }
     if (n < room) return keys;
     free(keys);
@@ -223,9 +222,8 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
   }
   if (!predefined) {
     Keyval k;
-    if (!copy_keyval(keyval, &k) || k.kind != seam::vid_kind(vid)) {
+    if (!copy_keyval(keyval, &k) || k.kind != seam::vid_kind(vid))
       return fail_mpi_call(vid, keyval == MPI_KEYVAL_INVALID ? seam::kErrKeyval : kWrongKeyval, fn);
-    }
     Object* o = object(vid, false);
     Locked locked(attributes_lock);
     if (Attribute* a = o ? *find(o, keyval) : nullptr) {

@@ -215,9 +215,8 @@ static int set(Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
   if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   const Vid handler = handle_in<Kind::kErrhandler>(errhandler);
   const Callback* own = callback_of(handler);
-  if (!handle_exists(handler) || (vid_index(handler) >= seam::kFirstDynamic && !(own && own->kind == K))) {
+  if (!handle_exists(handler) || (vid_index(handler) >= seam::kFirstDynamic && !(own && own->kind == K)))
     return fail_mpi_call(on, seam::kErrArg, fn);
-  }
   set_errhandler(on, handler);
   return MPI_SUCCESS;
 }
@@ -250,9 +249,8 @@ ERRHANDLERS(Session, MPI_Session, kSession)
 #endif
 
 MPI_FUNCTION(int, Errhandler_free, MPI_Errhandler* errhandler) {
-  if (!errhandler || !handle_exists(handle_in<Kind::kErrhandler>(*errhandler))) {
+  if (!errhandler || !handle_exists(handle_in<Kind::kErrhandler>(*errhandler)))
     return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Errhandler_free);
-  }
   free_callback(handle_in<Kind::kErrhandler>(*errhandler));
   *errhandler = MPI_ERRHANDLER_NULL;
   return MPI_SUCCESS;

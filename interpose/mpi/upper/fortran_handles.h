@@ -32,9 +32,8 @@ typename HandleOf<K>::type from_fortran(MPI_Fint number) {
     return handle_out<K>(
         seam::vid_kind(vid) == K ? vid : make_vid(K, 0));  // the number of another kind's handle is invalid
   }
-  for (uint32_t i = 0; i < HandleOf<K>::count; ++i) {
+  for (uint32_t i = 0; i < HandleOf<K>::count; ++i)
     if (HandleOf<K>::fortran[i] == number) return handle_out<K>(make_vid(K, i));
-  }
   return handle_out<K>(make_vid(K, 0));
 }
 

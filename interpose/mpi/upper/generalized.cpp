@@ -108,9 +108,8 @@ MPI_FUNCTION(int, Grequest_complete, MPI_Request request) {
 extern "C" __attribute__((visibility("default"))) void MPII_Grequest_set_lang_f77(MPI_Request request) {
   const Vid vid = handle_in<Kind::kRequest>(request);
   Locked locked(generalized_lock);
-  for (Generalized* g = all; g; g = g->next) {
+  for (Generalized* g = all; g; g = g->next)
     if (g->request == vid) g->fortran = true;
-  }
 }
 #endif
 

@@ -32,9 +32,8 @@ class PointerTable {
 
  private:
   T** slot_of(Vid vid, const T* only = nullptr) {
-    for (uint32_t i = hash(vid); slots_ && slots_[i]; i = (i + 1) & mask_) {
+    for (uint32_t i = hash(vid); slots_ && slots_[i]; i = (i + 1) & mask_)
       if (only ? slots_[i] == only : slots_[i] != kRemoved() && slots_[i]->vid == vid) return &slots_[i];
-    }
     return nullptr;
   }
   static T* kRemoved() { return reinterpret_cast<T*>(1); }
@@ -50,9 +49,8 @@ class PointerTable {
     if (!slots_) abort();
     mask_ = size - 1;
     used_ = 0;
-    for (uint32_t i = 0; i < n; ++i) {
+    for (uint32_t i = 0; i < n; ++i)
       if (old[i] && old[i] != kRemoved()) insert(old[i]);
-    }
     free(old);
   }
   T** slots_ = nullptr;

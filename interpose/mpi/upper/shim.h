@@ -121,9 +121,8 @@ inline typename HandleOf<K>::type handle_out(Vid vid) {
       return static_cast<H>(object_of(vid));
     } else {
       if constexpr (K == Kind::kRequest) {
-        if (__builtin_expect(__atomic_load_n(&requests_are_read, __ATOMIC_RELAXED), 0)) {
+        if (__builtin_expect(__atomic_load_n(&requests_are_read, __ATOMIC_RELAXED), 0))
           if (void* object = request_object(vid)) return static_cast<H>(object);
-        }
       }
       return reinterpret_cast<H>(kTag << 48 | vid);
     }
