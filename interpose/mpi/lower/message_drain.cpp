@@ -22,6 +22,9 @@ static bool test_own_requests() {
   return all_done;
 }
 
+const char* const kNoMemoryToDrain = "this rank has no memory left to receive the messages under way";
+const char* const kFailedToDrain = "a message under way could not be received: the MPI reports an error";
+
 void MessageDrain::complete(const InFlight& f) {
   f.message->complete = 1;
   message_came({f.comm, f.message->source, f.message->tag});

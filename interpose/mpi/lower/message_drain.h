@@ -14,10 +14,8 @@
 
 namespace cropdl::mpi {
 
-inline constexpr const char* kNoMemoryToDrain =
-    "this rank has no memory left to receive the messages under way";
-inline constexpr const char* kFailedToDrain =
-    "a message under way could not be received: the MPI reports an error";
+extern const char* const kNoMemoryToDrain;
+extern const char* const kFailedToDrain;
 
 class MessageDrain {
  public:
