@@ -1,7 +1,5 @@
 """The data that the templates use: the parts of every function's body on either side, exported functions, the coverage
-table; predefined handles and data symbols are in predefined.py. One template per output file.
-
-Runs at build time only."""
+table; predefined handles and data symbols are in predefined.py. One template per output file. Build time only."""
 import hashlib
 from pathlib import Path
 

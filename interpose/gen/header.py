@@ -1,7 +1,5 @@
 """Reads a C header with castxml and the preprocessor: functions with their types, constants, and for every type whether
-it is a handle, a pointer, an integer. Independent of any particular library.
-
-Runs at build time only."""
+it is a handle, a pointer, an integer. Independent of any particular library. Build time only."""
 import re
 import subprocess
 import tempfile
@@ -108,7 +106,7 @@ class Header:
 
     def _describe(self, reference):
         """(base name, pointer depth, pointee const, is a function pointer) of a type, typedefs kept."""
-        depth, const, callback = 0, False, False
+        depth, const = 0, False
         while True:
             e = self._element(reference)
             if e.tag == "CvQualifiedType":
@@ -118,21 +116,17 @@ class Header:
             elif e.tag == "FunctionType":
                 return "function", depth, const, True
             elif e.tag == "Typedef":
-                target = self._element(e.get("type"))
-                while target.tag in ("Typedef", "ElaboratedType"):
-                    target = self._element(target.get("type"))
-                if target.tag == "FunctionType" or (
-                        target.tag == "PointerType" and self._element(target.get("type")).tag == "FunctionType"):
-                    callback = True
-                return e.get("name"), depth, const, callback
+                target = self._innermost(e.get("type"), ("Typedef", "ElaboratedType"))
+                pointee = self._element(target.get("type")) if target.tag == "PointerType" else target
+                return e.get("name"), depth, const, pointee.tag == "FunctionType"
             elif e.tag != "ElaboratedType":
-                return e.get("name"), depth, const, callback
+                return e.get("name"), depth, const, False
             reference = e.get("type")
 
-    def _innermost(self, reference):
-        """The element without pointers, arrays, qualifiers and typedefs."""
+    def _innermost(self, reference, around=("CvQualifiedType", "PointerType", "ArrayType", "Typedef", "ElaboratedType")):
+        """The element without what is around it: pointers, arrays, qualifiers and typedefs."""
         e = self._element(reference)
-        while e.tag in ("CvQualifiedType", "PointerType", "ArrayType", "Typedef", "ElaboratedType"):
+        while e.tag in around:
             e = self._element(e.get("type"))
         return e
 

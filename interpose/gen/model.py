@@ -1,7 +1,5 @@
 """Builds one record per function from headers and a library's tables: whether each side is generated or written by hand,
-the role of every parameter, and the signature in the seam. Facts about one library are in its tables only.
-
-Runs at build time only."""
+the role of every parameter, and the signature in the seam. Facts about one library are in its tables only. Build time only."""
 import hashlib
 import re
 import tomllib
@@ -10,7 +8,6 @@ from pathlib import Path
 from header import Prototype
 from record import PLACES, ROLES, Function, Parameter
 from roles import CURRENT_DEVICE, Roles, TableError
-
 
 # Keys of a fact: "note" for the coverage table, and "all", the note for "*", all parameters; "of", its values' domain
 # ("parameters", or another fact, one of whose values it must be); "says_all", whether it says how those parameters that
@@ -144,11 +141,8 @@ class Model:
         if entry.get("refuse"):  # of a private function that is not called, the parameters do not matter
             private = {i: Prototype(name, self.library["code"]) for i, h in self.headers.items() if name in h.exported}
             prototypes = {**private, **prototypes}
-        f = Function(name, index, {i: p.result for i, p in prototypes.items()}, [])
-        f.upper, f.lower = entry.get("upper", "generated"), entry.get("lower", "generated")
-        f.why, f.text = entry.get("why", ""), entry.get("text", "")
-        f.seam, f.wide = entry.get("seam"), entry.get("wide", False)
-        f.sticky, f.refuse = entry.get("sticky", ""), entry.get("refuse", "")
+        said = {key: entry[key] for key in ("upper", "lower", "why", "text", "seam", "wide", "sticky", "refuse") if key in entry}
+        f = Function(name, index, {i: p.result for i, p in prototypes.items()}, [], **said)
         f.facts = {key: entry.get(key, "") for key in self.facts}
         f.optional_results = any(pattern.search(name) for pattern in self._optional)
         f.pending = any(pattern.search(name) for pattern in self._pending)

@@ -1,6 +1,4 @@
-"""The predefined handles of a library, and the data symbols that its shim exports.
-
-Runs at build time only."""
+"""The predefined handles of a library, and the data symbols that its shim exports. Build time only."""
 import re
 
 from roles import TableError
@@ -8,12 +6,9 @@ from roles import TableError
 
 def predefined(model, implementation=None):
     """[(kind, C handle type, [(index, name, available)])]"""
-    rows = []
-    for handle, kind in model.handles.items():
-        names = model.predefined.get(handle, [])
-        rows.append((kind, handle, [(i, n, implementation is None or model.available(implementation, n))
-                                    for i, n in enumerate(names)]))
-    return rows
+    return [(kind, handle, [(i, n, implementation is None or model.available(implementation, n))
+                            for i, n in enumerate(model.predefined.get(handle, []))])
+            for handle, kind in model.handles.items()]
 
 
 def integer_handles(model, implementation):
@@ -107,8 +102,5 @@ def _contents(size, fields):
 
 def fortran_integers(files):
     """{name: integer} from `parameter (NAME=NUMBER)` lines of Fortran headers."""
-    found = {}
-    for file in files:
-        for name, value in re.findall(r"parameter\s*\(\s*(\w+)\s*=\s*(-?\d+)\s*\)", file.read_text(), re.I):
-            found[name] = int(value)
-    return found
+    return {name: int(value) for file in files
+            for name, value in re.findall(r"parameter\s*\(\s*(\w+)\s*=\s*(-?\d+)\s*\)", file.read_text(), re.I)}

@@ -1,6 +1,4 @@
-"""The roles of parameters, from the library's roles.toml: four texts for each side of the seam.
-
-Runs at build time only."""
+"""The roles of parameters, from the library's roles.toml: four texts for each side of the seam. Build time only."""
 import re
 import tomllib
 from pathlib import Path
@@ -13,23 +11,18 @@ class TableError(Exception):
 CURRENT_DEVICE = "current device"  # not a parameter, but may be part of a key
 TEXTS = ("before", "argument", "success", "always")
 RECIPE_TEXTS = ("write", "read", "argument", "success")
-KEYS = {"by", "length", "makes", "finds", "alias", "null", "refuse", "refuse_by_hand", "upper", "lower", "lower_pending", "recipe"}
+# What a role says besides its texts, with its defaults.
+ATTRIBUTES = {"by": "", "length": False, "makes": False, "finds": False, "alias": False, "null": "", "refuse": [], "refuse_by_hand": []}
+KEYS = {*ATTRIBUTES, "upper", "lower", "lower_pending", "recipe"}
 
 
 class Role:
     def __init__(self, name, entry):
         if set(entry) - KEYS:
             raise TableError(f"role {name} says {' '.join(sorted(set(entry) - KEYS))}, which means nothing")
-        self.name = name
-        self.by = entry.get("by", "")
-        self.length = entry.get("length", False)
-        self.makes = entry.get("makes", False)
-        self.finds = entry.get("finds", False)
-        self.alias = entry.get("alias", False)
-        self.null = entry.get("null", "")
-        self.refuse = entry.get("refuse", [])
-        self.refuse_by_hand = entry.get("refuse_by_hand", [])
-        self.entry = entry
+        self.name, self.entry = name, entry
+        for key, default in ATTRIBUTES.items():
+            setattr(self, key, entry.get(key, default))
 
     def misfit(self, depth):
         """Whether the role does not fit a parameter with `depth` pointers."""
@@ -54,18 +47,13 @@ class Role:
         return {key: found.get(key, "{n}" if key == "argument" else "") for key in RECIPE_TEXTS}
 
 
-class Roles:
+class Roles(dict):
     def __init__(self, path: Path):
+        super().__init__((name, Role(name, entry)) for name, entry in tomllib.loads(path.read_text()).items())
         self.path = path
-        self.roles = {name: Role(name, entry) for name, entry in tomllib.loads(path.read_text()).items()}
 
-    def __contains__(self, name):
-        return name in self.roles
-
-    def __getitem__(self, name):
-        if name not in self.roles:
-            raise TableError(f"{self.path} does not say what the role {name} means")
-        return self.roles[name]
+    def __missing__(self, name):
+        raise TableError(f"{self.path} does not say what the role {name} means")
 
 
 def fields(function, parameter, implementation, renamed):

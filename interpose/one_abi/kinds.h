@@ -1,5 +1,4 @@
-// The kinds of objects of CUDA's family of libraries, as the tables name them. Images hold the numbers:
-// append only. LH.
+// Kinds of objects of CUDA's family of libraries, as the tables name them. In images: append only. LH.
 #pragma once
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 #include "interpose/one_abi/held.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/recipe.h"
-#include "interpose/seam/layout.h"
+#include "interpose/seam/thread.h"
 
 namespace cropdl::one_abi {
 
@@ -39,8 +39,7 @@ struct RealLibrary {
 inline const char* missing_text() { return "the library that is installed here does not have this function"; }
 inline int64_t missing_value() { return 0; }
 
-// Returns the address of a function. If the real library lacks it, prints a line and returns the replacement.
-// Takes a lock.
+// Returns a function's address; prints a line and returns the replacement if it is missing. Takes a lock.
 void* find_function(const RealLibrary& library, uint32_t function);
 
 template <class F>
@@ -66,8 +65,7 @@ class Call {
  public:
   // `chooses`: the call selects the thread's device, so the thread's previous device does not matter.
   explicit Call(bool chooses = false) {
-    seam::ThreadRecord* record;
-    __asm__ volatile("mov %%gs:0, %0" : "=r"(record));
+    seam::ThreadRecord* record = seam::current_thread();
     record->in_device_call = 1;
     if (__builtin_expect(thread_mark.record != record || thread_mark.generation != record->generation, 0))
       begin_thread(chooses), first_ = true;
@@ -89,8 +87,7 @@ extern int (*current_device)();
 extern bool (*make_current)(int device);
 // Resets the library's state of the calling thread to that of a thread which has made no call yet.
 extern void (*make_fresh)(bool chooses);
-// Whether a call has given the calling thread the state that the library sets implicitly (a context). If so,
-// keeps that state.
+// Whether a call has implicitly given the calling thread the library's state (a context). If so, keeps it.
 extern bool (*has_settled)();
 
 // Records an error code that the library returned: the threads' last errors survive a restart.
@@ -130,8 +127,7 @@ H handle_of(uint64_t word) {
     return static_cast<H>(is_virtual(word) ? kSmallTag | (word & 0xff'ffff) : word);
   }
 }
-// Handles that are numbers with a meaning: the streams cudaStreamLegacy and cudaStreamPerThread. The library
-// returns them as well.
+// Numbers with a meaning, which the library also returns: cudaStreamLegacy and cudaStreamPerThread.
 inline bool names_itself(uint64_t real, uint32_t kind) { return kind == kind::cudaStream && real <= 2; }
 inline handles::Slot* slot_of(uint64_t word) {
   return is_virtual(word) && tables ? tables->slot(static_cast<handles::Handle>(word)) : nullptr;
@@ -181,8 +177,7 @@ void forget_word(uint64_t word);
 // another thread makes, which must not be taken for this one. show_word: undoes it if the call failed.
 void hide_word(uint64_t word);
 void show_word(uint64_t word);
-// The call has put state into the object that no recipe records: the object refuses checkpoints from now on,
-// while it exists.
+// The call has put state into the object that no recipe records: it refuses checkpoints while it exists.
 void lose_recipe(uint64_t word, const RealLibrary& library, uint32_t function);
 // The child (a handle) ends when the parent does, or earlier. No effect on a child that has a parent.
 void ends_with(uint64_t child, uint64_t parent);
@@ -230,8 +225,7 @@ inline uint64_t code_object(H handle) {
   return is_virtual(word) ? word : code_of_address(word);
 }
 // An object that ends, but was loaded on the devices before live objects that lie behind it: its recipe
-// stays. A restart makes it again at its position in the order and ends it (end_again) at the position of its
-// end.
+// stays. A restart makes it again at its position in the order, and ends it (end_again) at that of its end.
 void linger_word(uint64_t word);
 // The same for something made elsewhere: records an object that never existed, with the age `serial`.
 void linger_instead(uint32_t kind, const RealLibrary& library, uint32_t function, const RecipeWriter& recipe,
@@ -267,17 +261,18 @@ class Setting {
 // A restart makes an object's state again with the object's device current; a thread's and the library's with
 // any device. `until`: an object that the call names; when it ends, the library itself undoes the call.
 void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
-                const RecipeWriter& recipe, uint64_t until = 0);
+                const RecipeWriter& recipe, uint64_t until = 0, bool once = false);
 // State that is set once, in an order that matters: no change if it is recorded already.
-void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
-                const RecipeWriter& recipe);
+inline void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what,
+                       const Key& key, const RecipeWriter& recipe) {
+  keep_state(of, library, function, what, key, recipe, 0, true);
+}
 void undo_state(uint64_t of, uint64_t what, const Key& key);
 void undo_state_of_devices(uint64_t what, const Key& key);  // of all of them
 
 // --- Others. -----------------------------------------------------------------------------------------------
 
-// Returns a permanent copy of a text of the library, whose address changes at a restart; equal texts share a
-// copy.
+// A permanent copy of a text of the library, whose address changes at a restart; equal texts share one.
 const char* kept_text(const char* text);
 // From now on this process cannot be checkpointed; refusals name the function and `why`.
 void mark_unsaved(const RealLibrary& library, uint32_t function, const char* why);

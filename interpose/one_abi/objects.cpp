@@ -48,38 +48,23 @@ void each_of(handles::Handle h, F look) {
 // Removes the parent's record of a child that ends before the parent.
 void leave_parent(const handles::Slot& child, handles::Handle h) {
   handles::Slot* parent = tables->slot(child.within);
-  for (uint64_t* at = parent ? &parent->owner[1] : nullptr; at && *at;) {
-    const auto record = static_cast<handles::Handle>(*at);
-    handles::Slot* r = tables->slot(record);
-    if (r->owner[1] == kEndsWith && r->owner[2] == h) {
-      *at = r->owner[0];
-      drop_record(record);
-      return;
-    }
-    at = &r->owner[0];
-  }
+  const auto is_its = [h](const handles::Slot& r) { return r.owner[1] == kEndsWith && r.owner[2] == h; };
+  if (uint64_t* at = parent ? find_record(&parent->owner[1], is_its) : nullptr) take_out(at);
 }
 
 void end_children(handles::Handle h) {
   std::vector<handles::Handle> children;
-  for (uint64_t* at = &tables->slot(h)->owner[1]; *at;) {
-    const auto record = static_cast<handles::Handle>(*at);
-    handles::Slot& r = *tables->slot(record);
-    if (r.owner[1] != kEndsWith) {
-      at = &r.owner[0];
-      continue;
-    }
-    const auto child = static_cast<handles::Handle>(r.owner[2]);
-    tables->slot(child)->within = 0;  // forget(child) need not search for its record
-    children.push_back(child);
-    *at = r.owner[0];
-    drop_record(record);
+  uint64_t* at = &tables->slot(h)->owner[1];
+  while ((at = find_record(at, [](const handles::Slot& record) { return record.owner[1] == kEndsWith; }))) {
+    children.push_back(
+        static_cast<handles::Handle>(tables->slot(static_cast<handles::Handle>(*at))->owner[2]));
+    tables->slot(children.back())->within = 0;  // forget(child) need not search for its record
+    take_out(at);
   }
   for (handles::Handle child : children) forget(child);
 }
 
-// Removes the object. If another object's recipe needs it, its state is kept, too: a restart makes it again
-// with that state.
+// Removes the object. If another one's recipe needs it, its state stays: a restart makes it again with that.
 void forget(handles::Handle h) {
   handles::Slot* slot = tables->slot(h);
   if (!slot || slot->state != handles::kLive) return;

@@ -51,16 +51,14 @@ extern FamilyState* family;  // null: no object was made yet
 extern bool family_failed;   // the heap had no room for what is kept of it: no checkpoints of this run
 extern handles::SpinLock family_lock;
 
-// Creates the state and the handle tables at the family's first object; false: the heap is full. Takes the
-// lock.
+// Creates state and handle tables at the family's first object; false: the heap is full. Takes the lock.
 bool need_family();
 
 inline uint32_t maker_of(const RealLibrary& library, uint32_t function) {
   return library.number << 16 | function;
 }
 
-// Reads the recipe of a slot that has one: the arguments of the call that made the object, in the order of
-// writing.
+// Reads a slot's recipe, which it must have: the arguments of the call that made the object, as written.
 inline handles::RecipeReader arguments_of(const handles::Slot& slot) {
   handles::RecipeReader from(*reinterpret_cast<const handles::Recipe*>(slot.recipe));
   (void)from.value<int64_t>();  // the device

@@ -12,17 +12,10 @@
 #include "base/say.h"
 #include "interpose/handles/heap.h"
 #include "interpose/seam/state.h"
+#include "interpose/seam/thread.h"
 
 namespace cropdl::one_abi {
 namespace {
-
-int no_device() { return 0; }
-bool no_change(int) { return true; }
-void stays() {}
-void stays_so(bool) {}
-bool never() { return false; }
-void no_use(uint64_t) {}
-uint64_t no_object(uint64_t) { return 0; }
 
 struct KeyBytes {
   uint64_t size;
@@ -35,8 +28,7 @@ bool same_key(uint64_t at, std::span<const char> key) {
   return (k ? k->size : 0) == key.size() && (key.empty() || memcmp(k->bytes, key.data(), key.size()) == 0);
 }
 
-// Copies the key into the heap and returns its address; 0: an empty key, or no room. Without room find()
-// never matches the record.
+// Copies the key into the heap; 0: it is empty, or no room is left. Then find() never matches the record.
 uint64_t kept_key(std::span<const char> key) {
   if (key.empty()) return 0;
   auto* k = static_cast<KeyBytes*>(handles::heap_allocate(sizeof(KeyBytes) + key.size()));
@@ -54,16 +46,9 @@ uint32_t thread_index(const seam::ThreadRecord* record) {
   return record >= first && index < kMaxThreads ? static_cast<uint32_t>(index) : 0;
 }
 
-seam::ThreadRecord* own_record() {
-  seam::ThreadRecord* record;
-  __asm__ volatile("mov %%gs:0, %0" : "=r"(record));
-  return record;
-}
-
-// The calling thread's state. Clears the state of an ended thread that used the same record. Under
-// family_lock.
+// The calling thread's state; clears that of an ended thread with the same record. Under family_lock.
 ThreadState& own_state() {
-  const seam::ThreadRecord* record = own_record();
+  const seam::ThreadRecord* record = seam::current_thread();
   ThreadState& mine = family->threads[thread_index(record)];
   if (mine.owner != record->generation + 1) {
     drop_states_of(&mine.states);
@@ -97,12 +82,9 @@ Place place_of(uint64_t of, int current) {
 }
 
 uint64_t* find(uint64_t* list, uint64_t what, std::span<const char> key) {
-  for (uint64_t* at = list; *at;) {
-    handles::Slot* record = tables->slot(static_cast<handles::Handle>(*at));
-    if (record->owner[1] == what && same_key(record->owner[2], key)) return at;
-    at = &record->owner[0];
-  }
-  return nullptr;
+  return find_record(list, [&](const handles::Slot& record) {
+    return record.owner[1] == what && same_key(record.owner[2], key);
+  });
 }
 
 // A recipe's dependencies except `own`, and its payload with the device filled in.
@@ -129,25 +111,19 @@ bool is_recipe_of(const handles::Slot& slot, uint32_t maker, const Written& writ
          r->bytes == bytes.size() && memcmp(r->payload(), bytes.data(), bytes.size()) == 0;
 }
 
-void take_out(uint64_t* at) {
-  const auto record = static_cast<handles::Handle>(*at);
-  *at = tables->slot(record)->owner[0];
-  drop_record(record);
-}
-
 }  // namespace
 
 thread_local constinit ThreadMark thread_mark{};
 thread_local constinit uint64_t setting_began = kNoSetting;
 static std::atomic<bool> some_are_uncertain{false};
-int (*current_device)() = no_device;
-bool (*make_current)(int) = no_change;
-void (*make_fresh)(bool) = stays_so;
-bool (*has_settled)() = never;
+int (*current_device)() = [] { return 0; };
+bool (*make_current)(int) = [](int) { return true; };
+void (*make_fresh)(bool) = [](bool) {};
+bool (*has_settled)() = [] { return false; };
 uint64_t used_code[kUsedCode];
-void (*code_is_used)(uint64_t) = no_use;
-void (*device_is_chosen)() = stays;
-uint64_t (*code_of_address)(uint64_t) = no_object;
+void (*code_is_used)(uint64_t) = [](uint64_t) {};
+void (*device_is_chosen)() = [] {};
+uint64_t (*code_of_address)(uint64_t) = [](uint64_t) { return uint64_t{0}; };
 
 handles::Handle add_record(uint64_t* list, uint32_t maker, uint64_t what, uint64_t key,
                            const RecipeWriter& recipe, int device, handles::Handle of) {
@@ -161,8 +137,10 @@ handles::Handle add_record(uint64_t* list, uint32_t maker, uint64_t what, uint64
   return record;
 }
 
-void drop_record(handles::Handle record) {
+void take_out(uint64_t* at) {
+  const auto record = static_cast<handles::Handle>(*at);
   const handles::Slot* slot = tables->slot(record);
+  *at = slot->owner[0];
   if (slot->owner[1] != kEndsWith) handles::heap_free(reinterpret_cast<void*>(slot->owner[2]));
   std::vector<handles::Handle> gone;
   tables->free(record, gone);
@@ -191,29 +169,19 @@ void drop_states_of_gone(std::vector<handles::Handle>& gone) {
 
 void drop_states_until(handles::Handle ended) {
   const auto look = [&](uint64_t* list) {
-    while (*list) {
-      handles::Slot& record = *tables->slot(static_cast<handles::Handle>(*list));
-      if (record.within == ended)
-        take_out(list);
-      else
-        list = &record.owner[0];
-    }
+    while ((list = find_record(list, [&](const handles::Slot& record) { return record.within == ended; })))
+      take_out(list);
   };
   look(&family->library_states);
   for (uint64_t& list : family->device_states) look(&list);
 }
 
 void drop_states_of(uint64_t* list) {
-  for (auto at = static_cast<handles::Handle>(*list); at;) {
-    const auto next = static_cast<handles::Handle>(tables->slot(at)->owner[0]);
-    drop_record(at);
-    at = next;
-  }
-  *list = 0;
+  while (*list) take_out(list);
 }
 
 void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
-                const RecipeWriter& recipe, uint64_t until) {
+                const RecipeWriter& recipe, uint64_t until, bool once) {
   if (!need_family()) return;
   const int current = device_to_ask(of);
   handles::SpinGuard guard(family_lock);
@@ -222,9 +190,9 @@ void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint
   const auto bytes = bytes_of(key);
   handles::Handle record = 0;
   bool uncertain = false;  // another thread set it to another value since this thread's call began
-  // Most calls set a thing again, often to the same value. The renewed record is repeated after the records
-  // that were made in between.
+  // Most calls set a thing again, often to the same value. The renewed record is repeated after the others.
   if (uint64_t* before = find(place.list, what, bytes)) {
+    if (once) return;
     record = static_cast<handles::Handle>(*before);
     const Written written(recipe, place.device, place.object);
     const handles::Slot& last = *tables->slot(record);
@@ -264,19 +232,6 @@ uint32_t uncertain_maker() {
   return 0;
 }
 
-void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
-                const RecipeWriter& recipe) {
-  if (!need_family()) return;
-  const int current = device_to_ask(of);
-  handles::SpinGuard guard(family_lock);
-  const Place place = place_of(of, current);
-  const auto bytes = bytes_of(key);
-  if (!place.list || find(place.list, what, bytes)) return;
-  if (!add_record(place.list, maker_of(library, function), what, kept_key(bytes), recipe, place.device,
-                  place.object))
-    note_unsaved(maker_of(library, function), "the persistent heap is full");
-}
-
 void undo_state(uint64_t of, uint64_t what, const Key& key) {
   if (!family) return;
   const int current = device_to_ask(of);
@@ -293,7 +248,7 @@ void undo_state_of_devices(uint64_t what, const Key& key) {
 }
 
 void begin_thread(bool chooses) {
-  seam::ThreadRecord* record = own_record();
+  seam::ThreadRecord* record = seam::current_thread();
   const bool lent_before = thread_mark.record != nullptr;
   thread_mark = {record, record->generation, false};
   if (lent_before) make_fresh(chooses);  // another thread of the program used this LH thread before
@@ -365,9 +320,8 @@ void note_error(const RealLibrary&, int64_t code) {
 
 int64_t noted_error(bool forget) {
   if (!family) return 0;
-  // Many programs call this after every launch, so it takes no lock if there is no error. Only the thread
-  // itself changes its error.
-  const seam::ThreadRecord* record = own_record();
+  // Many programs call this after every launch: no lock, since only the thread itself changes its error.
+  const seam::ThreadRecord* record = seam::current_thread();
   ThreadState& mine = family->threads[thread_index(record)];
   if (mine.owner != record->generation + 1 || mine.error == 0) return 0;
   return forget ? std::exchange(mine.error, 0) : mine.error;

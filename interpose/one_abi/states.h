@@ -11,7 +11,17 @@ inline constexpr uint64_t kEndsWith = 0;  // value of `what` for a child: owner[
 // Adds a record to the list whose first record is *list (a Handle).
 handles::Handle add_record(uint64_t* list, uint32_t maker, uint64_t what, uint64_t key,
                            const RecipeWriter& recipe, int device, handles::Handle of);
-void drop_record(handles::Handle record);
+// The place in a list of the first record that is `wanted`; nullptr: there is none.
+template <class F>
+uint64_t* find_record(uint64_t* list, F wanted) {
+  for (uint64_t* at = list; *at;) {
+    handles::Slot& record = *tables->slot(static_cast<handles::Handle>(*at));
+    if (wanted(record)) return at;
+    at = &record.owner[0];
+  }
+  return nullptr;
+}
+void take_out(uint64_t* at);                                   // removes the record at this place
 void drop_states_of(uint64_t* list);                           // all records of a list
 void drop_states_of_gone(std::vector<handles::Handle>& gone);  // Tables::free's
 void drop_states_until(handles::Handle ended);                 // records whose `until` is the object

@@ -30,8 +30,7 @@ inline void say_line(const char* a, const char* b, const char* c, const char* d)
 
 // A child of fork() has no lower half. (Natively CUDA does not work in a child whose parent has used it.)
 // Calls there return an error code, which means "not initialized" or worse in each of these libraries, or
-// zeros if the result is not a code. Prints a line once, because natively CUDA would work if the parent had
-// not used it.
+// zeros if the result is not a code. Says so once: natively CUDA would work if the parent had not used it.
 inline constexpr int kInAChild = 3;
 inline bool said_in_a_child;
 template <class R>
@@ -63,8 +62,7 @@ inline R call_library(unsigned function, A... arguments) {
   return seam::call_lower<R>(lower_table(), function, arguments...);
 }
 
-// Repeats a call that may be held: between attempts the thread is outside the lower half, where it can be
-// saved.
+// Repeats a call that may be held: between attempts the thread is outside the LH, where it can be saved.
 template <class R, class... A>
 __attribute__((always_inline)) inline R call_until_begun(unsigned function, A... arguments) {
   seam::note_caller(__builtin_frame_address(0));

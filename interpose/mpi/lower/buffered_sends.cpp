@@ -13,40 +13,30 @@ int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* by
   int code = MPI_Type_size_x(datatype(type), &element);
   if (code != MPI_SUCCESS) return code;
   if (count > 0 && element > INT_MAX / count) return MPI_ERR_COUNT;
-  code = MPI_Pack_size(count, datatype(type), cropdl::mpi::comm(comm), &size);
+  code = MPI_Pack_size(count, datatype(type), mpi::comm(comm), &size);
   if (code != MPI_SUCCESS) return code;
-  *copy = cropdl::handles::heap_allocate(static_cast<size_t>(size) + 1);
+  *copy = handles::heap_allocate(static_cast<size_t>(size) + 1);
   if (!*copy) return MPI_ERR_NO_MEM;
   *bytes = 0;
-  code = MPI_Pack(buffer, count, datatype(type), *copy, size, bytes, cropdl::mpi::comm(comm));
-  if (code != MPI_SUCCESS) cropdl::handles::heap_free(*copy);
+  code = MPI_Pack(buffer, count, datatype(type), *copy, size, bytes, mpi::comm(comm));
+  if (code != MPI_SUCCESS) handles::heap_free(*copy);
   return code;
 }
-
-}  // namespace cropdl::mpi
-
-using namespace cropdl::mpi;
-namespace seam = cropdl::seam;
-using cropdl::seam::Vid;
-
-namespace {
 
 // Overhead per message: the smaller of the MPIs' MPI_BSEND_OVERHEAD (MPICH 96, Open MPI 128), since the
 // program sized its buffer with its own.
 constexpr uint64_t kBsendOverhead = 96;
 
 // Guards the accounts, and serializes tests of buffered sends.
-cropdl::handles::SpinLock bsend_lock;
+static handles::SpinLock bsend_lock;
 
 // Completes buffered sends, which are records without a handle, and returns their room. Under bsend_lock.
-void reap_buffered() {
+static void reap_buffered() {
   if (!state->bsend.used) return;
   uint64_t used = 0;
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != kRequestActive) continue;
     if (r->kind != kSendRequest || !r->orphan) continue;
-    const Vid v = seam::make_vid(seam::Kind::kRequest, i);
     if (test_request(v, r)) {
       release_request(v);
     } else {
@@ -58,19 +48,20 @@ void reap_buffered() {
 
 constexpr uint32_t kReapEvery = 1024;
 
-int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, uint32_t maker) {
+static int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm,
+                         uint32_t maker) {
   if (dest == seam::kProcNull) return seam::kSuccess;
   void* copy = nullptr;
   int bytes = 0;
   int code = pack(buffer, count, type, comm, &copy, &bytes);
   if (code != MPI_SUCCESS) return error_out(code);
   const uint64_t room = static_cast<uint64_t>(bytes) + kBsendOverhead;
-  cropdl::handles::SpinGuard guard(bsend_lock, multiple);
+  handles::SpinGuard guard(bsend_lock, multiple);
   // Reaps every kReapEvery sends even if there is room, because each send also uses a record.
   static uint32_t sent = 0;
   if (state->bsend.used + room > state->bsend.size || ++sent % kReapEvery == 0) reap_buffered();
   if (state->bsend.used + room > state->bsend.size) {
-    cropdl::handles::heap_free(copy);
+    handles::heap_free(copy);
     return seam::kErrBuffer;
   }
   RequestPlace place;
@@ -78,7 +69,7 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
   const int result =
       place ? error_out(begin_to_send(copy, bytes, MPI_PACKED, dest, tag, comm, &real)) : seam::kErrIntern;
   if (result != seam::kSuccess) {
-    cropdl::handles::heap_free(copy);
+    handles::heap_free(copy);
     return result;
   }
   const Vid v = place.take({kSendRequest, maker, copy, bytes, seam::kVid_MPI_PACKED, dest, tag, comm}, real);
@@ -89,8 +80,6 @@ int buffered_send(const void* buffer, int count, Vid type, int dest, int tag, Vi
   state->bsend.used += room;
   return seam::kSuccess;
 }
-
-}  // namespace
 
 extern "C" {
 
@@ -121,7 +110,7 @@ int lower_MPI_Buffer_detach(void* buffer, int* size) {
 #endif
   for (Spin spin;; spin.turn()) {
     {
-      cropdl::handles::SpinGuard guard(bsend_lock, multiple);
+      handles::SpinGuard guard(bsend_lock, multiple);
       reap_buffered();
       if (!state->bsend.used) break;
     }
@@ -134,3 +123,5 @@ int lower_MPI_Buffer_detach(void* buffer, int* size) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

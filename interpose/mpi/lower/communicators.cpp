@@ -1,18 +1,17 @@
-// Communicators. The recipe is membership and topology: a restart makes them from the list of world ranks,
-// however the program made them. LH, LH FS base, threads of the program.
+// Communicators and groups. The recipe is membership, and a communicator's topology: a restart makes both
+// from the list of world ranks, however the program made them. LH, LH FS base, threads of the program.
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "interpose/mpi/lower/counting.h"
-#include "interpose/mpi/lower/topologies.h"
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
 namespace {
 
-// The tag of MPI_Comm_create_group. Communicators of one group are re-made one at a time, so one tag is
-// enough.
+// The tag of MPI_Comm_create_group. Communicators are re-made one at a time, so one tag is enough.
 constexpr int kReplayTag = 17;
 
 CommRecord* new_record() {
@@ -20,20 +19,19 @@ CommRecord* new_record() {
   if (!c) return nullptr;
   handles::SpinGuard guard(structure_lock);
   c->next = state->comms;
-  if (c->next) reinterpret_cast<CommRecord*>(c->next)->before = reinterpret_cast<uint64_t>(c);
+  if (c->next) record_at(c->next)->before = reinterpret_cast<uint64_t>(c);
   state->comms = reinterpret_cast<uint64_t>(c);
   return c;
 }
 
-bool set_members(CommRecord* c, const std::vector<uint32_t>& ranks) {
-  auto* list = static_cast<uint32_t*>(handles::heap_allocate(ranks.size() * sizeof(uint32_t)));
+bool set_members(CommRecord* c, std::span<const uint32_t> ranks) {
+  auto* list = static_cast<uint32_t*>(handles::heap_allocate(ranks.size_bytes()));
   if (!list) return false;
   std::copy(ranks.begin(), ranks.end(), list);
   c->members = reinterpret_cast<uint64_t>(list);
   c->size = static_cast<uint32_t>(ranks.size());
-  for (uint32_t i = 0; i < c->size; ++i) {
+  for (uint32_t i = 0; i < c->size; ++i)
     if (ranks[i] == static_cast<uint32_t>(state->rank)) c->rank = i;
-  }
   return true;
 }
 
@@ -46,7 +44,7 @@ void drop_record(CommRecord* c) {
 }
 
 // The record keeps the members, the recipe the topology.
-int list_comm(MPI_Comm made, uint32_t maker, uint64_t gid, const std::vector<uint32_t>& ranks,
+int list_comm(MPI_Comm made, uint32_t maker, uint64_t gid, std::span<const uint32_t> ranks,
               std::span<const int> topology, Vid* vid) {
   CommRecord* c = new_record();
   *vid = kNullComm;
@@ -85,21 +83,36 @@ uint64_t gid_of_duplicate(const CommRecord* parent) {
   return kDuplicate | (mixed >> 9);
 }
 
+int make_group(std::span<const uint32_t> ranks, MPI_Group* made) {
+  return MPI_Group_incl(world_group, static_cast<int>(ranks.size()),
+                        reinterpret_cast<const int*>(ranks.data()), made);
+}
+
 bool is_listed(uint64_t gid) {
   handles::SpinGuard guard(structure_lock);
-  for (auto at = state->comms; at; at = reinterpret_cast<const CommRecord*>(at)->next)
-    if (reinterpret_cast<const CommRecord*>(at)->gid == gid) return true;
+  for (const CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
+    if (c->gid == gid) return true;
   return false;
 }
 
-// Undoes list_comm for a communicator that was never used.
-void unlist_comm(Vid vid) {
-  CommRecord* c = comm_record(vid);
-  forget_object(vid);
-  drop_record(c);
+}  // namespace
+
+Vid adopt_group(MPI_Group made, uint32_t maker) {
+  if (made == MPI_GROUP_NULL) return kNullGroup;
+  if (Vid v = predefined(Kind::kGroup, to_word(made)); seam::vid_index(v)) return v;
+  std::vector<uint32_t> ranks;
+  if (!world_ranks(made, &ranks)) return new_object(Kind::kGroup, to_word(made), maker);
+  return new_object(Kind::kGroup, to_word(made), maker, {}, ranks.data(), ranks.size() * sizeof(uint32_t));
 }
 
-}  // namespace
+int remake_group(Vid vid) {
+  const auto* recipe = reinterpret_cast<const handles::Recipe*>(tables->slot(vid)->recipe);
+  MPI_Group made = MPI_GROUP_NULL;
+  const int code =
+      make_group({static_cast<const uint32_t*>(recipe->payload()), recipe->bytes / sizeof(uint32_t)}, &made);
+  rebind_handle(vid, to_word(made));
+  return code;
+}
 
 std::span<const int> topology_of(Vid vid) {
   const handles::Slot* s = tables->slot(vid);
@@ -113,14 +126,10 @@ bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
   int n = 0;
   if (MPI_Group_size(g, &n) != MPI_SUCCESS) return false;
   std::vector<int> own(static_cast<size_t>(n)), world(static_cast<size_t>(n));
-  for (int i = 0; i < n; ++i) own[static_cast<size_t>(i)] = i;
+  std::iota(own.begin(), own.end(), 0);
   if (MPI_Group_translate_ranks(g, n, own.data(), world_group, world.data()) != MPI_SUCCESS) return false;
-  ranks->clear();
-  for (int r : world) {
-    if (r < 0) return false;  // MPI_UNDEFINED
-    ranks->push_back(static_cast<uint32_t>(r));
-  }
-  return true;
+  ranks->assign(world.begin(), world.end());
+  return std::ranges::find(world, MPI_UNDEFINED) == world.end();
 }
 
 bool register_world_and_self() {
@@ -128,9 +137,10 @@ bool register_world_and_self() {
   CommRecord* w = comm_record(world);
   if (!w->members) {
     std::vector<uint32_t> all(static_cast<size_t>(state->size));
-    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint32_t>(i);
+    std::iota(all.begin(), all.end(), 0);
     CommRecord* s = new_record();
-    if (!s || !set_members(s, {static_cast<uint32_t>(state->rank)}) || !set_members(w, all)) return false;
+    const uint32_t own[] = {static_cast<uint32_t>(state->rank)};
+    if (!s || !set_members(s, own) || !set_members(w, all)) return false;
     s->gid = (static_cast<uint64_t>(state->rank) + 1) << 32;
     comm_records[self & kIndexMask] = s;
     state->more[0] = reinterpret_cast<uint64_t>(w);
@@ -171,10 +181,7 @@ int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
   }
   // The identity is the leader's world rank and how many communicators it has led: unique, without agreement
   // on earlier calls of the parent's members (MPI_Comm_create_group has only some of them).
-  uint64_t gid = 0;
-  if (ranks[0] == static_cast<uint32_t>(state->rank)) {
-    gid = own_gid(maker);
-  }
+  uint64_t gid = ranks[0] == static_cast<uint32_t>(state->rank) ? own_gid(maker) : 0;
   int code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
   std::vector<int> topology;
   if (code == MPI_SUCCESS) code = read_topology(made, &topology);
@@ -184,35 +191,28 @@ int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
 
 void link_records() {
   uint64_t before = 0;
-  for (uint64_t at = state->comms; at; at = reinterpret_cast<CommRecord*>(at)->next) {
-    reinterpret_cast<CommRecord*>(at)->before = before;
-    before = at;
-  }
+  for (CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
+    c->before = std::exchange(before, reinterpret_cast<uint64_t>(c));
 }
 
 void add_counts(std::vector<coord::CollectiveCount>& counts) {
   handles::SpinGuard guard(structure_lock);
-  for (uint64_t at = state->comms; at;) {
-    const CommRecord* c = reinterpret_cast<const CommRecord*>(at);
+  for (const CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
     if (c->count.identity) counts.push_back({c->count.identity, c->count.begun});
-    at = c->next;
-  }
 }
 
 void unlist_record(CommRecord* c) {
   handles::SpinGuard guard(structure_lock);
-  auto* before = reinterpret_cast<CommRecord*>(c->before);
-  auto* next = reinterpret_cast<CommRecord*>(c->next);
+  CommRecord *before = record_at(c->before), *next = record_at(c->next);
   (before ? before->next : state->comms) = c->next;
   if (next) next->before = c->before;
 }
 
 int remake_comms() {
-  comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
-  comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[1]);
+  comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = record_at(state->more[0]);
+  comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = record_at(state->more[1]);
   if (!register_world_and_self()) return MPI_ERR_NO_MEM;
-  // Ascending gids, the same order on all ranks: the members of the least communicator not yet made wait for
-  // no other.
+  // Ascending gids, on all ranks: the members of the least communicator not yet made wait for no other.
   struct Again {
     CommRecord* record;
     handles::Handle handle;  // 0: freed by the program, but not on all ranks
@@ -221,7 +221,7 @@ int remake_comms() {
   std::vector<Again> all;
   std::vector<uint64_t> alive;
   for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kComm))) {
-    all.push_back({reinterpret_cast<CommRecord*>(tables->slot(h)->owner[0]), h, topology_of(h)});
+    all.push_back({record_at(tables->slot(h)->owner[0]), h, topology_of(h)});
     alive.push_back(all.back().record->gid);
   }
   std::vector<CommRecord*> freed;
@@ -230,11 +230,9 @@ int remake_comms() {
     all.push_back({c, 0, {reinterpret_cast<const int*>(c->topology), c->topology_numbers}});
   std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.record->gid < b.record->gid; });
   for (const auto& [c, handle, topology] : all) {
-    std::vector<int> ranks(c->size);
-    for (uint32_t i = 0; i < c->size; ++i) ranks[i] = static_cast<int>(c->world_rank(static_cast<int>(i)));
     MPI_Group g = MPI_GROUP_NULL;
     MPI_Comm made = MPI_COMM_NULL;
-    int code = MPI_Group_incl(world_group, static_cast<int>(c->size), ranks.data(), &g);
+    int code = make_group(c->ranks(), &g);
     if (code == MPI_SUCCESS) code = MPI_Comm_create_group(MPI_COMM_WORLD, g, kReplayTag, &made);
     if (code != MPI_SUCCESS) return code;
     MPI_Group_free(&g);
@@ -253,12 +251,6 @@ int remake_comms() {
   return MPI_SUCCESS;
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl;
-using namespace cropdl::mpi;
-using seam::Vid;
-
 extern "C" {
 
 int lower_MPI_Comm_rank(Vid comm, int* rank) { return error_out(MPI_Comm_rank(mpi::comm(comm), rank)); }
@@ -270,24 +262,20 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   const AdoptedRequestPlace place;
   if (!place) return seam::kErrIntern;
   if (!begin_collective(comm, seam::kFn_MPI_Comm_idup)) return seam::kAgain;
-  // Members, topology and identity are known before the MPI has made the duplicate; until then its request
-  // refuses a checkpoint.
+  // Members, topology and identity are known before the MPI has made it; until then its request refuses cuts.
   const CommRecord* parent = comm_record(comm);
   const uint64_t gid = parent && parent->gid ? gid_of_duplicate(parent) : 0;
   int result = seam::kSuccess;
   if (gid && !is_listed(gid)) {
-    std::vector<uint32_t> ranks(parent->size);
-    for (uint32_t i = 0; i < parent->size; ++i) ranks[i] = parent->world_rank(static_cast<int>(i));
-    result = list_comm(MPI_COMM_NULL, seam::kFn_MPI_Comm_idup, gid, ranks, without_hint(topology_of(comm)),
-                       newcomm);
+    result = list_comm(MPI_COMM_NULL, seam::kFn_MPI_Comm_idup, gid, parent->ranks(),
+                       without_hint(topology_of(comm)), newcomm);
   } else {
     *newcomm = new_object(Kind::kComm, 0, seam::kFn_MPI_Comm_idup);
     if (!seam::vid_index(*newcomm)) result = seam::kErrIntern;
   }
   if (result == seam::kSuccess) {
     // The MPI writes the handle when the request completes, so it gets the address of the final entry.
-    auto* to =
-        reinterpret_cast<MPI_Comm*>(&real_handles[static_cast<unsigned>(Kind::kComm)][*newcomm & kIndexMask]);
+    auto* to = reinterpret_cast<MPI_Comm*>(&real_word(*newcomm));
     MPI_Request real = MPI_REQUEST_NULL;
     const int code = MPI_Comm_idup(mpi::comm(comm), to, &real);
     if (code == MPI_SUCCESS) {
@@ -295,7 +283,9 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
       if (seam::vid_index(*request)) ++duplicates_under_way;
     } else {
       result = error_out(code);
-      unlist_comm(*newcomm);
+      CommRecord* unused = comm_record(*newcomm);
+      forget_object(*newcomm);
+      drop_record(unused);
     }
   }
   end_collective();
@@ -335,8 +325,7 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
   if (!begin_collective(*comm, seam::kFn_MPI_Comm_disconnect)) return seam::kAgain;
   MPI_Comm real = mpi::comm(*comm);
   const CommRecord* c = comm_record(*comm);
-  // Processes of one MPI_COMM_WORLD stay connected, so this equals MPI_Comm_free; in Open MPI after a
-  // barrier.
+  // Processes of one MPI_COMM_WORLD stay connected: this is MPI_Comm_free, in Open MPI after a barrier.
   int code = MPI_SUCCESS;
 #if defined(OPEN_MPI)
   if (c && c->count.identity) code = MPI_Barrier(real);
@@ -351,13 +340,26 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
 
 int lower_MPI_Comm_set_name(Vid comm, const char* name) {
   const int code = MPI_Comm_set_name(mpi::comm(comm), name);
-  if (code == MPI_SUCCESS) {
-    if (CommRecord* c = comm_record(comm)) {
-      snprintf(c->name, sizeof c->name, "%s", name);
-      c->named = 1;
-    }
+  if (CommRecord* c = code == MPI_SUCCESS ? comm_record(comm) : nullptr) {
+    snprintf(c->name, sizeof c->name, "%s", name);
+    c->named = 1;
   }
   return error_out(code);
 }
 
+int lower_MPI_Group_free(Vid* g) {
+  if (!is_predefined(*g)) {
+    MPI_Group real = group(*g);
+    const int code = MPI_Group_free(&real);
+    if (code != MPI_SUCCESS) return error_out(code);
+    forget_object(*g);
+  } else if (!seam::vid_index(*g)) {
+    return seam::kErrGroup;
+  }
+  *g = kNullGroup;
+  return seam::kSuccess;
+}
+
 }  // extern "C"
+
+}  // namespace cropdl::mpi

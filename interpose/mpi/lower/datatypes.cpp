@@ -36,8 +36,7 @@ Measures kept_measures(const handles::Slot* s) {
           static_cast<MPI_Count>(s->owner[2])};
 }
 
-// Types that a restart resized, as their constructors made them. For the process's life: the program may make
-// types from them at any time.
+// Types that a restart resized, as their constructors made them. The program may make types from them later.
 std::unordered_map<Vid, MPI_Datatype> as_made;
 
 // MPIs give some types other bounds (a structure with a resized member): the type gets those that it had.
@@ -125,12 +124,6 @@ void free_as_made(Vid vid) {
   as_made.erase(found);
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl;
-using namespace cropdl::mpi;
-using seam::Vid;
-
 extern "C" {
 
 int lower_MPI_Type_commit(Vid* type) {
@@ -155,3 +148,5 @@ int lower_MPI_Type_free(Vid* type) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

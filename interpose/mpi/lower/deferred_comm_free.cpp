@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <numeric>
 
 #include "base/caught.h"
@@ -36,8 +37,7 @@ struct Leaving {
   uint64_t quiet_until = 0;  // the turn in which it is freed if no message comes before; 0: not yet known
 };
 
-// A communicator is tested because another one was freed, in a drain, after the drains of all ranks, or in
-// MPI_Finalize.
+// A communicator is tested when another is freed, in a drain, after all ranks' drains, in MPI_Finalize.
 enum class When { kFree, kDrain, kDrained, kEnd };
 
 // Removed from the agreement's list; pending requests and matched messages may still name them.
@@ -75,8 +75,7 @@ constexpr double kPatienceAtTheEnd = 1.0, kLongestTurn = 0.001;
 constexpr double kSpinAtTheEnd = 0.01;
 constexpr timespec kNapAtTheEnd = {0, 1'000'000};
 
-// Whether the request still uses r->record, when its operation completes or starts; nothing else names the
-// record.
+// Whether the request still uses r->record, at its completion or start; nothing else names the record.
 bool needs_record(const RequestRecord* r) {
   return r->state != kRequestFree && (r->state != kRequestDone || is_persistent(r));
 }
@@ -95,14 +94,12 @@ void mark_named(const CommRecord* c) {
 void give_back_unnamed() {
   std::ranges::sort(unlisted, {}, &Unlisted::record);
   for (Unlisted& u : unlisted) u.named = false;
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    const RequestRecord* r = request_record(seam::make_vid(Kind::kRequest, i));
-    if (needs_record(r)) mark_named(reinterpret_cast<const CommRecord*>(r->record));
-  }
+  for (const auto& [v, r] : all_requests())
+    if (needs_record(r)) mark_named(record_at(r->record));
   {
     const handles::SpinGuard guard(structure_lock, multiple);
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage)))
-      mark_named(reinterpret_cast<const CommRecord*>(tables->slot(h)->owner[2]));
+      mark_named(record_at(tables->slot(h)->owner[2]));
   }
   std::erase_if(unlisted, [](const Unlisted& u) {
     if (!u.named) give_back(u.record);
@@ -172,10 +169,11 @@ bool may_free(Leaving& l, Left left, When when) {
   return turns >= l.quiet_until;
 }
 
-// Tests at most `n` communicators. While messages are drained, also drops those on communicators that other
-// members still have. Under freed_lock.
-void test_leaving(size_t n, When when) {
-  if (!may_drive()) return;
+// Tests at most `n` communicators, unless another thread does. While messages are drained, also drops those
+// on communicators that other members still have.
+void test_leaving(When when, size_t n = SIZE_MAX) {
+  const std::unique_lock turn(freed_lock, std::try_to_lock);
+  if (!turn || !may_drive()) return;
   const bool draining = when == When::kDrain || when == When::kDrained;
   ++turns;
   for (size_t unseen = leaving.size(); n > 0 && unseen > 0; --unseen) {
@@ -210,20 +208,6 @@ bool keep_topology(Vid vid, CommRecord* c) {
   c->topology_numbers = topology.size();
   return true;
 }
-
-class Turn {
- public:
-  Turn() : mine_(freed_lock.try_lock()) {}
-  ~Turn() {
-    if (mine_) freed_lock.unlock();
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  explicit operator bool() const { return mine_; }
-
- private:
-  const bool mine_;
-};
 
 }  // namespace
 
@@ -283,19 +267,16 @@ int CommFree::run() {
       leaving.push_back(std::move(left));
     }
   }
-  if (const Turn turn; turn) test_leaving(kTestedPerFree, When::kFree);
+  test_leaving(When::kFree, kTestedPerFree);
   return MPI_SUCCESS;
 }
 
-void test_freed_comms() {
-  if (const Turn turn; turn) test_leaving(leaving.size(), When::kDrain);
-}
+void test_freed_comms() { test_leaving(When::kDrain); }
 
 int freed_comms_to_remake(std::span<const uint64_t> alive, std::vector<CommRecord*>* freed) {
   std::vector<CommRecord*> mine;
   std::vector<uint64_t> gids;
-  for (uint64_t at = state->comms; at; at = reinterpret_cast<CommRecord*>(at)->next) {
-    auto* c = reinterpret_cast<CommRecord*>(at);
+  for (CommRecord* c = record_at(state->comms); c; c = record_at(c->next)) {
     if (!c->freed) continue;
     mine.push_back(c);
     gids.push_back(c->gid);
@@ -340,12 +321,11 @@ void finish_freed_comms() {
   MPI_Request all_came = MPI_REQUEST_NULL;
   int over = MPI_Ibarrier(all_ranks, &all_came) != MPI_SUCCESS;
   const double began = MPI_Wtime();
-  for (Spin spin; !over && MPI_Test(&all_came, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS; spin.turn()) {
+  for (Spin spin; !over && MPI_Test(&all_came, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS; spin.turn())
     if (!over && MPI_Wtime() - began > kSpinAtTheEnd) nanosleep(&kNapAtTheEnd, nullptr);
-  }
   double left = kPatienceAtTheEnd, before = MPI_Wtime();
   for (Spin spin; !leaving.empty() && left > 0; spin.turn()) {
-    if (const Turn turn; turn) test_leaving(leaving.size(), When::kEnd);
+    test_leaving(When::kEnd);
     const double now = MPI_Wtime();
     left -= std::min(now - before, kLongestTurn);
     before = now;
@@ -354,7 +334,7 @@ void finish_freed_comms() {
 }
 
 void give_back_freed_comms() {
-  if (const Turn turn; turn) test_leaving(leaving.size(), When::kDrained);
+  test_leaving(When::kDrained);
   give_back_unnamed();
 }
 

@@ -1,18 +1,15 @@
-#include "interpose/mpi/lower/early_drain.h"
-
+// The early drain (cut_session.h).
 #include <chrono>
 #include <exception>
 #include <thread>
 
+#include "interpose/mpi/lower/cut_session.h"
 #include "interpose/mpi/lower/progress_modes.h"
 
 namespace cropdl::mpi {
-namespace {
 
 // Interval between steps, as on a stopped rank (restart/session/rank.cpp).
 constexpr std::chrono::microseconds kNap{200};
-
-}  // namespace
 
 void EarlyDrain::run() {
   std::unique_lock lock(step_);

@@ -1,5 +1,4 @@
-#include "interpose/mpi/lower/environment.h"
-
+// The environment of the MPI (lifecycle.h). LH, LH FS base.
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "base/say.h"
 #include "interpose/handles/heap.h"
 #include "interpose/libraries/program_environment.h"
+#include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/state.h"
 #include "interpose/seam/state.h"
 

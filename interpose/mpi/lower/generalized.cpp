@@ -6,21 +6,19 @@
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
+namespace cropdl::mpi {
 namespace {
 
-namespace seam = cropdl::seam;
-using cropdl::seam::GeneralizedCallbacks;
-
 int call(void* callbacks, int what, seam::Status* status, int complete) {
-  auto* c = static_cast<GeneralizedCallbacks*>(callbacks);
+  auto* c = static_cast<seam::GeneralizedCallbacks*>(callbacks);
   return seam::call_upper<int>(c->call, c, what, status, complete);
 }
 
 int query(void* callbacks, MPI_Status* real) {
-  seam::Status status = cropdl::mpi::empty_status();
+  seam::Status status = empty_status();
   const int code = call(callbacks, seam::kQueryGeneralized, &status, 0);
   const int error = real->MPI_ERROR;
-  *real = cropdl::mpi::status_in(status);
+  *real = status_in(status);
   real->MPI_ERROR = error;
   return code;
 }
@@ -34,35 +32,37 @@ int cancelled(void* callbacks, int complete) {
 extern "C" {
 
 int lower_MPI_Grequest_start(void* callbacks, Vid* request) {
-  *request = cropdl::mpi::kNullRequest;
-  const cropdl::mpi::AdoptedRequestPlace place;
+  *request = kNullRequest;
+  const AdoptedRequestPlace place;
   if (!place) return seam::kErrIntern;
   MPI_Request real = MPI_REQUEST_NULL;
   const int code = MPI_Grequest_start(query, released, cancelled, callbacks, &real);
-  if (code != MPI_SUCCESS) return cropdl::mpi::error_out(code);
-  *request = cropdl::mpi::adopt_request(real, seam::kFn_MPI_Grequest_start);
+  if (code != MPI_SUCCESS) return error_out(code);
+  *request = adopt_request(real, seam::kFn_MPI_Grequest_start);
   return seam::kSuccess;
 }
 
 // The program may have freed the request before; it keeps its index for this call.
 int lower_MPI_Grequest_complete(Vid request) {
-  if (!cropdl::mpi::is_request(request)) return seam::kErrRequest;
-  cropdl::mpi::RequestRecord* r = cropdl::mpi::request_record(request);
+  if (!is_request(request)) return seam::kErrRequest;
+  RequestRecord* r = request_record(request);
   if (r->maker != seam::kFn_MPI_Grequest_start) return seam::kErrRequest;
   // Read before the call: during it another thread may complete the request and its record may be reused.
   bool orphan;
   {
-    const cropdl::handles::SpinGuard guard(cropdl::mpi::structure_lock, cropdl::mpi::multiple);
+    const handles::SpinGuard guard(structure_lock, multiple);
     if (r->ended) return seam::kErrRequest;
     r->ended = 1;
     orphan = r->orphan != 0;
   }
-  int code = MPI_Grequest_complete(cropdl::mpi::request(request));
+  int code = MPI_Grequest_complete(mpi::request(request));
   if (code == MPI_SUCCESS && orphan) {
-    code = MPI_Request_free(cropdl::mpi::real_request(request));
-    cropdl::mpi::release_request(request);
+    code = MPI_Request_free(real_request(request));
+    release_request(request);
   }
-  return cropdl::mpi::error_out(code);
+  return error_out(code);
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

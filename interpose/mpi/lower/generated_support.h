@@ -45,7 +45,7 @@ inline MPI_T_pvar_handle all_handles_in(void* handle) {
 // The address of the real handle; null, which the MPI refuses for a bound variable, if there is none.
 inline void* tool_object_in(void* object) {
   const auto vid = static_cast<seam::Vid>(reinterpret_cast<uintptr_t>(object));
-  uint64_t* word = &real_handles[(vid >> 24) & 15][vid & kIndexMask];
+  uint64_t* word = &real_word(vid);
   return seam::vid_index(vid) != 0 && *word ? word : nullptr;
 }
 
@@ -53,8 +53,7 @@ inline int peers(seam::Vid vid) { return constants::peers(comm(vid)); }
 inline int neighbors_in(seam::Vid vid) { return constants::neighbors_in(comm(vid)); }
 inline int neighbors_out(seam::Vid vid) { return constants::neighbors_out(comm(vid)); }
 
-// A nonblocking or persistent call may read its arrays of datatypes until its request ends, so the request
-// owns them.
+// A nonblocking or persistent call may read its arrays of datatypes until its request ends, which owns them.
 template <class H>
 struct KeptArray final : Kept {
   KeptArray(const seam::Vid* vids, int n) : array(vids, n) {}

@@ -7,14 +7,13 @@
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
-namespace {
 
-void add_text(const char* text, std::vector<char>* to) {
+static void add_text(const char* text, std::vector<char>* to) {
   to->insert(to->end(), text, text + strlen(text) + 1);
 }
 
 // Keys and values, each with its final zero; none if the MPI does not tell (before MPI_Init).
-std::optional<std::vector<char>> contents_of(MPI_Info info) {
+static std::optional<std::vector<char>> contents_of(MPI_Info info) {
   std::vector<char> all, value;
   int keys = 0;
   if (MPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS) return std::nullopt;
@@ -31,8 +30,6 @@ std::optional<std::vector<char>> contents_of(MPI_Info info) {
   }
   return all;
 }
-
-}  // namespace
 
 Vid adopt_info(MPI_Info made, uint32_t maker) {
   if (made == MPI_INFO_NULL) return seam::make_vid(Kind::kInfo, 0);
@@ -58,12 +55,6 @@ int remake_info(Vid vid) {
   return code;
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl;
-using namespace cropdl::mpi;
-using seam::Vid;
-
 extern "C" {
 
 int lower_MPI_Info_set(Vid info, const char* key, const char* value) {
@@ -78,3 +69,5 @@ int lower_MPI_Info_set(Vid info, const char* key, const char* value) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

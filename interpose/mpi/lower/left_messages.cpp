@@ -7,20 +7,13 @@
 #include "interpose/mpi/lower/messages.h"
 
 namespace cropdl::mpi {
-namespace {
 
 // A persistent receive may still be started on the freed communicator.
-bool may_be_received(const CommRecord* c) {
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    const RequestRecord* r = request_record(i);
-    if (r->state != kRequestFree && r->kind == kPersistentReceive &&
-        reinterpret_cast<const CommRecord*>(r->record) == c)
-      return true;
-  }
+static bool may_be_received(const CommRecord* c) {
+  for (const auto& [v, r] : all_requests())
+    if (r->state != kRequestFree && r->kind == kPersistentReceive && record_at(r->record) == c) return true;
   return false;
 }
-
-}  // namespace
 
 Left LeftMessages::drop(CommRecord* record, MPI_Comm comm, bool draining) {
   for (;;) {

@@ -12,7 +12,6 @@
 #include "interpose/counting/agreement.h"
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/cut_session.h"
-#include "interpose/mpi/lower/environment.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
@@ -26,8 +25,10 @@ namespace {
 
 #if defined(OPEN_MPI)
 constexpr const char* kName = "openmpi";
+constexpr unsigned kOwnBit = seam::kIn_openmpi;
 #else
 constexpr const char* kName = "mpich";
+constexpr unsigned kOwnBit = seam::kIn_mpich;
 #endif
 
 std::string mpi_error(int code) {
@@ -85,14 +86,14 @@ class Runtime final : public libraries::Library {
       return Error{
           "cannot restart: the image was made by another version of CropDL; restart it with that one"};
     for (uint32_t f = 0; f < seam::kFnCount; ++f) {
-      if (state->used[f] && !(seam::kFunctionIn[f] & own_bit())) {
+      if (state->used[f] && !(seam::kFunctionIn[f] & kOwnBit)) {
         return Error{
             "cannot restart under this MPI ({}): the program uses {}, which it does not have; "
             "restart under the MPI the job began with",
             kName, function_name(f)};
       }
     }
-    comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = reinterpret_cast<CommRecord*>(state->more[0]);
+    comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = record_at(state->more[0]);
     link_records();
     if (!state->initialized || state->finalized) return {};
     return replay();
@@ -109,9 +110,8 @@ class Runtime final : public libraries::Library {
   }
   std::vector<std::string> functions_of_this_implementation_only() override {
     std::vector<std::string> names;
-    for (uint32_t f = 0; f < seam::kFnCount; ++f) {
+    for (uint32_t f = 0; f < seam::kFnCount; ++f)
       if (state->used[f]) names.emplace_back(function_name(f));
-    }
     return names;
   }
 
@@ -165,9 +165,8 @@ class Runtime final : public libraries::Library {
 
   void begin_drain(std::span<const coord::PeerCount> from) override {
     std::vector<uint64_t> expected(static_cast<size_t>(counters()));
-    for (const coord::PeerCount& p : from) {
+    for (const coord::PeerCount& p : from)
       if (p.world_rank < expected.size()) expected[p.world_rank] = p.messages;
-    }
     cut_.drain.begin(expected);
   }
   bool drain_step() override {
@@ -214,9 +213,8 @@ class Runtime final : public libraries::Library {
   // Reasons that do not pass by themselves.
   static std::string lasting_refusal() {
     if (!state) return {};
-    if (state->unsaved_function) {
+    if (state->unsaved_function)
       return std::string(function_name(state->unsaved_function - 1)) + ": " + state->unsaved_why;
-    }
     if (tables->without_recipe()) {
       handles::SpinGuard guard(structure_lock);
       if (handles::Handle h = tables->first_without_recipe()) return named(tables->slot(h)->maker, h);
@@ -224,13 +222,6 @@ class Runtime final : public libraries::Library {
     return refusing_request();
   }
 
-  static unsigned own_bit() {
-#if defined(OPEN_MPI)
-    return seam::kIn_openmpi;
-#else
-    return seam::kIn_mpich;
-#endif
-  }
   static int counters() { return state && state->initialized ? state->size : 0; }
   static uint64_t count(uint64_t base, int rank) {
     return reinterpret_cast<const volatile uint64_t*>(base)[rank];

@@ -1,7 +1,9 @@
 // From MPI_Init to MPI_Finalize. LH, LH FS base, the program's main thread.
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+#include <array>
 #include <bit>
 #include <csignal>
 #include <cstdlib>
@@ -10,13 +12,36 @@
 #include "base/float_modes.h"
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/cut_session.h"
-#include "interpose/mpi/lower/environment.h"
 #include "interpose/mpi/lower/lifecycle.h"
-#include "interpose/mpi/lower/signal_actions.h"
+#include "interpose/seam/state.h"
+#include "interpose/upper/raw.h"
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
 namespace {
+
+// Restores the process's kernel signal actions after a call of a library that installs handlers of its own:
+// Open MPI's and UCX's print a trace, and would run on the program's FS base.
+class SignalActions {
+ public:
+  SignalActions() {
+    for (int sig = 1; sig <= 64; ++sig)
+      upper::raw(SYS_rt_sigaction, sig, 0, reinterpret_cast<long>(&kept_[sig]), sizeof(uint64_t));
+  }
+  ~SignalActions() {
+    for (int sig = 1; sig <= 64; ++sig) {
+      seam::SignalAction now{};
+      upper::raw(SYS_rt_sigaction, sig, 0, reinterpret_cast<long>(&now), sizeof(uint64_t));
+      if (now.handler != kept_[sig].handler)
+        upper::raw(SYS_rt_sigaction, sig, reinterpret_cast<long>(&kept_[sig]), 0, sizeof(uint64_t));
+    }
+  }
+  SignalActions(const SignalActions&) = delete;
+  SignalActions& operator=(const SignalActions&) = delete;
+
+ private:
+  std::array<seam::SignalAction, 65> kept_{};
+};
 
 // The modes in which the program called MPI_Init. Threads that the MPI starts inherit them, and may compute
 // (MPICH's for MPIR_CVAR_ASYNC_PROGRESS). 0: an image of an older CropDL.
@@ -86,10 +111,10 @@ void leave_hydra() {
     (void)recv(answer.fd, taken, sizeof taken, MSG_DONTWAIT);
 }
 
-namespace {
-bool finalizing = false;
-uint32_t own_number() { return static_cast<uint32_t>(seam::current_thread() - seam::state()->threads) + 1; }
-}  // namespace
+static bool finalizing = false;
+static uint32_t own_number() {
+  return static_cast<uint32_t>(seam::current_thread() - seam::state()->threads) + 1;
+}
 
 bool may_call_beside_others() {
   return multiple || (state->provided < seam::kThreadSerialized && state->thread == own_number());
@@ -103,25 +128,17 @@ void progress_once() {
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl::mpi;
-namespace seam = cropdl::seam;
-using cropdl::seam::Vid;
-
-namespace {
-
 // Returns false if the heap is full.
-bool make_counters() {
+static bool make_counters() {
   MPI_Comm_rank(MPI_COMM_WORLD, &state->rank);
   MPI_Comm_size(MPI_COMM_WORLD, &state->size);
   const size_t counters = static_cast<size_t>(state->size) * sizeof(uint64_t);
-  state->sent = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
-  state->received = reinterpret_cast<uint64_t>(cropdl::handles::heap_allocate(counters));
+  state->sent = reinterpret_cast<uint64_t>(handles::heap_allocate(counters));
+  state->received = reinterpret_cast<uint64_t>(handles::heap_allocate(counters));
   return state->sent && state->received;
 }
 
-int init(int required, int* provided) {
+static int init(int required, int* provided) {
   if (state->initialized) return seam::kErrOther;
   if (!begin_collective(seam::kVid_MPI_COMM_WORLD, seam::kFn_MPI_Init)) return seam::kAgain;
   bool has_room = take_program_environment();
@@ -142,7 +159,11 @@ int init(int required, int* provided) {
   return result;
 }
 
-}  // namespace
+template <class T>
+static int answer(T value, int* to) {
+  *to = static_cast<int>(value);
+  return seam::kSuccess;
+}
 
 extern "C" {
 
@@ -165,34 +186,24 @@ int lower_MPI_Finalize() {
   return error_out(code);
 }
 
-int lower_MPI_Initialized(int* flag) {
-  *flag = static_cast<int>(state->initialized);
-  return seam::kSuccess;
-}
-
-int lower_MPI_Finalized(int* flag) {
-  *flag = static_cast<int>(state->finalized);
-  return seam::kSuccess;
-}
+int lower_MPI_Initialized(int* flag) { return answer(state->initialized, flag); }
+int lower_MPI_Finalized(int* flag) { return answer(state->finalized, flag); }
+int lower_MPI_Query_thread(int* provided) { return answer(state->provided, provided); }
 
 int lower_MPI_Abort(Vid comm, int code) {
-  if (state->initialized && !state->finalized) MPI_Abort(cropdl::mpi::comm(comm), code);
+  if (state->initialized && !state->finalized) MPI_Abort(mpi::comm(comm), code);
   _exit(code);
-}
-
-int lower_MPI_Query_thread(int* provided) {
-  *provided = state->provided;
-  return seam::kSuccess;
 }
 
 // At a restart, a different thread may initialise the MPI than the program's did.
 int lower_MPI_Is_thread_main(int* flag) {
   if (!flag || !state->thread) return error_out(MPI_Is_thread_main(flag));
-  *flag = state->thread == own_number();
-  return seam::kSuccess;
+  return answer(state->thread == own_number(), flag);
 }
 
 // Continues over a restart. Seconds.
 double lower_MPI_Wtime() { return MPI_Wtime() + state->wtime_offset; }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

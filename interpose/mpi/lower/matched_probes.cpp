@@ -8,9 +8,7 @@
 
 #include "lower_functions.h"
 
-using namespace cropdl::mpi;
-namespace seam = cropdl::seam;
-using cropdl::seam::Vid;
+namespace cropdl::mpi {
 
 namespace {
 
@@ -20,7 +18,7 @@ class MessagePlace {
   explicit MessagePlace(uint32_t maker) {
     // The recipe is only the status: a cut drains the message and needs its size.
     const seam::Status none = empty_status();
-    vid_ = new_object(seam::Kind::kMessage, to_word(MPI_MESSAGE_NULL), maker, {}, &none, sizeof none);
+    vid_ = new_object(Kind::kMessage, to_word(MPI_MESSAGE_NULL), maker, {}, &none, sizeof none);
   }
   ~MessagePlace() {
     if (*this) forget_object(vid_);
@@ -30,10 +28,10 @@ class MessagePlace {
   explicit operator bool() const { return seam::vid_index(vid_) != 0; }
 
   Vid take(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status) {
-    const cropdl::handles::SpinGuard guard(structure_lock, multiple);
-    std::vector<cropdl::handles::Handle> none;
+    const handles::SpinGuard guard(structure_lock, multiple);
+    std::vector<handles::Handle> none;
     tables->rewrite_recipe(vid_, {}, &status, sizeof status, none);
-    cropdl::handles::Slot* s = tables->slot(vid_);
+    handles::Slot* s = tables->slot(vid_);
     s->owner[0] = reinterpret_cast<uint64_t>(drained);
     s->owner[1] = comm;
     s->owner[2] = reinterpret_cast<uint64_t>(comm_record(comm));
@@ -58,7 +56,7 @@ int match(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* 
   MPI_Message real = MPI_MESSAGE_NULL;
   MPI_Status s = no_message();
   int matched = 0;
-  const int code = MPI_Improbe(rank_in(source), tag_in(tag), cropdl::mpi::comm(comm), &matched, &real, &s);
+  const int code = MPI_Improbe(rank_in(source), tag_in(tag), mpi::comm(comm), &matched, &real, &s);
   if (code != MPI_SUCCESS || !matched) return error_out(code);
   seam::Status neutral;
   status_out(s, &neutral);
@@ -68,10 +66,11 @@ int match(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* 
   return seam::kSuccess;
 }
 
-// Sets *flag only if it gives a message.
+// *flag: whether it gives a message.
 int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status,
                   uint32_t maker) {
   *flag = 0;
+  *message = kNullMessage;
   if (source == seam::kProcNull) {
     *flag = 1;
     *message = seam::kVid_MPI_MESSAGE_NO_PROC;
@@ -97,12 +96,12 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
     return seam::kSuccess;
   }
   // A copy of a handle whose message has been received may name nothing.
-  if (seam::vid_kind(*message) != seam::Kind::kMessage || !tables->live(*message)) return seam::kErrRequest;
-  const cropdl::handles::Slot* s = tables->slot(*message);
+  if (seam::vid_kind(*message) != Kind::kMessage || !tables->live(*message)) return seam::kErrRequest;
+  const handles::Slot* s = tables->slot(*message);
   const Vid comm = static_cast<Vid>(s->owner[1]);
   auto* drained = reinterpret_cast<DrainedMessage*>(s->owner[0]);
   MPI_Request real = MPI_REQUEST_NULL;
-  MPI_Message m = cropdl::mpi::message(*message);
+  MPI_Message m = mpi::message(*message);
   const int code =
       drained ? check_receive(buffer, count, type) : MPI_Imrecv(buffer, count, datatype(type), &m, &real);
   if (code != MPI_SUCCESS) return error_out(code);
@@ -125,13 +124,10 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
 extern "C" {
 
 int lower_MPI_Improbe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status) {
-  *flag = 0;
-  *message = kNullMessage;
   return matched_probe(source, tag, comm, flag, message, status, seam::kFn_MPI_Improbe);
 }
 
 int lower_MPI_Mprobe(int source, int tag, Vid comm, Vid* message, seam::Status* status) {
-  *message = kNullMessage;
   for (Spin spin;; spin.turn()) {
     int flag = 0;
     const int result = matched_probe(source, tag, comm, &flag, message, status, seam::kFn_MPI_Mprobe);
@@ -155,3 +151,5 @@ int lower_MPI_Mrecv(void* buffer, int count, Vid type, Vid* message, seam::Statu
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

@@ -6,18 +6,14 @@
 #include "interpose/mpi/lower/messages.h"
 
 namespace cropdl::mpi {
-namespace {
 
-bool test_own_requests() {
+static bool test_own_requests() {
   bool all_done = true;
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     if (r->state != kRequestActive || without_recipe(r)) continue;
-    const Vid v = seam::make_vid(Kind::kRequest, i);
     if (!test_request(v, r)) {
-      // A receive may stay pending. Everything else completes: the other ranks are stopped and progress their
-      // part.
-      if ((r->kind != kReceiveRequest && r->kind != kPersistentReceive) || r->matched) all_done = false;
+      // A receive may stay pending. All else completes: the other ranks are stopped and progress their part.
+      if (!receives(r) || r->matched) all_done = false;
     } else if (r->orphan) {
       free_inactive(v);
       release_request(v);
@@ -25,8 +21,6 @@ bool test_own_requests() {
   }
   return all_done;
 }
-
-}  // namespace
 
 const char* const kNoMemoryToDrain = "this rank has no memory left to receive the messages under way";
 const char* const kFailedToDrain = "a message under way could not be received: the MPI reports an error";
@@ -39,8 +33,7 @@ void MessageDrain::complete(const InFlight& f) {
 void MessageDrain::wait_for(DrainedMessage* m) {
   for (Spin spin;; spin.turn()) {
     handles::SpinGuard guard(lock_, multiple);
-    const auto f =
-        std::find_if(in_flight_.begin(), in_flight_.end(), [m](const InFlight& g) { return g.message == m; });
+    const auto f = std::ranges::find(in_flight_, m, &InFlight::message);
     if (f == in_flight_.end()) return;
     int flag = 0;
     if (MPI_Test(&f->request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) continue;
@@ -50,16 +43,12 @@ void MessageDrain::wait_for(DrainedMessage* m) {
   }
 }
 
-// So that start_taking() cannot fail for lack of memory once it has received the message.
-bool MessageDrain::has_room_in_flight() {
+DrainedMessage* MessageDrain::place_for(Vid comm, const seam::Status& status) {
+  // So that start_taking() cannot fail for lack of memory once it has received the message.
   const Status reserved = caught([this] {
     if (in_flight_.size() == in_flight_.capacity()) in_flight_.reserve(2 * in_flight_.size() + 16);
   });
-  return static_cast<bool>(reserved);
-}
-
-DrainedMessage* MessageDrain::place_for(Vid comm, const seam::Status& status) {
-  if (!has_room_in_flight()) {
+  if (!reserved) {
     trouble_ = kNoMemoryToDrain;
     return nullptr;
   }
@@ -98,7 +87,7 @@ void MessageDrain::take_matched() {
     const auto* status = static_cast<const seam::Status*>(recipe->payload());
     MPI_Message real = message(h);
     DrainedMessage* m = place_for(static_cast<Vid>(s->owner[1]), *status);
-    if (!m || !start_taking(&real, m, reinterpret_cast<CommRecord*>(s->owner[2]))) return;
+    if (!m || !start_taking(&real, m, record_at(s->owner[2]))) return;
     s->owner[0] = reinterpret_cast<uint64_t>(m);
     rebind_handle(h, to_word(MPI_MESSAGE_NULL));
   }
@@ -123,8 +112,7 @@ bool MessageDrain::take_arrived(Vid c) {
 
 void MessageDrain::begin_early() {
   trouble_ = nullptr;
-  probed_.clear();
-  for (Vid v : {seam::kVid_MPI_COMM_WORLD, seam::kVid_MPI_COMM_SELF}) probed_.push_back(v);
+  probed_ = {seam::kVid_MPI_COMM_WORLD, seam::kVid_MPI_COMM_SELF};
   for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kComm))) {
     const CommRecord* c = comm_record(h);
     if (c && c->members) probed_.push_back(h);

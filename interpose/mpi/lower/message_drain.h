@@ -2,9 +2,8 @@
 // they had just arrived (drained_messages.cpp). LH, LH FS base; the parked main thread, unless stated
 // otherwise.
 //
-// It takes only messages that no posted receive has matched (MPI_Improbe sees no others), in the MPI's
-// matching order. A receive that looks among the drained messages first and in the network second keeps that
-// order.
+// It takes only messages that no posted receive has matched (MPI_Improbe sees no others), in matching order.
+// A receive keeps that order by looking among the drained messages first and in the network second.
 #pragma once
 
 #include <atomic>
@@ -24,8 +23,7 @@ class MessageDrain {
   void begin(std::span<const uint64_t> expected_by_rank);
   // Never blocks. True: no operation is in progress, and all expected messages are here.
   bool step();
-  // Receive arrived messages, and do nothing else, while threads of the program are inside blocking sends
-  // (early_drain.h).
+  // Only receive arrived messages, while threads of the program are in blocking sends (early_drain.cpp).
   void begin_early();
   void step_early();
 
@@ -43,7 +41,6 @@ class MessageDrain {
     CommRecord* comm;
   };
   static void complete(const InFlight& f);
-  bool has_room_in_flight();
   DrainedMessage* place_for(Vid comm, const seam::Status& status);
   bool start_taking(MPI_Message* real, DrainedMessage* m, CommRecord* comm);
   void take_matched();

@@ -19,11 +19,10 @@ struct Message {
 inline uint64_t* message_counter(uint64_t base, const Message& m) {
   const CommRecord* c = m.comm;
   if (__builtin_expect(!c || !c->members || static_cast<uint32_t>(m.peer) >= c->size, 0)) return &uncounted;
-  return reinterpret_cast<uint64_t*>(base) + c->world_rank(m.peer);
+  return reinterpret_cast<uint64_t*>(base) + c->ranks()[static_cast<uint32_t>(m.peer)];
 }
 
-// After the calls below, the counter's value numbers the message, from 1, between its sender and its
-// receiver.
+// After the calls below, the counter numbers the message, from 1, between its sender and its receiver.
 
 // Counts a send before it begins: a rank may block in it until its receiver's drain takes the message.
 // Returns the counter for message_stays, which is cheaper to keep over the call than the message.

@@ -1,11 +1,12 @@
-// Real handles behind virtual ones: predefined ones, those adopted without a recipe, and the freeing of both.
-// LH, LH FS base, threads of the program.
+// Real handles behind virtual ones: predefined ones, those adopted without a recipe, and the freeing of both;
+// rare cases of translating values (runtime.h: any thread). LH, LH FS base, threads of the program.
 #include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "base/format.h"
+#include "base/say.h"
 #include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
@@ -45,26 +46,22 @@ uint64_t null_word(Kind kind) { return real_handles[static_cast<unsigned>(kind)]
 Vid adopt(Kind kind, uint64_t word, uint32_t maker, bool one_vid_per_object) {
   if (word == null_word(kind)) return seam::make_vid(kind, 0);
   if (Vid v = predefined(kind, word); seam::vid_index(v)) return v;
-  if (one_vid_per_object) {
+  if (one_vid_per_object)
     if (Vid v = find_vid(kind, word); seam::vid_index(v)) return v;
-  }
   return new_object(kind, word, maker);
 }
 
 }  // namespace
 
 void fill_predefined() {
-  for (const Predefined& p : predefined_list()) {
-    real_handles[p.vid >> 24][p.vid & kIndexMask] = p.word;
-  }
+  for (const Predefined& p : predefined_list()) real_handles[p.vid >> 24][p.vid & kIndexMask] = p.word;
 }
 
 bool is_predefined(Vid vid) { return seam::vid_index(vid) < seam::kFirstDynamic; }
 
 Vid predefined(Kind kind, uint64_t word) {
-  for (const Predefined& p : predefined_list()) {
+  for (const Predefined& p : predefined_list())
     if (p.word == word && seam::vid_kind(p.vid) == kind) return p.vid;
-  }
   return seam::make_vid(kind, 0);
 }
 
@@ -80,10 +77,8 @@ Vid find_vid(Kind kind, uint64_t word) {
   return seam::make_vid(kind, 0);
 }
 
-namespace {
-
 // Under structure_lock.
-Vid create(Kind kind, uint64_t word, uint32_t maker) {
+static Vid create(Kind kind, uint64_t word, uint32_t maker) {
   const Vid vid = tables->create(static_cast<uint32_t>(kind), maker);
   if (!vid) {
     if (tables->is_full(static_cast<uint32_t>(kind)))
@@ -96,8 +91,6 @@ Vid create(Kind kind, uint64_t word, uint32_t maker) {
   rebind_handle(vid, word);
   return vid;
 }
-
-}  // namespace
 
 Vid new_object(Kind kind, uint64_t word, uint32_t maker) {
   handles::SpinGuard guard(structure_lock);
@@ -120,8 +113,7 @@ Vid adopt_comm(MPI_Comm c, uint32_t maker) {
   if (seam::vid_index(v) && !is_predefined(v)) MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
   return v;
 }
-// A datatype, group or operation that the MPI returns is a new reference, which must be freed
-// separately.
+// A datatype, group or operation that the MPI returns is a new reference, to be freed separately.
 Vid adopt_datatype(MPI_Datatype h, uint32_t maker) {
   return adopt(Kind::kDatatype, to_word(h), maker, false);
 }
@@ -140,17 +132,15 @@ Vid adopt_win(MPI_Win h, uint32_t maker) {
 }
 Vid adopt_file(MPI_File h, uint32_t maker) { return adopt(Kind::kFile, to_word(h), maker, true); }
 
-namespace {
-
 // MPI names every function that makes startable requests, and no other, ..._init or ..._init_c; every
 // nonblocking collective MPI_I... (MPI_Isendrecv, named likewise, refuses every checkpoint; requests of
 // windows and files do not outlive these.)
-RequestKind kind_by_name(std::string_view name) {
+static RequestKind kind_by_name(std::string_view name) {
   if (name.ends_with("_init") || name.ends_with("_init_c")) return kPersistentOther;
   return name.starts_with("MPI_I") || name.starts_with("MPIX_I") ? kCollectiveRequest : kOtherRequest;
 }
 
-RequestKind kind_of_requests(uint32_t maker) {
+static RequestKind kind_of_requests(uint32_t maker) {
   static const auto kinds = [] {
     std::array<RequestKind, seam::kFnCount> all;
     for (uint32_t f = 0; f < all.size(); ++f) all[f] = kind_by_name(function_name(f));
@@ -158,8 +148,6 @@ RequestKind kind_of_requests(uint32_t maker) {
   }();
   return kinds[maker];
 }
-
-}  // namespace
 
 AdoptedRequestPlace::AdoptedRequestPlace() : outer_(std::exchange(place, this)) {}
 AdoptedRequestPlace::~AdoptedRequestPlace() { place = outer_; }
@@ -227,6 +215,36 @@ int tell_largest_tag(int real) {
   if (!state->largest_tag_told)
     state->largest_tag_told = static_cast<uint32_t>(real);  // same value in all threads
   return static_cast<int>(state->largest_tag_told);
+}
+
+int error_class_out(int code) {
+  int real = MPI_ERR_UNKNOWN;
+  if (MPI_Error_class(code, &real) != MPI_SUCCESS) return seam::kErrUnknown;
+  return constants::to_seam_error(real, seam::kErrOther);
+}
+
+// An invalid level requests the highest.
+int thread_level_in(int level) {
+  return level < seam::kThreadSingle || level > seam::kThreadMultiple
+             ? MPI_THREAD_MULTIPLE
+             : constants::from_seam_thread_level(level);
+}
+
+MPI_Status status_in(const seam::Status& from) {
+  MPI_Status to{};
+  constants::from_seam_status(from, &to);
+  to.MPI_ERROR = constants::from_seam_error(from.error);
+  return to;
+}
+
+void say_of_rank(const std::string& line) {
+  cropdl::say(formatted("cropdl: rank {}: {}", state ? state->rank : -1, line));
+}
+
+void say_heap_is_full(uint32_t function) {
+  say_of_rank(
+      formatted("{}: the persistent heap is full; raise the limit of memory (ulimit -v, or the job's)",
+                function_name(function)));
 }
 
 }  // namespace cropdl::mpi

@@ -60,16 +60,19 @@ size_t take_thunk(const Payload& p, Vid vid) {
   return n;
 }
 
-int make(const Payload& p, Vid vid, MPI_Op* made) {
+int make(const Payload& p, Vid vid) {
   const size_t n = take_thunk(p, vid);
   if (n == kThunks) {
     say_of_rank(
         formatted("MPI_Op_create: more than {} operations are alive; free those no longer needed", kThunks));
     return MPI_ERR_INTERN;
   }
-  const int code = MPI_Op_create(kPool[n], static_cast<int>(p.commute & 1), made);
+  MPI_Op made = MPI_OP_NULL;
+  const int code = MPI_Op_create(kPool[n], static_cast<int>(p.commute & 1), &made);
   if (code == MPI_SUCCESS) {
     tables->slot(vid)->owner[0] = n;
+    tables->slot(vid)->owner[1] = p.commute & seam::kOperationIsToldOfItsEnd;
+    rebind_handle(vid, to_word(made));
   } else {
     thunks[n].used = false;
   }
@@ -116,8 +119,7 @@ void keep_op(Vid request, Vid op, Vid type) {
   RequestRecord* r = request_record(request);
   r->more[1] = op;
   r->more[3] = type;
-  // The program's function must not run while any rank is stopped, so no cut is made before the request is
-  // complete and waited for.
+  // The program's function must not run while a rank is stopped: no cut before the request is handed out.
   if (r->kind == kCollectiveRequest) {
     r->kind = kOtherRequest;
     __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
@@ -133,19 +135,8 @@ void let_go_of_op(Vid op) {
 
 int remake_op(Vid vid) {
   const auto* recipe = reinterpret_cast<const handles::Recipe*>(tables->slot(vid)->recipe);
-  MPI_Op made = MPI_OP_NULL;
-  const auto* p = static_cast<const Payload*>(recipe->payload());
-  const int code = make(*p, vid, &made);
-  tables->slot(vid)->owner[1] = p->commute & seam::kOperationIsToldOfItsEnd;
-  rebind_handle(vid, to_word(made));
-  return code;
+  return make(*static_cast<const Payload*>(recipe->payload()), vid);
 }
-
-}  // namespace cropdl::mpi
-
-using namespace cropdl;
-using namespace cropdl::mpi;
-using seam::Vid;
 
 extern "C" {
 
@@ -156,14 +147,10 @@ int lower_MPI_Op_create(void* user_fn, int commute, Vid* op, void* upper_call) {
   *op = kNullOp;
   const Vid vid = new_object(Kind::kOp, 0, seam::kFn_MPI_Op_create, {}, &p, sizeof p);
   if (!seam::vid_index(vid)) return seam::kErrIntern;
-  MPI_Op made = MPI_OP_NULL;
-  const int code = make(p, vid, &made);
-  if (code != MPI_SUCCESS) {
+  if (const int code = make(p, vid); code != MPI_SUCCESS) {
     forget_object(vid);
     return error_out(code);
   }
-  tables->slot(vid)->owner[1] = p.commute & seam::kOperationIsToldOfItsEnd;
-  rebind_handle(vid, to_word(made));
   *op = vid;
   return seam::kSuccess;
 }
@@ -178,3 +165,5 @@ int lower_MPI_Op_free(Vid* op) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

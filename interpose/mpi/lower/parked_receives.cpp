@@ -1,13 +1,12 @@
-#include "interpose/mpi/lower/parked_receives.h"
-
+// Pending receives at a cut (cut_session.h).
 #include <algorithm>
 
 #include "base/caught.h"
+#include "interpose/mpi/lower/cut_session.h"
 
 namespace cropdl::mpi {
-namespace {
 
-int take_back(Vid v) {
+static int take_back(Vid v) {
   RequestRecord* r = request_record(v);
   if (const int code = MPI_Cancel(real_request(v)); code != MPI_SUCCESS) return code;  // pending as before
   MPI_Status s = no_message();
@@ -25,7 +24,7 @@ int take_back(Vid v) {
   return code;
 }
 
-int post_again(Vid v) {
+static int post_again(Vid v) {
   RequestRecord* r = request_record(v);
   const int code =
       is_persistent(r)
@@ -46,25 +45,18 @@ int post_again(Vid v) {
   return code;
 }
 
-}  // namespace
-
-template <class F>
-void ParkedReceives::list(F chosen) {
+void ParkedReceives::list(bool with_pending) {
   at_cut_.clear();
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    if (const RequestRecord* r = request_record(i); chosen(r))
-      at_cut_.emplace_back(r->serial, seam::make_vid(Kind::kRequest, i));
-  }
+  for (const auto& [v, r] : all_requests())
+    if (r->state == kRequestParked || (with_pending && r->state == kRequestActive && receives(r)))
+      at_cut_.emplace_back(r->serial, v);
   std::sort(at_cut_.begin(), at_cut_.end());
 }
 
-// The last receive first: if one cannot be cancelled, the earlier ones have kept their places, and the later
-// ones are posted again after it. (MPICH searches its list of all receives for each, as for each arriving
-// message.)
+// The last receive first: if one cannot be cancelled, the earlier ones keep their places, and the later ones
+// are posted again after it. (MPICH searches its list of all receives for each.)
 int ParkedReceives::park(uint32_t* maker) {
-  list([](const RequestRecord* r) {
-    return (r->state == kRequestActive && receives(r)) || r->state == kRequestParked;
-  });
+  list(true);
   for (auto r = at_cut_.rbegin(); r != at_cut_.rend(); ++r) {
     const RequestRecord* record = request_record(r->second);
     if (record->state == kRequestParked) continue;  // in an earlier attempt that failed in the middle
@@ -85,7 +77,7 @@ int ParkedReceives::post() {
 }
 
 int ParkedReceives::post_those_of_image() {
-  list([](const RequestRecord* r) { return r->state == kRequestParked; });
+  list(false);
   return post();
 }
 

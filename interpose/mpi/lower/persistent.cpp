@@ -1,16 +1,14 @@
 // Persistent point-to-point requests. The record keeps the arguments. The MPI makes the real request
-// immediately, which checks the arguments, and again after a restart. At a cut none is active: started sends
-// are complete, pending receives are cancelled and started again later (parked_receives.cpp). LH, LH FS base,
-// threads of the program.
+// immediately, which checks the arguments, and again after a restart. At a cut none is active: sends are
+// complete, receives are cancelled and started again later. LH, LH FS base, threads of the program.
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
-namespace {
 
-int make_real(const RequestArguments& o, MPI_Request* real) {
+static int make_real(const RequestArguments& o, MPI_Request* real) {
   void* buffer = const_cast<void*>(o.buffer);
   const MPI_Datatype type = datatype(o.datatype);
   const int peer = rank_in(o.peer), tag = tag_in(o.tag);
@@ -27,15 +25,12 @@ int make_real(const RequestArguments& o, MPI_Request* real) {
   }
 }
 
-}  // namespace
-
 bool is_synchronous(const RequestRecord* r) {
   return r->maker == seam::kFn_MPI_Issend || r->maker == seam::kFn_MPI_Ssend_init;
 }
 
 int remake_persistent_requests() {
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    const RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     if (r->state == kRequestFree || (r->kind != kPersistentSend && r->kind != kPersistentReceive)) continue;
     const RequestArguments o = {static_cast<RequestKind>(r->kind),
                                 r->maker,
@@ -45,21 +40,13 @@ int remake_persistent_requests() {
                                 r->peer,
                                 r->tag,
                                 r->comm};
-    const int code = make_real(o, real_request(seam::make_vid(Kind::kRequest, i)));
+    const int code = make_real(o, real_request(v));
     if (code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;
 }
 
-}  // namespace cropdl::mpi
-
-using namespace cropdl::mpi;
-namespace seam = cropdl::seam;
-using seam::Vid;
-
-namespace {
-
-int make_persistent(const RequestArguments& o, Vid* request) {
+static int make_persistent(const RequestArguments& o, Vid* request) {
   *request = kNullRequest;
   RequestPlace place;
   if (!place) return seam::kErrIntern;
@@ -69,12 +56,12 @@ int make_persistent(const RequestArguments& o, Vid* request) {
   return seam::kSuccess;
 }
 
-bool may_be_started(Vid v) {
+static bool may_be_started(Vid v) {
   return is_request(v) && is_persistent(request_record(v)) && request_record(v)->state == kRequestInactive;
 }
 
 // `v` must satisfy may_be_started.
-int start_persistent(Vid v) {
+static int start_persistent(Vid v) {
   RequestRecord* r = request_record(v);
   auto* buffer = reinterpret_cast<void*>(r->buffer);
   const int count = static_cast<int>(r->count);
@@ -92,7 +79,7 @@ int start_persistent(Vid v) {
     finish_request_with(r, s);
     return s.error;
   } else if (r->kind == kPersistentSend) {
-    counted = message_leaves({reinterpret_cast<CommRecord*>(r->record), r->peer, r->tag});
+    counted = message_leaves({record_at(r->record), r->peer, r->tag});
   }
   const int code = MPI_Start(real_request(v));
   if (code == MPI_SUCCESS) {
@@ -104,7 +91,7 @@ int start_persistent(Vid v) {
   return error_out(code);
 }
 
-int start_all_persistent(int count, const Vid* requests) {
+static int start_all_persistent(int count, const Vid* requests) {
   for (int i = 0; i < count; ++i) {
     if (!may_be_started(requests[i])) return seam::kErrRequest;
     const int r = start_persistent(requests[i]);
@@ -112,8 +99,6 @@ int start_all_persistent(int count, const Vid* requests) {
   }
   return seam::kSuccess;
 }
-
-}  // namespace
 
 extern "C" {
 
@@ -150,3 +135,5 @@ int lower_MPI_Startall(int count, Vid requests[]) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

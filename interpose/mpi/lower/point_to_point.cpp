@@ -2,17 +2,13 @@
 // LH, LH FS base, threads of the program.
 //
 // A blocking send is the MPI's own: its receiver receives or drains the message, if need be before all its
-// threads have stopped (early_drain.h). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns
-// of MPI_Recv on both MPIs), so that a thread can leave it: its requests then wait in the thread's `pending`
-// for the next call.
+// threads have stopped (early_drain.cpp). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns
+// of MPI_Recv): a thread can leave it, and its requests wait in the thread's `pending` for the next call.
 #include "interpose/mpi/lower/point_to_point.h"
 #include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
 
-using namespace cropdl::mpi;
-namespace seam = cropdl::seam;
-using cropdl::seam::ThreadRecord;
-using cropdl::seam::Vid;
+namespace cropdl::mpi {
 
 namespace {
 
@@ -21,7 +17,7 @@ template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm)>
 inline int blocking_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
   uint64_t* counted = message_leaves(message_to(dest, tag, comm));
   if (__builtin_expect(multiple, 0)) stand_sending(true);
-  const int code = kSend(buffer, count, datatype(type), rank_in(dest), tag, cropdl::mpi::comm(comm));
+  const int code = kSend(buffer, count, datatype(type), rank_in(dest), tag, mpi::comm(comm));
   if (__builtin_expect(multiple, 0)) stand_sending(false);
   if (__builtin_expect(code != MPI_SUCCESS, 0)) message_stays(counted);
   return error_out(code);
@@ -63,7 +59,7 @@ inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm
       return MPI_SUCCESS;
     }
   }
-  return MPI_Irecv(buffer, count, datatype(type), rank_in(source), tag_in(tag), cropdl::mpi::comm(comm),
+  return MPI_Irecv(buffer, count, datatype(type), rank_in(source), tag_in(tag), mpi::comm(comm),
                    &posted->real);
 }
 
@@ -71,10 +67,9 @@ inline void note_received(Vid comm, const MPI_Status& s) {
   message_came({comm_record(comm), s.MPI_SOURCE, s.MPI_TAG});
 }
 
-// Leaves the LH within a blocking call, whose requests are now records that a cut can save. (Callers without
-// free records keep waiting.)
+// Leaves the LH within a blocking call, whose requests are now records. (Without free ones, it waits on.)
 int leave_with(Vid first, Vid second) {
-  ThreadRecord* t = seam::current_thread();
+  seam::ThreadRecord* t = seam::current_thread();
   t->pending[0] = first;
   t->pending[1] = second;
   return seam::kAgain;
@@ -122,7 +117,7 @@ int exchange(const RequestArguments& receive, Posted& posted, const RequestArgum
       return leave_with(r, w);
     }
   }
-  cropdl::handles::heap_free(owned);
+  handles::heap_free(owned);
   if (status) *status = posted.status;
   return posted.status.error != seam::kSuccess ? posted.status.error : error_out(send_code);
 }
@@ -144,15 +139,12 @@ int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int t
 
 }  // namespace
 
-namespace cropdl::mpi {
-
 int continue_pending(seam::Status* status) {
-  ThreadRecord* t = seam::current_thread();
+  seam::ThreadRecord* t = seam::current_thread();
   for (Vid v : {t->pending[0], t->pending[1]}) {
     if (!v) continue;
-    for (Spin spin; !test_request(v, request_record(v), true); spin.turn()) {
+    for (Spin spin; !test_request(v, request_record(v), true); spin.turn())
       if (stop_wanted()) return seam::kAgain;
-    }
   }
   int result = seam::kSuccess;
   Vid receive = t->pending[0], send = t->pending[1];
@@ -165,12 +157,9 @@ int continue_pending(seam::Status* status) {
   return result;
 }
 
-}  // namespace cropdl::mpi
-
 extern "C" {
 
-// Ready sends are sent as standard ones, as MPI permits: after a cut a rank may send before the receiver has
-// posted its receive again.
+// Ready sends are sent as standard ones, as MPI permits: after a cut, their receives may not be posted yet.
 int lower_MPI_Send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
   return blocking_send<MPI_Send>(buffer, count, type, dest, tag, comm);
 }
@@ -185,8 +174,8 @@ int lower_MPI_Irsend(const void* buffer, int count, Vid type, int dest, int tag,
 }
 
 // An MPI_Issend completes when its receive has begun, and the program may rely on that (nothing is under way
-// after a barrier). While one is pending, no cut is made. It is held like a collective, so that none begins
-// after that check.
+// after a barrier). While one is pending, no cut is made; held like a collective, none begins after that
+// check.
 int lower_MPI_Issend(const void* buffer, int count, Vid type, int dest, int tag, Vid comm, Vid* request) {
   if (!begin_alone(seam::kFn_MPI_Issend)) return seam::kAgain;
   synchronous_sends.store(true, std::memory_order_relaxed);
@@ -277,7 +266,7 @@ int lower_MPI_Sendrecv_replace(void* buffer, int count, Vid type, int dest, int 
   MPI_Request real = MPI_REQUEST_NULL;
   if (code == MPI_SUCCESS) code = begin_send(copy, bytes, MPI_PACKED, dest, send_tag, comm, posted, &real);
   if (code != MPI_SUCCESS) {
-    cropdl::handles::heap_free(copy);
+    handles::heap_free(copy);
     return error_out(code);
   }
   return exchange(
@@ -289,14 +278,12 @@ int lower_MPI_Sendrecv_replace(void* buffer, int count, Vid type, int dest, int 
 }
 
 int lower_MPI_Iprobe(int source, int tag, Vid comm, int* flag, seam::Status* status) {
-  if (__builtin_expect(state->drained != 0, 0)) {
-    if (probe_drained(comm, source, tag, status)) {
-      *flag = 1;
-      return seam::kSuccess;
-    }
+  if (__builtin_expect(state->drained != 0, 0) && probe_drained(comm, source, tag, status)) {
+    *flag = 1;
+    return seam::kSuccess;
   }
   MPI_Status s = no_message();
-  const int code = MPI_Iprobe(rank_in(source), tag_in(tag), cropdl::mpi::comm(comm), flag, &s);
+  const int code = MPI_Iprobe(rank_in(source), tag_in(tag), mpi::comm(comm), flag, &s);
   if (code == MPI_SUCCESS && *flag) status_out(s, status);
   return error_out(code);
 }
@@ -311,3 +298,5 @@ int lower_MPI_Probe(int source, int tag, Vid comm, seam::Status* status) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

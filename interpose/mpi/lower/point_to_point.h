@@ -17,8 +17,7 @@ inline int begin_to_send(const void* buffer, int count, MPI_Datatype type, int d
   return code;
 }
 
-// Continues the call that leave_with left, in this process or a later one: waits for its pending receive and
-// send.
+// Continues the call that leave_with left, perhaps in a later process: waits for its receive and send.
 int continue_pending(seam::Status* status);
 
 inline bool continues() {
@@ -31,8 +30,7 @@ inline bool continues() {
 // that the result depends on the MPI.
 int pack(const void* buffer, int count, Vid type, Vid comm, void** copy, int* bytes);
 
-// Before a drained message is taken: the MPI's error if the receive may not begin, which then takes no
-// message. A code of the MPI.
+// The MPI's error if the receive may not begin; it then takes no drained message. A code of the MPI.
 int check_receive(void* buffer, int count, Vid datatype);  // drained_messages.cpp
 
 }  // namespace cropdl::mpi

@@ -13,7 +13,7 @@ namespace cropdl::mpi {
 namespace {
 
 Message message_of(const RequestRecord* r) {  // for requests that send
-  return {reinterpret_cast<CommRecord*>(r->record), r->peer, r->tag};
+  return {record_at(r->record), r->peer, r->tag};
 }
 
 // Whether the record needs the datatype later, to post a receive again or at every start.
@@ -28,8 +28,7 @@ void let_go_of_type(Vid type) {
   destroy_objects(gone);
 }
 
-// A persistent request finds drained messages by its communicator's index at every start, even after the
-// communicator was freed.
+// A persistent request finds drained messages by its communicator's index, even after that was freed.
 void hold_comm(RequestRecord* r) {
   r->holds_comm = 0;
   if ((r->kind != kPersistentSend && r->kind != kPersistentReceive) || is_predefined(r->comm)) return;
@@ -41,13 +40,11 @@ void hold_comm(RequestRecord* r) {
 
 Vid take_record() {
   handles::SpinGuard guard(structure_lock, multiple);
-  uint32_t index = state->request_free;
-  if (index) {
+  uint32_t index = state->request_free;  // 0: none, as the null request's
+  if (index)
     state->request_free = request_record(index)->next;
-  } else {
-    if (state->request_top >= kCapacity) return kNullRequest;
+  else if (state->request_top < kCapacity)
     index = state->request_top++;
-  }
   return seam::make_vid(Kind::kRequest, index);
 }
 
@@ -134,8 +131,7 @@ Vid RequestPlace::take(const RequestArguments& o, MPI_Request real, RequestState
     tables->retain(o.datatype);
   }
   *real_request(v) = real;
-  // Last: until then the agent (refusing_request) and other threads see a free record, not the previous
-  // request's fields.
+  // Last: until then the agent (refusing_request) and other threads see a free record, not old fields.
   __atomic_store_n(&r->state, begins, __ATOMIC_RELEASE);
   return v;
 }
@@ -170,7 +166,7 @@ void finish_request(RequestRecord* r, const MPI_Status& real_status, int code) {
     s.source = seam::kProcNull;  // see post() in point_to_point.cpp
     s.tag = seam::kAnyTag;
   } else if (receives(r) && !s.cancelled) {
-    message_came({reinterpret_cast<CommRecord*>(r->record), real_status.MPI_SOURCE, real_status.MPI_TAG});
+    message_came({record_at(r->record), real_status.MPI_SOURCE, real_status.MPI_TAG});
   } else if (sends(r) && s.cancelled) {
     message_stays(message_of(r));
   }
@@ -190,21 +186,16 @@ bool test_request(Vid v, RequestRecord* r, bool waits) {
   return true;
 }
 
-namespace {
-
 constexpr const char* kNotComplete = ": a request is not complete";
 
 // Records the communicator of a failed request for the shim, which calls the error handler.
-void note_failure(const RequestRecord* r) {
+static void note_failure(const RequestRecord* r) {
   seam::ThreadRecord* t = seam::current_thread();
-  const bool lives =
-      reinterpret_cast<const CommRecord*>(r->record) == comm_record(r->comm) && seam::vid_index(r->comm) != 0;
+  const bool lives = record_at(r->record) == comm_record(r->comm) && seam::vid_index(r->comm) != 0;
   if (!lives || t->failed[0]) return;
   t->failed[0] = r->comm;
   t->failed[1] = static_cast<uint32_t>(r->status.error);
 }
-
-}  // namespace
 
 int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status) {
   if (r->state == kRequestInactive) {
@@ -225,8 +216,7 @@ int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status) {
 
 std::string refusing_request() {
   if (!state->unsaved_requests) return {};
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    const RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestFree || !without_recipe(r)) continue;
     const std::string name = function_name(r->maker);
     if (r->more[1]) return name + ": a reduction by an operation of the program's own is not complete";
@@ -238,8 +228,7 @@ std::string refusing_request() {
 std::string pending_synchronous_send(uint64_t* oldest) {
   if (!synchronous_sends.load(std::memory_order_relaxed)) return {};
   const RequestRecord* first = nullptr;
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    const RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestActive && is_synchronous(r) &&
         (!first || r->serial < first->serial))
       first = r;
@@ -251,23 +240,19 @@ std::string pending_synchronous_send(uint64_t* oldest) {
 
 void test_synchronous_sends() {
   if (multiple || !synchronous_sends.load(std::memory_order_relaxed) || !may_drive()) return;
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    RequestRecord* r = request_record(i);
-    if (r->state == kRequestActive && is_synchronous(r)) test_request(seam::make_vid(Kind::kRequest, i), r);
-  }
+  for (const auto& [v, r] : all_requests())
+    if (r->state == kRequestActive && is_synchronous(r)) test_request(v, r);
 }
 
 std::string request_trouble() {
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    const RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     const bool pending = r->state == kRequestActive && r->kind == kReceiveRequest;
     const bool started_again =
         r->state != kRequestFree && (r->kind == kPersistentSend || r->kind == kPersistentReceive);
     if (!(pending || started_again) || r->comm == kNullComm) continue;
-    // The index may belong to another communicator by now. (An inter-communicator has no record; it exists if
-    // its handle is live.)
+    // The index may be another communicator's now. (An inter-communicator has no record, but a live handle.)
     const bool lives = r->record != 0 || tables->live(r->comm);
-    if (lives && reinterpret_cast<const CommRecord*>(r->record) == comm_record(r->comm)) continue;
+    if (lives && record_at(r->record) == comm_record(r->comm)) continue;
     return formatted("{}{} on a communicator that was freed", function_name(r->maker),
                      started_again ? ": a persistent request exists" : ": a receive is pending");
   }

@@ -8,20 +8,14 @@
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"
 
-using namespace cropdl::mpi;
-namespace seam = cropdl::seam;
-using seam::Vid;
+namespace cropdl::mpi {
 
 namespace {
 
 bool is_null(Vid v) { return seam::vid_index(v) == 0; }
-bool valid(Vid v) { return is_request(v); }
 // Whether all of them are null or live.
 bool valid(const Vid* v, int n) {
-  for (int i = 0; i < n; ++i) {
-    if (!is_null(v[i]) && !valid(v[i])) return false;
-  }
-  return true;
+  return std::all_of(v, v + std::max(n, 0), [](Vid one) { return is_null(one) || is_request(one); });
 }
 // Neither null nor an inactive persistent request: the requests that Waitany, Waitsome and the like consider.
 bool counts(Vid v) { return !is_null(v) && request_record(v)->state != kRequestInactive; }
@@ -31,17 +25,15 @@ bool counts(Vid v) { return !is_null(v) && request_record(v)->state != kRequestI
 void leave_behind(Vid* request) {
   constexpr uint32_t kFewest = 1024, kLooksEach = 8;
   static std::atomic<uint32_t> freed;
-  static cropdl::handles::SpinLock lock;
+  static handles::SpinLock lock;
   request_record(*request)->orphan = 1;
   *request = kNullRequest;
   const uint32_t used = state->request_top - seam::kFirstDynamic;
   if (++freed < std::max(kFewest, used / kLooksEach) || !may_drive() || !lock.try_lock()) return;
   freed = 0;
-  for (uint32_t i = seam::kFirstDynamic; i < state->request_top; ++i) {
-    RequestRecord* r = request_record(i);
+  for (const auto& [v, r] : all_requests()) {
     if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestFree || !r->orphan) continue;
     if (r->kind != kReceiveRequest && r->kind != kCollectiveRequest) continue;
-    const Vid v = seam::make_vid(seam::Kind::kRequest, i);
     if (!test_request(v, r)) continue;
     free_inactive(v);
     release_request(v);
@@ -49,15 +41,16 @@ void leave_behind(Vid* request) {
   lock.unlock();
 }
 
-// Whether MPI_Waitall ends although other requests are pending: in Open MPI at the first error, in MPICH
-// never.
+// Whether MPI_Waitall ends while other requests are pending: in Open MPI at the first error, in MPICH never.
 #if defined(OPEN_MPI)
-bool ends_waiting(const RequestRecord* r) {
-  return __builtin_expect(r->state == kRequestDone && r->status.error != seam::kSuccess, 0);
-}
+constexpr bool kErrorEndsWaiting = true;
 #else
-constexpr bool ends_waiting(const RequestRecord*) { return false; }
+constexpr bool kErrorEndsWaiting = false;
 #endif
+bool ends_waiting(const RequestRecord* r) {
+  return kErrorEndsWaiting &&
+         __builtin_expect(r->state == kRequestDone && r->status.error != seam::kSuccess, 0);
+}
 
 // While MPI_Waitall waits for one request, another may fail. At every 16th turn, the next one is tested:
 // often enough, since the MPI makes progress on all of them in each test.
@@ -65,22 +58,24 @@ class OtherRequests {
  public:
   OtherRequests(const Vid* all, int n) : all_(all), n_(n) {}
   bool one_failed() {
-#if defined(OPEN_MPI)
-    if (n_ == 1 || ++turns_ % 16 != 0) return false;
+    if (!kErrorEndsWaiting || n_ == 1 || ++turns_ % 16 != 0) return false;
     const Vid v = all_[next_];
     next_ = next_ + 1 < n_ ? next_ + 1 : 0;
     return !is_null(v) && test_request(v, request_record(v)) && ends_waiting(request_record(v));
-#else
-    return false;
-#endif
   }
 
  private:
   const Vid* all_;
   const int n_;
-  [[maybe_unused]] int next_ = 0;
-  [[maybe_unused]] uint32_t turns_ = 0;
+  int next_ = 0;
+  uint32_t turns_ = 0;
 };
+
+// The answer for a null request.
+int give_empty(seam::Status* status) {
+  if (status) *status = empty_status();
+  return seam::kSuccess;
+}
 
 // Hands out all requests of an array. Pending ones, where one has failed (ends_waiting), stay.
 int hand_out_all(int n, Vid* v, seam::Status* statuses) {
@@ -100,8 +95,7 @@ int hand_out_all(int n, Vid* v, seam::Status* statuses) {
   return result;
 }
 
-// Hands out all requests that are complete now, with indices and statuses. *count is kUndefined if none is
-// considered.
+// Hands out all complete requests, with indices and statuses. *count: kUndefined if none is considered.
 int hand_out_some(int n, Vid* v, int* count, int* indices, seam::Status* statuses) {
   int done = 0, candidates = 0, result = seam::kSuccess;
   for (int i = 0; i < n; ++i) {
@@ -120,8 +114,7 @@ int hand_out_some(int n, Vid* v, int* count, int* indices, seam::Status* statuse
   return result;
 }
 
-// Hands out the first complete request; false if none is complete. If none is considered, returns true with
-// *index kUndefined.
+// Hands out the first complete request; false: none is. If none is considered: true, *index kUndefined.
 bool hand_out_any(int n, Vid* v, int* index, seam::Status* status, int* result) {
   *index = seam::kUndefined;
   *result = seam::kSuccess;
@@ -144,31 +137,21 @@ bool hand_out_any(int n, Vid* v, int* index, seam::Status* status, int* result) 
 extern "C" {
 
 int lower_MPI_Wait(Vid* request, seam::Status* status) {
-  if (is_null(*request)) {
-    if (status) *status = empty_status();
-    return seam::kSuccess;
-  }
-  if (!valid(*request)) return seam::kErrRequest;
+  if (is_null(*request)) return give_empty(status);
+  if (!is_request(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
-  for (Spin spin; !test_request(*request, r, true); spin.turn()) {
+  for (Spin spin; !test_request(*request, r, true); spin.turn())
     if (stop_wanted()) return seam::kAgain;
-  }
   return hand_out_request(request, r, status);
 }
 
 int lower_MPI_Test(Vid* request, int* flag, seam::Status* status) {
   *flag = 1;
-  if (is_null(*request)) {
-    if (status) *status = empty_status();
-    return seam::kSuccess;
-  }
-  if (!valid(*request)) return seam::kErrRequest;
+  if (is_null(*request)) return give_empty(status);
+  if (!is_request(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
-  if (!test_request(*request, r)) {
-    *flag = 0;
-    return seam::kSuccess;
-  }
-  return hand_out_request(request, r, status);
+  *flag = test_request(*request, r);
+  return *flag ? hand_out_request(request, r, status) : seam::kSuccess;
 }
 
 int lower_MPI_Waitall(int count, Vid requests[], seam::Status statuses[]) {
@@ -189,18 +172,16 @@ int lower_MPI_Waitall(int count, Vid requests[], seam::Status statuses[]) {
 int lower_MPI_Testall(int count, Vid requests[], int* flag, seam::Status statuses[]) {
   if (!valid(requests, count)) return seam::kErrRequest;
   *flag = 1;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count; ++i)
     if (!is_null(requests[i]) && !test_request(requests[i], request_record(requests[i]))) *flag = 0;
-  }
   return *flag ? hand_out_all(count, requests, statuses) : seam::kSuccess;
 }
 
 int lower_MPI_Waitany(int count, Vid requests[], int* index, seam::Status* status) {
   if (!valid(requests, count)) return seam::kErrRequest;
   int result = seam::kSuccess;
-  for (Spin spin; !hand_out_any(count, requests, index, status, &result); spin.turn()) {
+  for (Spin spin; !hand_out_any(count, requests, index, status, &result); spin.turn())
     if (stop_wanted()) return seam::kAgain;
-  }
   return result;
 }
 
@@ -226,7 +207,7 @@ int lower_MPI_Testsome(int count, Vid requests[], int* outcount, int indices[], 
 }
 
 int lower_MPI_Request_free(Vid* request) {
-  if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
+  if (!is_request(*request)) return seam::kErrRequest;
   RequestRecord* r = request_record(*request);
   if (receives(r) && r->state == kRequestActive) {
     // It still receives a message: it continues without a handle, and the drain tests it.
@@ -236,7 +217,7 @@ int lower_MPI_Request_free(Vid* request) {
     return seam::kSuccess;
   }
   if (r->maker == seam::kFn_MPI_Grequest_start && r->state == kRequestActive) {
-    const cropdl::handles::SpinGuard guard(structure_lock, multiple);
+    const handles::SpinGuard guard(structure_lock, multiple);
     if (!r->ended) {
       r->orphan = 1;  // the program completes it later, by a copy of the handle
       *request = kNullRequest;
@@ -261,11 +242,8 @@ int lower_MPI_Request_free(Vid* request) {
 
 int lower_MPI_Request_get_status(Vid request, int* flag, seam::Status* status) {
   *flag = 1;
-  if (is_null(request)) {
-    if (status) *status = empty_status();
-    return seam::kSuccess;
-  }
-  if (!valid(request)) return seam::kErrRequest;
+  if (is_null(request)) return give_empty(status);
+  if (!is_request(request)) return seam::kErrRequest;
   RequestRecord* r = request_record(request);
   *flag = test_request(request, r);
   if (*flag && status) *status = r->state == kRequestInactive ? empty_status() : r->status;
@@ -277,7 +255,7 @@ int lower_MPI_Request_get_status(Vid request, int* flag, seam::Status* status) {
 }
 
 int lower_MPI_Cancel(Vid* request) {
-  if (is_null(*request) || !valid(*request)) return seam::kErrRequest;
+  if (!is_request(*request)) return seam::kErrRequest;
   const RequestRecord* r = request_record(*request);
 #if !defined(OPEN_MPI)
   if (r->state == kRequestInactive) return seam::kErrRequest;
@@ -292,3 +270,5 @@ int lower_MPI_Test_cancelled(const seam::Status* status, int* flag) {
 }
 
 }  // extern "C"
+
+}  // namespace cropdl::mpi

@@ -51,6 +51,7 @@ inline uint64_t to_word(H handle) {
   }
 }
 
+inline uint64_t& real_word(Vid vid) { return real_handles[(vid >> 24) & 15][vid & kIndexMask]; }
 template <class H, Kind K>
 inline H real(Vid vid) {
   return from_word<H>(real_handles[static_cast<unsigned>(K)][vid & kIndexMask]);
@@ -94,8 +95,7 @@ int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid);
 // seam. A duplicate is committed if its original is.
 int keep_datatype(MPI_Datatype real, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid);
 void inherit_commitment(Vid from, Vid to);
-// The type as its constructor made it: a restart may have resized it (datatypes.cpp), which its envelope and
-// contents do not tell.
+// The type as its constructor made it, as envelope and contents tell: a restart may have resized it.
 MPI_Datatype datatype_as_made(Vid vid);
 void free_as_made(Vid vid);  // under structure_lock
 
@@ -117,7 +117,7 @@ inline Vid find_datatype(MPI_Datatype real) { return find_vid(Kind::kDatatype, t
 // Call after the MPI freed the object behind `vid`. Does nothing for predefined and null handles.
 void forget_object(Vid vid);
 // Call when the real handle behind `vid` changed (an in/out parameter).
-inline void rebind_handle(Vid vid, uint64_t word) { real_handles[(vid >> 24) & 15][vid & kIndexMask] = word; }
+inline void rebind_handle(Vid vid, uint64_t word) { real_word(vid) = word; }
 
 // An array of real handles. `write_back`, for in/out arrays, forgets entries that became null, makes them
 // null in `vids` too, and rebinds the others.
@@ -127,15 +127,14 @@ class HandleArray {
   HandleArray(const Vid* vids, int n) : n_(vids && n > 0 ? n : 0) {
     if (n_ > kInline) heap_ = std::make_unique<H[]>(static_cast<size_t>(n_));
     H* to = data();
-    for (int i = 0; i < n_; ++i)
-      to[i] = from_word<H>(real_handles[(vids[i] >> 24) & 15][vids[i] & kIndexMask]);
+    for (int i = 0; i < n_; ++i) to[i] = from_word<H>(real_word(vids[i]));
   }
   H* data() { return heap_ ? heap_.get() : inline_; }
   void write_back(Vid* vids) {
     H* from = data();
     for (int i = 0; i < n_; ++i) {
       const Kind kind = seam::vid_kind(vids[i]);
-      if (to_word(from[i]) == real_handles[(vids[i] >> 24) & 15][vids[i] & kIndexMask]) continue;
+      if (to_word(from[i]) == real_word(vids[i])) continue;
       if (to_word(from[i]) == real_handles[static_cast<unsigned>(kind) & 15][0]) {
         forget_object(vids[i]);
         vids[i] = seam::make_vid(kind, 0);
@@ -156,8 +155,7 @@ class HandleArray {
 
 // From now on this process cannot be checkpointed; refusals name the function and `why`. Permanent.
 void mark_unsaved(uint32_t function, const char* why);
-// Records that the program uses a function that only one MPI has; a restart under the other is refused by
-// name.
+// The program uses a function that only one MPI has: a restart under the other is refused by its name.
 void mark_used(uint32_t function);
 // The MPI_TAG_UB for the program when the MPI's is `real`: always the first value returned. A restart under
 // an MPI with smaller tags is refused.

@@ -11,8 +11,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -27,8 +29,7 @@
 namespace cropdl::mpi {
 
 inline constexpr uint32_t kStateVersion = 2;
-// Other gids are never 1: (world rank of the leader + 1) << 32 | serial, or a hash with bit 55
-// (MPI_Comm_idup).
+// No other gid: they are (leader's world rank + 1) << 32 | serial, or a hash with bit 55 (MPI_Comm_idup).
 inline constexpr uint64_t kWorldGid = 1;
 
 // A communicator, possibly freed while the agreement still needs its count (deferred_comm_free.cpp).
@@ -47,8 +48,9 @@ struct CommRecord {
   uint64_t before;  // back link of the list; rebuilt at a restart
   // Address and length of int[], copied from the recipe when freed.
   uint64_t topology, topology_numbers;
-  uint32_t world_rank(int r) const { return reinterpret_cast<const uint32_t*>(members)[r]; }
+  std::span<const uint32_t> ranks() const { return {reinterpret_cast<const uint32_t*>(members), size}; }
 };
+inline CommRecord* record_at(uint64_t word) { return reinterpret_cast<CommRecord*>(word); }
 
 enum RequestState : uint8_t {
   kRequestFree,
@@ -204,13 +206,19 @@ Vid predefined(Kind kind, uint64_t word);  // its vid, or the null vid
 Vid new_object(Kind kind, uint64_t word, uint32_t maker);
 Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies,
                const void* payload, size_t bytes);
-// Frees the real objects of unused handles. Call under the lock that freed the handles: their indices are
-// reused.
+// Frees the real objects of unused handles. Under the lock that freed these: their indices are reused.
 void destroy_objects(std::span<const handles::Handle> gone);
 
+// --- topologies.cpp: topologies in the recipes of communicators
+// Reads the new communicator's topology, with its hint for collectives, as its recipe stores it; empty if it
+// has neither. Returns a code of the MPI.
+int read_topology(MPI_Comm comm, std::vector<int>* topology);
+std::span<const int> without_hint(std::span<const int> topology);  // as a duplicate made without hints has it
+// Replaces `comm` by a communicator of the same members with topology and hint. Collective over `comm`.
+int lay_topology(std::span<const int> topology, MPI_Comm* comm);
+
 // --- communicators.cpp
-// The topology in the communicator's recipe (topologies.h); empty: none.
-std::span<const int> topology_of(Vid vid);
+std::span<const int> topology_of(Vid vid);  // in the communicator's recipe; empty: none
 // Registers a communicator that all its members have just made; the last step is a broadcast on it. The
 // recipe is its membership. A null communicator gives the null vid. Returns an error class.
 int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);
@@ -241,9 +249,8 @@ class CommFree {
 };
 // In a drain: drops the messages left on freed communicators.
 void test_freed_comms();
-// When an image is about to be written, after the drains of all ranks: frees the communicators that all
-// members have freed, and their records. The others stay listed, also in images: a restart must make them
-// again.
+// Before an image is written, after the drains of all ranks: frees the communicators that all members have
+// freed, and their records. The others stay listed, also in images: a restart makes them again.
 void give_back_freed_comms();
 // At a restart: returns the records of freed communicators that some rank still has, and drops the others;
 // collective over all ranks. leave_again then takes the communicator made again for such a record.
@@ -255,6 +262,12 @@ void finish_freed_comms();  // before MPI_Finalize
 // --- request_records.cpp
 inline RequestRecord* request_record(Vid v) {
   return reinterpret_cast<RequestRecord*>(state->requests) + (v & kIndexMask);
+}
+// All records, free ones as well, with the vids that they have or had.
+inline auto all_requests() {
+  return std::views::iota(seam::kFirstDynamic, state->request_top) | std::views::transform([](uint32_t i) {
+           return std::pair(seam::make_vid(Kind::kRequest, i), request_record(i));
+         });
 }
 inline bool is_request(Vid v) {  // a live one
   return seam::vid_kind(v) == Kind::kRequest && (v & kIndexMask) < state->request_top &&
@@ -304,8 +317,7 @@ class RequestPlace {
   RequestPlace(const RequestPlace&) = delete;
   RequestPlace& operator=(const RequestPlace&) = delete;
   explicit operator bool() const { return vid_ != kNullRequest; }
-  // For an operation that has begun (real != null), is already done (then set its status), or is persistent
-  // (kRequestInactive).
+  // The operation has begun (real != null), is done (set its status), or is persistent (kRequestInactive).
   Vid take(const RequestArguments& operation, MPI_Request real, RequestState begins = kRequestActive);
 
  private:
@@ -322,11 +334,9 @@ class AdoptedRequestPlace : public RequestPlace {
 };
 void finish_request(RequestRecord* r, const MPI_Status& real_status, int code);
 void finish_request_with(RequestRecord* r, const seam::Status& status);  // the result is status.error
-// Makes progress on one request. Returns true if it is complete or inactive. `waits`: the caller repeats
-// until then.
+// Makes progress on one request. True: it is complete or inactive. `waits`: the caller repeats until then.
 bool test_request(Vid v, RequestRecord* r, bool waits = false);
-// Gives the program a completed request's status and error class. The vid becomes null unless the request is
-// persistent.
+// Gives the program a completed request's status and error class. Only a persistent one's vid stays.
 int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status);
 void release_request(Vid v);
 // The persistent request no longer keeps the index of its communicator.
@@ -367,14 +377,13 @@ void drop_drained(std::span<DrainedMessage* const> messages);
 // or before the program runs: otherwise a thread of the program might be duplicating MPI_COMM_SELF.
 bool ready_to_deliver();
 
-// --- datatypes.cpp, operations.cpp, groups.cpp, infos.cpp: re-make one object at a restart
+// --- datatypes.cpp, operations.cpp, communicators.cpp, infos.cpp: re-make one object at a restart
 int remake_datatype(Vid vid);
 Status compare_datatypes();  // after all: an error if one has another size than it had
 int remake_op(Vid vid);
 int remake_group(Vid vid);
 int remake_info(Vid vid);
-// --- communicators.cpp: re-makes all communicators; collective over the world
-int remake_comms();
+int remake_comms();  // all communicators; collective over the world
 
 // --- persistent.cpp
 // After a restart: re-makes the real requests of all persistent ones, inactive.

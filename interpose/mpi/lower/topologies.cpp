@@ -6,15 +6,14 @@
 // Before a topology there may be the hint by which Open MPI chose the algorithms of collectives, and so the
 // order of additions (mca_coll_base_comm_select). Open MPI reads it only while it makes a communicator
 // (MPI_Comm_dup_with_info, MPI_Comm_split_type, MPI_Dist_graph_create); no other one inherits it.
-#include "interpose/mpi/lower/topologies.h"
-
 #include <cstring>
+
+#include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
 namespace {
 
-// The first number of a topology in a recipe. After kHint come the number of ints of the hint, and the hint
-// with its final zero.
+// A topology's first number in a recipe. After kHint: the hint's number of ints, and it with its final zero.
 enum : int { kGraph = 1, kGrid = 2, kNeighbours = 3, kHint = 4 };
 constexpr size_t kBeforeHint = 2;
 
@@ -65,8 +64,8 @@ int read_hint(MPI_Comm, std::vector<int>*) { return MPI_SUCCESS; }
 int give_hint(const char*, MPI_Comm*) { return MPI_SUCCESS; }
 #endif
 
-void append(std::vector<int>& to, const std::vector<int>& what) {
-  to.insert(to.end(), what.begin(), what.end());
+void append(std::vector<int>* to, std::initializer_list<std::span<const int>> lists) {
+  for (const auto& list : lists) to->insert(to->end(), list.begin(), list.end());
 }
 
 int read_grid(MPI_Comm comm, std::vector<int>* t) {
@@ -77,9 +76,8 @@ int read_grid(MPI_Comm comm, std::vector<int>* t) {
     const int code = MPI_Cart_get(comm, n, sizes.data(), periods.data(), coordinates.data());
     if (code != MPI_SUCCESS) return code;
   }
-  append(*t, {kGrid, n});
-  append(*t, sizes);
-  append(*t, periods);
+  const int begins[] = {kGrid, n};
+  append(t, {begins, sizes, periods});
   return MPI_SUCCESS;
 }
 
@@ -89,9 +87,8 @@ int read_graph(MPI_Comm comm, std::vector<int>* t) {
   std::vector<int> ends(static_cast<size_t>(nodes)), to(static_cast<size_t>(edges));
   if (const int code = MPI_Graph_get(comm, nodes, edges, ends.data(), to.data()); code != MPI_SUCCESS)
     return code;
-  append(*t, {kGraph, nodes, edges});
-  append(*t, ends);
-  append(*t, to);
+  const int begins[] = {kGraph, nodes, edges};
+  append(t, {begins, ends, to});
   return MPI_SUCCESS;
 }
 
@@ -106,11 +103,8 @@ int read_neighbours(MPI_Comm comm, std::vector<int>* t) {
       MPI_Dist_graph_neighbors(comm, in, from.data(), weighted ? from_weights.data() : MPI_UNWEIGHTED, out,
                                to.data(), weighted ? to_weights.data() : MPI_UNWEIGHTED);
   if (code != MPI_SUCCESS) return code;
-  append(*t, {kNeighbours, in, out, weighted});
-  append(*t, from);
-  append(*t, from_weights);
-  append(*t, to);
-  append(*t, to_weights);
+  const int begins[] = {kNeighbours, in, out, weighted};
+  append(t, {begins, from, from_weights, to, to_weights});
   return MPI_SUCCESS;
 }
 

@@ -2,8 +2,7 @@
 // CROPDL_ABI_OPENMPI or CROPDL_ABI_MPICH. UH; included by shim.h only.
 #pragma once
 
-// Omit the C++ bindings, which another library has; keep the functions that MPI 3 removed and Open MPI still
-// exports.
+// Omit the C++ bindings, of another library; keep functions that MPI 3 removed and Open MPI still exports.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #define OMPI_OMIT_MPI1_COMPAT_DECLS 0

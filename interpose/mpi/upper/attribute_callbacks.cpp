@@ -1,5 +1,5 @@
 // Calls the program's copy and delete functions in their language. UH, any thread.
-#include "interpose/mpi/upper/keyvals.h"
+#include "interpose/mpi/upper/attributes.h"
 
 #include <cstring>
 

@@ -4,9 +4,72 @@
 
 #include <utility>
 
-#include "interpose/mpi/upper/keyvals.h"
-
 namespace cropdl::shim {
+namespace {
+
+// --- Keys
+
+constexpr int kFirst = 0x1000;  // above Open MPI's predefined keyvals, far from MPICH's
+Keyval* keyvals = nullptr;
+uint32_t keyvals_size = 0;
+SpinLock attributes_lock;  // guards the keys and the lists of attributes
+
+// Under the lock. nullptr: there is no such key.
+Keyval* keyval_of(int keyval) {
+  const auto i = static_cast<uint32_t>(keyval - kFirst);
+  return i < keyvals_size && keyvals[i].references > 0 ? &keyvals[i] : nullptr;
+}
+
+// Under the lock. Returns the reference of an attribute.
+void release_keyval(int keyval) {
+  if (Keyval* k = keyval_of(keyval)) --k->references;
+}
+
+// Copies the keyval, because callbacks may create others and move the table.
+bool copy_keyval(int keyval, Keyval* out) {
+  Locked locked(attributes_lock);
+  const Keyval* k = keyval_of(keyval);
+  if (k) *out = *k;
+  return k != nullptr;
+}
+
+}  // namespace
+
+int create_keyval(Kind kind, void (*copy)(), void (*remove)(), void* extra, Language language, int* keyval) {
+  Locked locked(attributes_lock);
+  uint32_t i = 0;
+  while (i < keyvals_size && keyvals[i].references > 0) ++i;
+  if (i == keyvals_size && !grow(&keyvals, &keyvals_size)) abort();
+  keyvals[i] = {kind, language, copy, remove, nullptr, nullptr, extra, 1, false, 0};
+  *keyval = kFirst + static_cast<int>(i);
+  return MPI_SUCCESS;
+}
+
+// A key that attributes still use may be freed again: in MPICH 4.0 any number of times, in Open MPI 4.1 as
+// often as there are attributes, because each free returns a reference.
+int free_keyval(Kind kind, int* keyval) {
+  {
+    Locked locked(attributes_lock);
+    Keyval* k = keyval_of(*keyval);
+    if (!k || k->kind != kind) return kWrongKeyval;
+#if defined(CROPDL_ABI_OPENMPI)
+    if (k->freed && k->freed_again++ >= k->references) return kWrongKeyval;
+#endif
+    if (!k->freed) --k->references;
+    k->freed = true;
+  }
+  *keyval = MPI_KEYVAL_INVALID;
+  return seam::kSuccess;
+}
+
+void set_keyval_proxies(int keyval, void (*copy)(), void (*remove)()) {
+  Locked locked(attributes_lock);
+  if (Keyval* k = keyval_of(keyval)) {
+    k->copy_proxy = copy;
+    k->remove_proxy = remove;
+  }
+}
+
 namespace {
 
 // --- Lists of attributes: read and changed under the lock, and searched again after each callback.
@@ -107,9 +170,8 @@ int* keys_of(Object* o) {
     size_t n = 0;
     {
       Locked locked(attributes_lock);
-      for (const Attribute* a = o->attributes; a; a = a->next, ++n) {
+      for (const Attribute* a = o->attributes; a; a = a->next, ++n)
         if (n + 1 < room) keys[n] = a->keyval;
-      }
     }
     if (n < room) return keys;
     free(keys);
@@ -160,9 +222,8 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
   }
   if (!predefined) {
     Keyval k;
-    if (!copy_keyval(keyval, &k) || k.kind != seam::vid_kind(vid)) {
+    if (!copy_keyval(keyval, &k) || k.kind != seam::vid_kind(vid))
       return fail_mpi_call(vid, keyval == MPI_KEYVAL_INVALID ? seam::kErrKeyval : kWrongKeyval, fn);
-    }
     Object* o = object(vid, false);
     Locked locked(attributes_lock);
     if (Attribute* a = o ? *find(o, keyval) : nullptr) {
@@ -263,8 +324,7 @@ int delete_attributes(Vid vid) {
     Keyval k;
     if (copy_keyval(keyval, &k)) {
       const int r = run_remove(k, keyval, vid, turn.old);
-      // If a callback fails, the object is kept. Open MPI keeps the attribute, too; MPICH continues with the
-      // next.
+      // If a callback fails, the object stays. In Open MPI the attribute, too; MPICH continues with the next.
 #if defined(CROPDL_ABI_OPENMPI)
       if (r != MPI_SUCCESS) return r;
 #endif
@@ -274,11 +334,6 @@ int delete_attributes(Vid vid) {
   }
   return result;
 }
-
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Win_free, MPI_Win* win) {
   return free_with_attributes<Kind::kWin>(win, seam::kFn_MPI_Win_free);
@@ -310,3 +365,5 @@ ATTRIBUTES(Comm, MPI_Comm, kComm)
 ATTRIBUTES(Type, MPI_Datatype, kDatatype)
 ATTRIBUTES(Win, MPI_Win, kWin)
 #undef ATTRIBUTES
+
+}  // namespace cropdl::shim

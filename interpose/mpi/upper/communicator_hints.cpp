@@ -2,8 +2,6 @@
 // lower half keeps (interpose/mpi/lower/topologies.cpp). The hints that the MPI accepted are kept with the
 // communicator, so the program reads them after a restart, although the new MPI does not get them. UH, any
 // thread.
-#include "interpose/mpi/upper/communicator_hints.h"
-
 #include <utility>
 
 #include "interpose/mpi/upper/info_lists.h"
@@ -25,6 +23,14 @@ bool keep_wanted(InfoList* list, InfoList* wanted) {
     at = &(*at)->next;
   }
   return true;
+}
+
+// Makes an Info of the upper half of the hints that the MPI tells. Returns a neutral error.
+int ask_hints(Vid comm, Vid* hints) {
+  Vid known = kNoInfo;
+  if (const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, comm, &known)) return r;
+  *hints = handle_in<Kind::kInfo>(info_from_lower(known));
+  return *hints == kNoInfo ? seam::kErrNoMem : seam::kSuccess;
 }
 
 // Over the defaults that the MPI tells: MPI_Comm_idup_with_info leaves its hints in the upper half.
@@ -60,10 +66,8 @@ int known_hints(Vid parent, MPI_Info info, Vid* hints) {
   const Vid asked = handle_in<Kind::kInfo>(info);
   if (vid_index(asked) < seam::kFirstDynamic)
     return seam::kSuccess;  // none, or MPI_INFO_ENV, which has no hints
-  Vid known = kNoInfo;
-  if (const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, parent, &known)) return r;
-  const Vid made = handle_in<Kind::kInfo>(info_from_lower(known));
-  if (made == kNoInfo) return seam::kErrNoMem;
+  Vid made;
+  if (const int r = ask_hints(parent, &made)) return r;
   Locked locked(info_lock);
   InfoList* wanted = info_list(asked);
   const bool kept = wanted && keep_wanted(info_list(made), wanted);
@@ -74,24 +78,17 @@ int known_hints(Vid parent, MPI_Info info, Vid* hints) {
   return kept ? seam::kSuccess : wanted ? seam::kErrNoMem : seam::kErrInfo;
 }
 
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
+  constexpr seam::Fn kFn = seam::kFn_MPI_Comm_set_info;
   seam::note_caller(__builtin_frame_address(0));
   const Vid vid = handle_in<Kind::kComm>(comm);
   {
     const LowerInfo lower(info);
     const int r = call_library<int>(seam::kFn_MPI_Comm_set_info, vid, lower.vid());
-    if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_set_info);
+    if (r) return fail_mpi_call(vid, r, kFn);
   }
-  Vid known = make_vid(Kind::kInfo, 0);
-  const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
-  if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_set_info);
-  Vid hints = handle_in<Kind::kInfo>(info_from_lower(known));
-  if (hints == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_set_info);
+  Vid hints;
+  if (const int r = ask_hints(vid, &hints)) return fail_mpi_call(vid, r, kFn);
   Object* o = object(vid, true);
   bool kept = false;
   {
@@ -100,13 +97,12 @@ MPI_FUNCTION(int, Comm_set_info, MPI_Comm comm, MPI_Info info) {
     if (kept) std::swap(o->hints, hints);
   }
   drop_info(hints);
-  return kept ? MPI_SUCCESS : fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_set_info);
+  return kept ? MPI_SUCCESS : fail_mpi_call(vid, seam::kErrNoMem, kFn);
 }
 MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
+  constexpr seam::Fn kFn = seam::kFn_MPI_Comm_get_info;
   const Vid vid = handle_in<Kind::kComm>(comm);
-  if (!info)
-    return fail_mpi_call(vid, null_result(Kind::kInfo, seam::kFn_MPI_Comm_get_info),
-                         seam::kFn_MPI_Comm_get_info);
+  if (!info) return fail_mpi_call(vid, null_result(Kind::kInfo, kFn), kFn);
   Vid copy = kNoInfo;
   bool has_hints = false;
   if (const Object* o = object(vid, false)) {
@@ -115,13 +111,12 @@ MPI_FUNCTION(int, Comm_get_info, MPI_Comm comm, MPI_Info* info) {
     if (has_hints) copy = copy_info_list(o->hints);
   }
   if (!has_hints) {
-    Vid known = make_vid(Kind::kInfo, 0);
-    const int r = call_library<int>(seam::kFn_MPI_Comm_get_info, vid, &known);
-    if (r) return fail_mpi_call(vid, r, seam::kFn_MPI_Comm_get_info);
-    copy = handle_in<Kind::kInfo>(info_from_lower(known));
+    if (const int r = ask_hints(vid, &copy)) return fail_mpi_call(vid, r, kFn);
     add_asked_hints(vid, &copy);
   }
-  if (copy == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, seam::kFn_MPI_Comm_get_info);
+  if (copy == kNoInfo) return fail_mpi_call(vid, seam::kErrNoMem, kFn);
   *info = handle_out<Kind::kInfo>(copy);
   return MPI_SUCCESS;
 }
+
+}  // namespace cropdl::shim

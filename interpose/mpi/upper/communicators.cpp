@@ -1,6 +1,5 @@
 // Communicators: rank and size without a call to the lower half; duplicating and freeing. UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/communicator_hints.h"
 #include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/mpi/upper/info_lists.h"
 #include "interpose/mpi/upper/rank_cache.h"
@@ -56,11 +55,6 @@ bool is_root(MPI_Comm comm, int root) {
   return root == (m.inter ? MPI_ROOT : m.rank);
 }
 
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 MPI_FUNCTION(int, Comm_rank, MPI_Comm comm, int* rank) {
   const Vid vid = handle_in<Kind::kComm>(comm);
   if (__builtin_expect(!rank, 0)) return fail_mpi_call(vid, seam::kErrArg, seam::kFn_MPI_Comm_rank);
@@ -91,8 +85,7 @@ MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* ne
     });
     if (r != MPI_SUCCESS) return r;
   }
-  // Keeps the hints. Also on ranks without any: the call is a counted collective, and hints may differ
-  // between ranks.
+  // Keeps the hints; on ranks without any, too: the call is a counted collective, and hints may differ.
   MPI_Info hints = info;
   if (info == MPI_INFO_NULL)
     if (const int none = PMPI_Info_create(&hints); none != MPI_SUCCESS) return none;
@@ -113,8 +106,7 @@ MPI_FUNCTION(int, Comm_idup, MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* requ
   return begin_duplicate(comm, newcomm, request, seam::kFn_MPI_Comm_idup);
 }
 #if defined(CROPDL_ABI_MPICH)
-// The hints stay in the upper half: MPI_Comm_set_info needs a communicator that is complete, and is
-// collective.
+// The hints stay in the upper half: MPI_Comm_set_info is collective and needs a complete communicator.
 MPI_FUNCTION(int, Comm_idup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm,
              MPI_Request* request) {
   constexpr seam::Fn kFn = seam::kFn_MPI_Comm_idup_with_info;
@@ -135,3 +127,5 @@ MPI_FUNCTION(int, Comm_free, MPI_Comm* comm) {
 MPI_FUNCTION(int, Comm_disconnect, MPI_Comm* comm) {
   return free_with_attributes<Kind::kComm>(comm, seam::kFn_MPI_Comm_disconnect);
 }
+
+}  // namespace cropdl::shim

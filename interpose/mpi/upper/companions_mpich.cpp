@@ -2,21 +2,18 @@
 // and attributes with their languages' types (src/binding of MPICH 4.0). UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/error_handlers.h"
-#include "interpose/mpi/upper/keyvals.h"
 
 using namespace cropdl;
 using namespace cropdl::shim;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-namespace {
 // MPIR_Attr_type of mpir_attr_generic.h: 0 a pointer, 1 an address integer, 3 a default integer.
-Language language_of(int attribute_type) {
+static Language language_of(int attribute_type) {
   return attribute_type == 1   ? Language::kFortranAddress
          : attribute_type == 3 ? Language::kFortranInt
                                : Language::kC;
 }
-}  // namespace
 
 EXPORTED void MPII_Errhandler_set_cxx(MPI_Errhandler errhandler, void (*proxy)()) {
   if (Callback* c = callback_of(handle_in<Kind::kErrhandler>(errhandler))) c->proxy = proxy;
@@ -48,8 +45,7 @@ EXPORTED int MPIR_Dup_fn(MPI_Comm, int, void*, void* in, void* out, int* flag) {
   return MPI_SUCCESS;
 }
 
-// MPICH's interface for stacked tools. Distributions build MPICH without it; these functions return that
-// error.
+// MPICH's interface for stacked tools. Distributions build MPICH without it: the functions return this error.
 #define NO_TOOLS(name, ...) \
   EXPORTED int QMPI_##name(__VA_ARGS__) { return MPI_ERR_UNSUPPORTED_OPERATION; }
 NO_TOOLS(Register_tool_name, const char*, void (*)(int))

@@ -4,7 +4,6 @@
 
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/error_handlers.h"
-#include "interpose/mpi/upper/keyvals.h"
 
 using namespace cropdl;
 using namespace cropdl::shim;
@@ -101,9 +100,8 @@ EXPORTED void* ompi_errhandler_create(int type, void (*function)(), int language
   const Language l = language == 2 ? Language::kFortranInt : language == 1 ? Language::kCxx : Language::kC;
   return callback_of(make_errhandler(kind, function, l));
 }
-// Called when the bindings found a wrong argument. They read the handler in the object, where the shim keeps
-// none: a null pointer means the handler that the object has. The object begins with its vid, which also says
-// its kind.
+// Called when the bindings found a wrong argument. They read the handler in the object, where the shim has
+// none: null means the object's own. The object begins with its vid, which says its kind.
 EXPORTED int ompi_errhandler_invoke(void* errhandler, void* object, int, int code, const char* message) {
   const Vid on = handle_in<Kind::kComm>(static_cast<MPI_Comm>(object));
   const char* function = message ? message : "an MPI function";
@@ -115,8 +113,7 @@ EXPORTED void ompi_op_set_cxx_callback(void* op, void (*function)()) {
   static_cast<Callback*>(op)->proxy = function;
 }
 
-// ompi/attribute/attribute.h: types 1 communicator, 2 datatype, 3 window; flags 2 Fortran, 4 default
-// integers.
+// ompi/attribute/attribute.h: types 1 communicator, 2 datatype, 3 window; flags 2 Fortran, 4 default integer.
 static Kind kind_of(int type) { return type == 2 ? Kind::kDatatype : type == 3 ? Kind::kWin : Kind::kComm; }
 static Language language_of(int flags) {
   return !(flags & 2) ? Language::kC : flags & 4 ? Language::kFortranInt : Language::kFortranAddress;
@@ -164,8 +161,7 @@ EXPORTED int ompi_attr_get_aint(void* hash, int key, MPI_Aint* value, int* flag)
   return get_by_hash(hash, key, value, flag, Language::kFortranAddress);
 }
 
-// ompi/datatype/ompi_datatype.h: finds a datatype by size and class (0x1000 integer, 0x2000 float, 0x3000
-// complex).
+// ompi/datatype/ompi_datatype.h: a datatype by size and class (0x1000 integer, 0x2000 float, 0x3000 complex).
 EXPORTED const void* ompi_datatype_match_size(int size, uint16_t data, uint16_t) {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   const int typeclass = (data & 0x3000) == 0x3000 ? MPI_TYPECLASS_COMPLEX

@@ -1,6 +1,5 @@
 // Datatypes: attributes and names in duplicating and freeing, and the functions that MPI 3 removed. UH, any
 // thread.
-
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/seam/type_contents.h"
 
@@ -8,22 +7,18 @@ using namespace cropdl;
 using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Type_dup, MPI_Datatype type, MPI_Datatype* newtype) {
+  constexpr seam::Fn kFn = seam::kFn_MPI_Type_dup;
   const Vid vid = handle_in<Kind::kDatatype>(type);
-  if (!newtype)
-    return fail_mpi_call(kNoObject, null_result(Kind::kDatatype, seam::kFn_MPI_Type_dup),
-                         seam::kFn_MPI_Type_dup);
+  if (!newtype) return fail_mpi_call(kNoObject, null_result(Kind::kDatatype, kFn), kFn);
   CopiedAttributes copies;  // see duplicate() in communicators.cpp
 #if defined(CROPDL_ABI_OPENMPI)
-  if (copy_attributes(vid, &copies))
-    return fail_mpi_call(kNoObject, seam::kErrIntern, seam::kFn_MPI_Type_dup);
+  if (copy_attributes(vid, &copies)) return fail_mpi_call(kNoObject, seam::kErrIntern, kFn);
 #else
   *newtype = MPI_DATATYPE_NULL;
-  if (const int r = copy_attributes(vid, &copies))
-    return fail_mpi_call_with(kNoObject, r, seam::kFn_MPI_Type_dup);
+  if (const int r = copy_attributes(vid, &copies)) return fail_mpi_call_with(kNoObject, r, kFn);
 #endif
   Vid made = make_vid(Kind::kDatatype, 0);
-  if (const int r = call_library<int>(seam::kFn_MPI_Type_dup, vid, &made))
-    return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_dup);
+  if (const int r = call_library<int>(kFn, vid, &made)) return fail_mpi_call(kNoObject, r, kFn);
   attach_attributes(made, &copies);
   *newtype = handle_out<Kind::kDatatype>(made);
   return MPI_SUCCESS;

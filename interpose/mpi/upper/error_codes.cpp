@@ -1,6 +1,5 @@
-// Error classes and codes, kept in the upper half: they must keep their meaning after a restart over another
-// MPI. UH, any thread.
-#include "interpose/mpi/upper/error_codes.h"
+// Error classes and codes, in the upper half: another MPI must not change their meaning. UH, any thread.
+#include "interpose/mpi/upper/error_handlers.h"
 
 namespace cropdl::shim {
 namespace {
@@ -74,6 +73,8 @@ bool is_class(int error_class) {
   return error_class >= 0 && (error_class & kDynamic ? classes.at(error_class & ~kDynamic) != nullptr
                                                      : error_class <= MPI_ERR_LASTCODE);
 }
+bool is_error_code(int) { return true; }
+int error_class_of(int code) { return code & (kClassMask | kDynamic); }
 #else
 // As in ompi/errhandler/errcode.h of Open MPI 4.1: one sequence after the predefined codes.
 Numbers codes;
@@ -92,30 +93,19 @@ bool is_class(int error_class) {
   const Added* a = find_added(error_class);
   return a ? a->error_class == error_class : error_class >= 0 && error_class <= MPI_ERR_LASTCODE;
 }
-#endif
-
 // Open MPI's functions reject others.
-bool is_error_code([[maybe_unused]] int code) {
-#if defined(CROPDL_ABI_MPICH)
-  return true;
-#else
+bool is_error_code(int code) {
   Locked locked(added_lock);
   return find_added(code) || (code >= 0 && code <= MPI_ERR_LASTCODE);
-#endif
 }
-
 int error_class_of(int code) {
-#if defined(CROPDL_ABI_MPICH)
-  return code & (kClassMask | kDynamic);
-#else
   Locked locked(added_lock);
   const Added* a = find_added(code);
   return a ? a->error_class : code;
-#endif
 }
+#endif
 
-// Takes `text`, from malloc; nullptr removes the text. Returns false, with nothing taken, unless the program
-// added the code.
+// Takes `text`, from malloc; nullptr removes it. False, with nothing taken: the program did not add the code.
 bool set_error_text(int code, char* text) {
   Locked locked(added_lock);
   Added* a = find_added(code);
@@ -141,11 +131,6 @@ int last_used_code() {
   return MPI_ERR_LASTCODE + codes.count();
 #endif
 }
-
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Error_class, int code, int* error_class) {
   if (!is_error_code(code)) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Error_class);
@@ -201,3 +186,5 @@ __attribute__((visibility("default"))) int PMPIX_Delete_error_string(int code) {
 }
 }
 #endif
+
+}  // namespace cropdl::shim

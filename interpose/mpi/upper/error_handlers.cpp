@@ -3,14 +3,14 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
-#include "interpose/mpi/upper/error_codes.h"
 #include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/mpi/upper/fortran_handles.h"
-#include "interpose/mpi/upper/objects.h"
+#include "interpose/seam/message.h"
 
 namespace cropdl::shim {
 namespace {
@@ -46,13 +46,11 @@ void wait_until_read() {
   int rank = -1;
   call_library<int>(seam::kFn_MPI_Comm_rank, seam::kVid_MPI_COMM_WORLD, &rank);
   char line[512];
-  const int n =
+  const auto n = static_cast<size_t>(
       snprintf(line, sizeof line,
                "*** rank %d: an error occurred in %s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted\n",
-               rank, function, on, what);
-  if (write(2, line,
-            static_cast<size_t>(n < static_cast<int>(sizeof line) ? n : static_cast<int>(sizeof line) - 1)) <
-      0) {
+               rank, function, on, what));
+  if (write(2, line, std::min(n, sizeof line - 1)) < 0) {
     // standard error is closed: MPI_Abort still ends the job
   }
   wait_until_read();
@@ -63,45 +61,38 @@ void wait_until_read() {
 const char* describe(Vid vid) {
   if (vid == seam::kVid_MPI_COMM_WORLD) return "MPI_COMM_WORLD";
   if (vid == seam::kVid_MPI_COMM_SELF) return "MPI_COMM_SELF";
-  switch (seam::vid_kind(vid)) {
-    case Kind::kWin:
-      return "a window";
-    case Kind::kFile:
-      return "a file";
-    default:
-      return "a communicator";
-  }
+  const Kind kind = seam::vid_kind(vid);
+  return kind == Kind::kWin ? "a window" : kind == Kind::kFile ? "a file" : "a communicator";
 }
 
 }  // namespace
 
 int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
   if (handler == seam::kVid_MPI_ERRORS_RETURN) return code;
-  if (Callback own; copy_callback(handler, &own)) {
-    const Callback* c = &own;
+  if (Callback c; copy_callback(handler, &c)) {
     int out = code;
     // The callback gets the address of a variable with the handle, which it may change (MPI_Comm_free).
     with_kind(on, [&]<Kind K>() {
       using H = typename HandleOf<K>::type;
       H handle = handle_out<K>(on);
-      if (c->cxx_dispatch) {
-        reinterpret_cast<void (*)(void*, int*, const char*, void (*)())>(c->cxx_dispatch)(
-            &handle, &out, function, c->function);
-      } else if (c->proxy) {
-        const int kind = c->kind == Kind::kComm ? 0 : c->kind == Kind::kFile ? 1 : 2;
-        reinterpret_cast<void (*)(int, H*, int*, void (*)())>(c->proxy)(kind, &handle, &out, c->function);
+      if (c.cxx_dispatch) {
+        reinterpret_cast<void (*)(void*, int*, const char*, void (*)())>(c.cxx_dispatch)(
+            &handle, &out, function, c.function);
+      } else if (c.proxy) {
+        const int kind = c.kind == Kind::kComm ? 0 : c.kind == Kind::kFile ? 1 : 2;
+        reinterpret_cast<void (*)(int, H*, int*, void (*)())>(c.proxy)(kind, &handle, &out, c.function);
         out = MPI_SUCCESS;  // for a returned code, MPICH's C++ bindings would call the handler again
-      } else if (c->language == Language::kFortranInt) {
+      } else if (c.language == Language::kFortranInt) {
         MPI_Fint integer = handle_to_fortran(on);
-        reinterpret_cast<void (*)(MPI_Fint*, MPI_Fint*)>(c->function)(&integer, &out);
+        reinterpret_cast<void (*)(MPI_Fint*, MPI_Fint*)>(c.function)(&integer, &out);
       } else {
-        reinterpret_cast<void (*)(H*, int*, ...)>(c->function)(&handle, &out, function, nullptr);
+        reinterpret_cast<void (*)(H*, int*, ...)>(c.function)(&handle, &out, function, nullptr);
       }
     });
 #if defined(CROPDL_ABI_MPICH)
     return out;  // the call returns the code as the handler changed it
 #else
-    return c->proxy ? out : code;
+    return c.proxy ? out : code;
 #endif
   }
   char what[MPI_MAX_ERROR_STRING];
@@ -134,8 +125,8 @@ int invoke_errhandler_of(Vid object_vid, int code, const char* function) {
   const bool has_handler = kind == Kind::kComm || kind == Kind::kWin || kind == Kind::kSession;
   if (kind != Kind::kFile && !(has_handler && handle_exists(on))) on = seam::kVid_MPI_COMM_WORLD;
 #if defined(CROPDL_ABI_MPICH)
-  // A communicator or window without its own handler uses MPI_COMM_WORLD's current one (errutil.c of MPICH
-  // 4.0).
+  // Without its own handler a communicator or window uses MPI_COMM_WORLD's current one (errutil.c of
+  // MPICH 4.0).
   const Object* o = kind == Kind::kComm || kind == Kind::kWin ? object(on, false) : nullptr;
   if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
 #endif
@@ -154,6 +145,18 @@ int fail_completion(int neutral, seam::Fn fn) {
   }
 #endif
   return fail_mpi_call(kNoObject, neutral, fn);
+}
+
+// Functions not offered yet: interpose/gen/mpi/annotations.toml.
+int refuse(seam::Fn fn) {
+  static int said[seam::kFnCount / 8 + 1];
+  if (!(__atomic_fetch_or(&said[fn / 8], 1 << fn % 8, __ATOMIC_RELAXED) & 1 << fn % 8)) {
+    char line[160];
+    snprintf(line, sizeof line, "cropdl: %s is not offered in this version; the call returns an error\n",
+             seam::kFunctionNames[fn]);
+    seam::say_by_c_library(line);
+  }
+  return fail_mpi_call(kNoObject, seam::kErrUnsupportedOperation, fn);
 }
 
 void inherit_errhandler(Vid parent, Vid child, [[maybe_unused]] seam::Fn fn) {
@@ -177,11 +180,9 @@ Vid make_errhandler(Kind kind, void (*function)(), Language language) {
   return made ? made->vid : make_vid(Kind::kErrhandler, 0);
 }
 
-namespace {
-
 // The null file has a handler, for files not yet open.
 template <Kind K>
-bool carries_handler(Vid on) {
+static bool carries_handler(Vid on) {
   return handle_exists(on) || (K == Kind::kFile && vid_index(on) == 0);
 }
 template <Kind K>
@@ -191,11 +192,10 @@ constexpr int kInvalid = K == Kind::kComm   ? seam::kErrComm
                                             : seam::kErrSession;
 
 template <Kind K>
-int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
+static int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   if (!errhandler) return fail_mpi_call(on, seam::kErrArg, fn);
-  // The program frees the handler that it gets (MPI-3.1, 8.3.1). Another thread may set a different one
-  // meanwhile.
+  // The program frees the handler that it gets (MPI-3.1, 8.3.1). Another thread may set another meanwhile.
   Vid handler = errhandler_of(on);
   for (Vid seen = 0; !hold_callback(handler) && handler != seen;)
     seen = std::exchange(handler, errhandler_of(on));
@@ -203,7 +203,7 @@ int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
   return MPI_SUCCESS;
 }
 template <Kind K, class F>
-int create_handler(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
+static int create_handler(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!function || !errhandler) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
   const Vid made = make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC);
   if (vid_index(made) == 0) return fail_mpi_call(kNoObject, seam::kErrNoMem, fn);
@@ -211,29 +211,21 @@ int create_handler(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
   return MPI_SUCCESS;
 }
 template <Kind K>
-int set(Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
+static int set(Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
   if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   const Vid handler = handle_in<Kind::kErrhandler>(errhandler);
   const Callback* own = callback_of(handler);
-  if (!handle_exists(handler) || (vid_index(handler) >= seam::kFirstDynamic && !(own && own->kind == K))) {
+  if (!handle_exists(handler) || (vid_index(handler) >= seam::kFirstDynamic && !(own && own->kind == K)))
     return fail_mpi_call(on, seam::kErrArg, fn);
-  }
   set_errhandler(on, handler);
   return MPI_SUCCESS;
 }
 template <Kind K>
-int call_handler(Vid on, int code, seam::Fn fn) {
+static int call_handler(Vid on, int code, seam::Fn fn) {
   if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
   invoke_errhandler(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
   return MPI_SUCCESS;
 }
-
-}  // namespace
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 #define ERRHANDLERS(Type, Handle, kind)                                                              \
   MPI_FUNCTION(int, Type##_create_errhandler, MPI_##Type##_errhandler_function* function,            \
                MPI_Errhandler* e) {                                                                  \
@@ -257,10 +249,11 @@ ERRHANDLERS(Session, MPI_Session, kSession)
 #endif
 
 MPI_FUNCTION(int, Errhandler_free, MPI_Errhandler* errhandler) {
-  if (!errhandler || !handle_exists(handle_in<Kind::kErrhandler>(*errhandler))) {
+  if (!errhandler || !handle_exists(handle_in<Kind::kErrhandler>(*errhandler)))
     return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Errhandler_free);
-  }
   free_callback(handle_in<Kind::kErrhandler>(*errhandler));
   *errhandler = MPI_ERRHANDLER_NULL;
   return MPI_SUCCESS;
 }
+
+}  // namespace cropdl::shim

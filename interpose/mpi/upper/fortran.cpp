@@ -7,18 +7,17 @@ extern "C" __attribute__((visibility("default"))) int ompi_mpi_state;  // lifecy
 #endif
 
 namespace cropdl::shim {
-namespace {
 
 #if defined(CROPDL_ABI_OPENMPI)
 // Stores once; later calls only load, so the cache line stays shared between threads.
-void note_fortran() {
+static void note_fortran() {
   if (!__atomic_load_n(&requests_are_read, __ATOMIC_RELAXED))
     __atomic_store_n(&requests_are_read, true, __ATOMIC_RELAXED);
 }
 
 // The Fortran library's MPI_Alltoallw and MPI_Ialltoallw read the number of datatypes in the object: the size
 // of the local or remote group. It stays 0 for an invalid communicator.
-MPI_Comm with_sizes(MPI_Comm comm) {
+static MPI_Comm with_sizes(MPI_Comm comm) {
   char* object = reinterpret_cast<char*>(comm);
   char *local = object + kGroupsOffset, *remote = local + kGroupSpace;
   int* local_size = reinterpret_cast<int*>(local + kGroupSizeOffset);
@@ -39,13 +38,6 @@ MPI_Comm with_sizes(MPI_Comm comm) {
   return comm;
 }
 #endif
-
-}  // namespace
-
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
 
 // MPICH defines all of these but the file's as macros that cast.
 #define TO_FORTRAN(Name, Handle, kind)                            \
@@ -88,3 +80,5 @@ MPI_FUNCTION(int, Status_f2c, const MPI_Fint* from, MPI_Status* to) {
   __builtin_memcpy(to, from, sizeof *to);
   return MPI_SUCCESS;
 }
+
+}  // namespace cropdl::shim

@@ -1,6 +1,5 @@
-// Conversion of handles to Fortran integers and back. MPICH's integers are the C handles. Open MPI's
-// predefined handles have fixed numbers (mpif-handles.h); others are the vid, which is larger. UH, any
-// thread.
+// Converts handles to Fortran integers and back. MPICH's are the C handles. Open MPI's predefined handles
+// have fixed numbers (mpif-handles.h); others are the vid, which is larger. UH, any thread.
 #pragma once
 
 #include "interpose/mpi/upper/shim.h"
@@ -33,9 +32,8 @@ typename HandleOf<K>::type from_fortran(MPI_Fint number) {
     return handle_out<K>(
         seam::vid_kind(vid) == K ? vid : make_vid(K, 0));  // the number of another kind's handle is invalid
   }
-  for (uint32_t i = 0; i < HandleOf<K>::count; ++i) {
+  for (uint32_t i = 0; i < HandleOf<K>::count; ++i)
     if (HandleOf<K>::fortran[i] == number) return handle_out<K>(make_vid(K, i));
-  }
   return handle_out<K>(make_vid(K, 0));
 }
 

@@ -73,10 +73,6 @@ bool called_by_fortran([[maybe_unused]] const void* caller) {
 }
 
 }  // namespace
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Grequest_free_function* released,
              MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
@@ -112,8 +108,9 @@ MPI_FUNCTION(int, Grequest_complete, MPI_Request request) {
 extern "C" __attribute__((visibility("default"))) void MPII_Grequest_set_lang_f77(MPI_Request request) {
   const Vid vid = handle_in<Kind::kRequest>(request);
   Locked locked(generalized_lock);
-  for (Generalized* g = all; g; g = g->next) {
+  for (Generalized* g = all; g; g = g->next)
     if (g->request == vid) g->fortran = true;
-  }
 }
 #endif
+
+}  // namespace cropdl::shim

@@ -89,11 +89,6 @@ MPI_Info info_from_lower(Vid lower) {
   return handle_out<Kind::kInfo>(vid);
 }
 
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
-
 MPI_FUNCTION(int, Info_create, MPI_Info* info) {
   if (!info) return bad(seam::kFn_MPI_Info_create, kNullInfo);
   Vid made;
@@ -221,3 +216,5 @@ MPI_FUNCTION(int, Info_get_string, MPI_Info info, const char* key, int* buflen, 
   return got;
 }
 #endif
+
+}  // namespace cropdl::shim

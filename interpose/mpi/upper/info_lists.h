@@ -1,5 +1,5 @@
 // Info objects as lists of keys and values in the upper half's memory. UH, any thread. The functions below
-// need the lock, but drop_info, which takes it.
+// need the lock, but drop_info and known_hints, which take it.
 #pragma once
 
 #include "interpose/mpi/upper/shim.h"
@@ -32,5 +32,9 @@ Vid make_info_list();
 Vid copy_info_list(Vid from);
 bool free_info_list(Vid vid);  // false: there is none
 void drop_info(Vid vid);
+
+// The hints in `info` that the MPI knows, for a duplicate of `parent`: an Info of the upper half in *hints; 0
+// if there are none. Returns a neutral error (communicator_hints.cpp).
+int known_hints(Vid parent, MPI_Info info, Vid* hints);
 
 }  // namespace cropdl::shim

@@ -19,9 +19,8 @@ extern "C" __attribute__((weak, visibility("default"))) const int* MPIR_C_MPI_WE
 #endif
 
 namespace cropdl::shim {
-namespace {
 
-int init(int required, int* provided, seam::Fn fn) {
+static int init(int required, int* provided, seam::Fn fn) {
   if (!seam::control()->libraries[seam::kLibraryMpi].table) {
     seam::say_by_c_library(
         "cropdl: the program calls MPI, but it is not linked with one and no launcher started it; start it "
@@ -41,12 +40,6 @@ int init(int required, int* provided, seam::Fn fn) {
 #endif
   return MPI_SUCCESS;
 }
-
-}  // namespace
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
 
 // main's arguments stay unchanged: no MPI has removed any for twenty years.
 MPI_FUNCTION(int, Init, int*, char***) { return init(seam::kThreadSingle, nullptr, seam::kFn_MPI_Init); }
@@ -71,3 +64,5 @@ MPI_FUNCTION(int, Finalize, void) {
 #endif
   return MPI_SUCCESS;
 }
+
+}  // namespace cropdl::shim

@@ -11,9 +11,8 @@ using namespace cropdl::shim;
 MPI_FUNCTION(int, Alloc_mem, MPI_Aint size, MPI_Info, void* base) {
   void* memory = nullptr;
   if (size < 0 || !base) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Alloc_mem);
-  if (posix_memalign(&memory, size >= 4096 ? 4096 : 64, size ? static_cast<size_t>(size) : 1) != 0) {
+  if (posix_memalign(&memory, size >= 4096 ? 4096 : 64, size ? static_cast<size_t>(size) : 1) != 0)
     return fail_mpi_call(kNoObject, seam::kErrNoMem, seam::kFn_MPI_Alloc_mem);
-  }
   *static_cast<void**>(base) = memory;
   return MPI_SUCCESS;
 }

@@ -1,5 +1,4 @@
-// Tables of what the program attached to MPI objects (objects.h). UH, any thread. Memory comes from the
-// program's malloc.
+// Tables of what the program attached to MPI objects (objects.h), in its malloc's memory. UH, any thread.
 #include "interpose/mpi/upper/objects.h"
 
 #include <cstring>
@@ -33,9 +32,8 @@ class PointerTable {
 
  private:
   T** slot_of(Vid vid, const T* only = nullptr) {
-    for (uint32_t i = hash(vid); slots_ && slots_[i]; i = (i + 1) & mask_) {
+    for (uint32_t i = hash(vid); slots_ && slots_[i]; i = (i + 1) & mask_)
       if (only ? slots_[i] == only : slots_[i] != kRemoved() && slots_[i]->vid == vid) return &slots_[i];
-    }
     return nullptr;
   }
   static T* kRemoved() { return reinterpret_cast<T*>(1); }
@@ -51,9 +49,8 @@ class PointerTable {
     if (!slots_) abort();
     mask_ = size - 1;
     used_ = 0;
-    for (uint32_t i = 0; i < n; ++i) {
+    for (uint32_t i = 0; i < n; ++i)
       if (old[i] && old[i] != kRemoved()) insert(old[i]);
-    }
     free(old);
   }
   T** slots_ = nullptr;
@@ -137,11 +134,7 @@ void FreedObject::drop() {
   if (o->errhandler) free_callback(o->errhandler);
   if (o->hints) drop_info(o->hints);
   if (o->asked_hints) drop_info(o->asked_hints);
-  for (Attribute* a = o->attributes; a;) {
-    Attribute* next = a->next;
-    free(a);
-    a = next;
-  }
+  for (Attribute* a = o->attributes; a;) free(std::exchange(a, a->next));
   free(o->window_values);
   free(o->name);
   free(o);

@@ -8,8 +8,7 @@
 namespace cropdl::shim {
 namespace {
 
-// Open MPI's Fortran library sets this flag after the operation is made (ompi/op/op.h:
-// OMPI_OP_FLAGS_FORTRAN_FUNC).
+// Open MPI's Fortran library sets it later (ompi/op/op.h: OMPI_OP_FLAGS_FORTRAN_FUNC).
 constexpr uint32_t kFortranFlag = 2;
 
 void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) {
@@ -54,10 +53,6 @@ int create_operation(void (*function)(), Language language, int commute, MPI_Op*
 }
 
 }  // namespace
-}  // namespace cropdl::shim
-
-using namespace cropdl;
-using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Op_create, MPI_User_function* function, int commute, MPI_Op* op) {
   return create_operation(reinterpret_cast<void (*)()>(function), Language::kC, commute, op,
@@ -78,3 +73,5 @@ MPI_FUNCTION(int, Op_free, MPI_Op* op) {
   *op = MPI_OP_NULL;
   return MPI_SUCCESS;
 }
+
+}  // namespace cropdl::shim

@@ -1,23 +1,20 @@
 // Predefined attributes: the only ones that are read from the lower half. UH, any thread.
-#include "interpose/mpi/upper/keyvals.h"
-
-#include "interpose/mpi/upper/error_codes.h"
+#include "interpose/mpi/upper/attributes.h"
+#include "interpose/mpi/upper/error_handlers.h"
 
 namespace cropdl::shim {
 namespace {
 
 SpinLock window_values_lock;
 
-// Values of predefined attributes, by their numbers in the seam. The program gets pointers to them. Each
-// query refreshes the value; after a restart it is the new MPI's, except MPI_TAG_UB (the lower half's
-// tell_largest_tag).
+// Values of predefined attributes, by their numbers in the seam; the program gets pointers. A query refreshes
+// the value; after a restart it is the new MPI's, except MPI_TAG_UB (tell_largest_tag).
 constexpr int kWorldValues = seam::comm_attribute::k_MPI_APPNUM + 1;
 constexpr int kWindowValues = seam::win_attribute::k_MPI_WIN_MODEL + 1;
 int world_values[kWorldValues];
 int lastusedcode;
 
-// Returns -1 if `number` is no predefined attribute. (Other keyvals are translated to themselves, never to
-// such a number.)
+// -1: `number` is no predefined attribute. (Other keyvals are translated to themselves, never to such.)
 int numbered(int number, int numbers) { return number >= 0 && number < numbers ? number : -1; }
 
 int64_t* window_slot(Vid win, int i) {

@@ -1,6 +1,5 @@
 // The objects behind the handles of requests. Open MPI's Fortran library reads a persistent request's number
-// in its object, in MPI_Wait and others (ompi/request/request.h: req_f_to_c_index). The object of a number
-// never changes. UH, any thread.
+// there (ompi/request/request.h: req_f_to_c_index). A number's object never changes. UH, any thread.
 #include "interpose/mpi/upper/shim.h"
 
 namespace cropdl::shim {

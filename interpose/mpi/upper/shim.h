@@ -61,9 +61,8 @@ inline R call_library(seam::Fn fn, A... arguments) {
 // --- Handles
 
 // Pointer handles. Predefined: the address of a data symbol whose first word is the vid; the program may have
-// a copy of the symbol. Kinds that Open MPI's C++ and Fortran libraries read (is_object): an object of the
-// shim that begins likewise. All others: this tag above the vid, a non-canonical address that no object can
-// have.
+// a copy of the symbol. Kinds that Open MPI's C++ and Fortran libraries read (is_object): the shim's object
+// that begins likewise. Others: this tag above the vid, a non-canonical address.
 inline constexpr uintptr_t kTag = 0x7a7a;
 // Integer handles: the two top bits of MPICH's "direct" handles, the kind, the index. MPICH's own handles
 // have other kinds in bits 26 to 29; the program never gets one.
@@ -74,8 +73,7 @@ inline constexpr Vid kUnsetVid = ~Vid{0};
 
 // Returns the object behind a handle of an is_object kind (objects.cpp).
 void* object_of(Vid vid);
-// The object of a request, or nullptr. Only Open MPI's Fortran library reads requests; for others the tag is
-// enough (request_objects.cpp).
+// The object of a request, or nullptr: only Open MPI's Fortran library reads requests (request_objects.cpp).
 void* request_object(Vid vid);
 extern bool requests_are_read;
 // The shim's record of an object being freed. It is detached before the call, because afterwards another
@@ -92,8 +90,7 @@ class FreedObject {
   struct Object* object_;
   struct HandleObject* handle_;
 };
-// Calls `fn`, which frees *vid, with the record detached. Returns the neutral error, with the object
-// unchanged.
+// Calls `fn`, which frees *vid, with the record detached. Returns the neutral error.
 int free_object(seam::Fn fn, Vid* vid);
 constexpr bool is_object(Kind k) {
   return k == Kind::kComm || k == Kind::kDatatype || k == Kind::kWin || k == Kind::kGroup || k == Kind::kOp ||
@@ -124,9 +121,8 @@ inline typename HandleOf<K>::type handle_out(Vid vid) {
       return static_cast<H>(object_of(vid));
     } else {
       if constexpr (K == Kind::kRequest) {
-        if (__builtin_expect(__atomic_load_n(&requests_are_read, __ATOMIC_RELAXED), 0)) {
+        if (__builtin_expect(__atomic_load_n(&requests_are_read, __ATOMIC_RELAXED), 0))
           if (void* object = request_object(vid)) return static_cast<H>(object);
-        }
       }
       return reinterpret_cast<H>(kTag << 48 | vid);
     }
@@ -154,6 +150,9 @@ auto with_kind(Vid vid, F run) {
 template <class T, long kInline>
 class Scratch {
  public:
+  T* data() const { return n_ ? data_ : nullptr; }
+
+ protected:
   explicit Scratch(long n) : n_(n > 0 ? n : 0) {
     if (n_ > kInline) data_ = static_cast<T*>(malloc(static_cast<size_t>(n_) * sizeof(T)));
     if (!data_) abort();
@@ -164,7 +163,6 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
- protected:
   long n_;
   T inline_[kInline];
   T* data_ = inline_;
@@ -216,12 +214,11 @@ inline seam::Status status_in(const MPI_Status& from) {
 
 // Statuses of several requests; only functions that return these set MPI_ERROR, as the standard requires.
 // Entries that the lower half leaves out (Waitsome, Testsome) keep their values.
-class Statuses : Scratch<seam::Status, 16> {
+class Statuses : public Scratch<seam::Status, 16> {
  public:
   Statuses(const MPI_Status* wanted, long n) : Scratch(status_wanted(wanted) ? n : 0) {
     for (long i = 0; i < n_; ++i) data_[i].error = kUnsetError;
   }
-  seam::Status* data() { return n_ ? data_ : nullptr; }
   void write_back(MPI_Status* to) {
     for (long i = 0; i < n_; ++i) {
       if (data_[i].error == kUnsetError) continue;
@@ -247,17 +244,16 @@ bool grow(T** array, uint32_t* size, uint32_t most = UINT32_MAX) {
 // NOLINTEND(bugprone-sizeof-expression)
 
 // Integers, some of which are MPI constants to translate.
-class Constants : Scratch<int, 16> {
+class Constants : public Scratch<int, 16> {
  public:
   Constants(const int* from, long n, int (*translate)(int)) : Scratch(from ? n : 0) {
     for (long i = 0; i < n_; ++i) data_[i] = translate(from[i]);
   }
-  const int* data() const { return n_ ? data_ : nullptr; }
 };
 
 inline bool fits(int64_t value) { return value == static_cast<int>(value); }
 
-class NarrowArray : Scratch<int, 16> {
+class NarrowArray : public Scratch<int, 16> {
  public:
   NarrowArray(const MPI_Count* from, int64_t n) : Scratch(from ? n : 0) {
     for (long i = 0; i < n_; ++i) {
@@ -266,14 +262,12 @@ class NarrowArray : Scratch<int, 16> {
     }
   }
   bool fits() const { return fits_; }
-  const int* data() const { return n_ ? data_ : nullptr; }
 
  private:
   bool fits_ = true;
 };
 
-// The MPI underneath may have longer strings than the program's buffer (a processor name: 256 against 128
-// bytes).
+// The MPI underneath may have longer strings than the program's buffer (a name: 256 bytes against 128).
 inline constexpr int kTextCapacity = 1024;
 void text_out(char* to, const char* from, int capacity, int* length);
 
@@ -286,8 +280,7 @@ int fail_mpi_call_with(Vid object, int code, seam::Fn fn);  // the same with the
 int fail_completion(int neutral, seam::Fn fn);              // the same for a call that completes requests
 // Neither the null handle nor an unknown one.
 inline bool handle_exists(Vid vid) { return vid_index(vid) != 0 && vid_index(vid) != kUnknownIndex; }
-// The error class by which the program's own MPI rejects a null result pointer, and a negative number of
-// requests.
+// The class by which the program's own MPI rejects a null result pointer, a negative number of requests.
 #if defined(CROPDL_ABI_OPENMPI)
 inline constexpr int kNegativeCount = seam::kErrArg;
 constexpr int null_result(Kind kind, seam::Fn fn) {
@@ -302,8 +295,7 @@ constexpr int null_result(Kind kind, seam::Fn fn) {
 inline constexpr int kNegativeCount = seam::kErrCount;
 constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
 #endif
-// For a function that is not offered: says so once, and fails (unsupported.cpp).
-int refuse(seam::Fn fn);
+int refuse(seam::Fn fn);  // for a function that is not offered: says so once, and fails
 // Gives a communicator that `fn` made from `parent` that one's error handler, if the program's MPI does so.
 void inherit_errhandler(Vid parent, Vid child, seam::Fn fn);
 

@@ -1,43 +1,28 @@
-// The objects to which variables of the tool interface (MPI_T) are bound. A tool passes the address of a
-// handle, and the variable says of which kind; the lower half gets the vid in place of the address. UH, any
-// thread.
+// The objects to which the tool interface's variables (MPI_T) are bound. A tool passes a handle's address,
+// the variable says of which kind; the lower half gets the vid in its place. UH, any thread.
 #include "interpose/mpi/upper/shim.h"
 
 namespace cropdl::shim {
 namespace {
 
-template <Kind K, class H>
+template <Kind K>
 Vid vid_at(const void* handle) {
-  return handle_in<K>(*static_cast<const H*>(handle));
+  return handle_in<K>(*static_cast<const typename HandleOf<K>::type*>(handle));
 }
-
-// 0: of a kind that the lower half has no objects of.
-Vid bound_object(int binding, const void* handle) {
-  switch (binding) {
-    case MPI_T_BIND_MPI_COMM:
-      return vid_at<Kind::kComm, MPI_Comm>(handle);
-    case MPI_T_BIND_MPI_DATATYPE:
-      return vid_at<Kind::kDatatype, MPI_Datatype>(handle);
-    case MPI_T_BIND_MPI_FILE:
-      return vid_at<Kind::kFile, MPI_File>(handle);
-    case MPI_T_BIND_MPI_GROUP:
-      return vid_at<Kind::kGroup, MPI_Group>(handle);
-    case MPI_T_BIND_MPI_OP:
-      return vid_at<Kind::kOp, MPI_Op>(handle);
-    case MPI_T_BIND_MPI_REQUEST:
-      return vid_at<Kind::kRequest, MPI_Request>(handle);
-    case MPI_T_BIND_MPI_WIN:
-      return vid_at<Kind::kWin, MPI_Win>(handle);
-    case MPI_T_BIND_MPI_MESSAGE:
-      return vid_at<Kind::kMessage, MPI_Message>(handle);
-    default:
-      return 0;
-  }
-}
+// The kinds that the lower half has objects of.
+constexpr struct {
+  int binding;
+  Vid (*vid_at)(const void* handle);
+} kKinds[] = {{MPI_T_BIND_MPI_COMM, vid_at<Kind::kComm>}, {MPI_T_BIND_MPI_DATATYPE, vid_at<Kind::kDatatype>},
+              {MPI_T_BIND_MPI_FILE, vid_at<Kind::kFile>}, {MPI_T_BIND_MPI_GROUP, vid_at<Kind::kGroup>},
+              {MPI_T_BIND_MPI_OP, vid_at<Kind::kOp>},     {MPI_T_BIND_MPI_REQUEST, vid_at<Kind::kRequest>},
+              {MPI_T_BIND_MPI_WIN, vid_at<Kind::kWin>},   {MPI_T_BIND_MPI_MESSAGE, vid_at<Kind::kMessage>}};
 
 void* for_lower_half(int error, int binding, const void* handle) {
-  if (error != MPI_SUCCESS || binding == MPI_T_BIND_NO_OBJECT || !handle) return nullptr;
-  return reinterpret_cast<void*>(static_cast<uintptr_t>(bound_object(binding, handle)));
+  for (const auto& kind : kKinds)
+    if (error == MPI_SUCCESS && handle && kind.binding == binding)
+      return reinterpret_cast<void*>(uintptr_t{kind.vid_at(handle)});
+  return nullptr;
 }
 
 }  // namespace
