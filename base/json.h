@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/fields.h"
 #include "base/format.h"
 #include "base/result.h"
 
@@ -89,6 +90,21 @@ struct JsonReader {
     if (object.contains(key)) (*this)(key, member);
   }
 };
+// A plain struct of at most eight members may have their names instead, in the order of their declaration.
+// One after '?' is read by since().
+//   static constexpr const char* kMembers[] = {"fd", "?owner"};
+template <class T, class Visit>
+requires requires { T::kMembers; }
+void list_members(T& t, Visit&& member) {
+  static_assert(std::size(T::kMembers) == fields::count<T>());
+  each_field(t, [&member, name = &T::kMembers[0]](auto& value) mutable {
+    const char* const key = *name++;
+    if (*key == '?')
+      member.since(key + 1, value);
+    else
+      member(key, value);
+  });
+}
 template <class T>
 concept HasListedMembers = requires(T& t, JsonWriter& writer) {
   list_members(t, writer);

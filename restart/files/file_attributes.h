@@ -11,27 +11,16 @@ namespace cropdl::files {
 struct UserAttribute {
   std::string name;  // with its "user."
   std::string value;
+  static constexpr const char* kMembers[] = {"name", "value"};  // base/json.h
 };
-template <class Visit>
-void list_members(UserAttribute& a, Visit&& member) {  // base/json.h
-  member("name", a.name);
-  member("value", a.value);
-}
 
 struct FileAttributes {
   int64_t group = -1;  // -1: an image that says nothing of attributes
   std::string acl;     // as the kernel writes it; "": none
   std::vector<UserAttribute> user;
   std::string acl_unread, user_unread;  // "", or why the list, or an attribute, is not saved
+  static constexpr const char* kMembers[] = {"group", "acl", "user", "acl_unread", "user_unread"};
 };
-template <class Visit>
-void list_members(FileAttributes& a, Visit&& member) {
-  member("group", a.group);
-  member("acl", a.acl);
-  member("user", a.user);
-  member("acl_unread", a.acl_unread);
-  member("user_unread", a.user_unread);
-}
 
 FileAttributes attributes_of(int fd);
 

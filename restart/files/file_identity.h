@@ -19,17 +19,8 @@ struct FileIdentity {
   int64_t size = 0;
   uint32_t mode = 0;
   std::string handle;  // name_to_handle_at(2): differs between inodes of the same number; "": unknown
+  static constexpr const char* kMembers[] = {"device", "inode", "born", "modified", "size", "mode", "handle"};
 };
-template <class Visit>
-void list_members(FileIdentity& id, Visit&& member) {  // base/json.h
-  member("device", id.device);
-  member("inode", id.inode);
-  member("born", id.born);
-  member("modified", id.modified);
-  member("size", id.size);
-  member("mode", id.mode);
-  member("handle", id.handle);
-}
 
 // Identifies the file to which `fd` or, if fd < 0, `path` leads; both missing: the current directory, whoever
 // may search it.

@@ -9,12 +9,6 @@ namespace cropdl::host_memory {
 
 using nlohmann::json;
 
-template <class Visit>
-static void list_members(MemoryPolicy& p, Visit&& member) {
-  member("mode", p.mode);
-  member("nodes", p.nodes);
-}
-
 namespace {
 
 json file_json(const MappedFile& f) {

@@ -18,6 +18,7 @@ struct MemoryPolicy {
   int mode = 0;                 // with its flags
   std::vector<uint64_t> nodes;  // bits
   bool operator==(const MemoryPolicy&) const = default;
+  static constexpr const char* kMembers[] = {"mode", "nodes"};  // base/json.h
 };
 
 struct RegionState {

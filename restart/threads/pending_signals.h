@@ -13,12 +13,8 @@ namespace cropdl::program_threads {
 struct PendingSignal {
   bool process = false;  // sent to the process (kill), not to the thread (tgkill, raise)
   std::string info;      // siginfo_t, in hexadecimal
+  static constexpr const char* kMembers[] = {"process", "info"};  // base/json.h
 };
-template <class Visit>
-void list_members(PendingSignal& s, Visit&& member) {  // base/json.h
-  member("process", s.process);
-  member("info", s.info);
-}
 
 // Returns the pending signals to save: all that the program blocks (`blocked`, as in rt_sigprocmask), and of
 // the others, which arrived during the stop, those that the kernel, the program itself or another rank sent.
