@@ -1,4 +1,5 @@
 // The writer of restart/store.h: opens a store, and whose it is.
+#include "base/caught.h"
 #include "restart/store.h"
 
 #include <fcntl.h>
@@ -14,7 +15,6 @@
 #include "base/host.h"
 #include "base/json.h"
 #include "base/time.h"
-#include "base/within_memory.h"
 #include "base/words.h"
 #include "restart/store_layout.h"
 
