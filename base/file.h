@@ -34,8 +34,11 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// Returns the numbers of all open descriptors of the calling thread's table, ascending, without the one that
-// this function opens. Empty without /proc.
+// Returns the numbers that name the entries of a directory in /proc; none: it cannot be read. `own`: receives
+// the descriptor that this function opens. Throws std::bad_alloc if the kernel lacks memory for it.
+std::vector<int> numbers_in(const std::string& directory, int* own = nullptr);
+
+// Returns the numbers of all open descriptors of the calling thread's table, ascending. Empty without /proc.
 std::vector<int> open_descriptors();
 
 // Gives the calling thread its own descriptor table (unshare(2), CLONE_FILES), which keeps only the

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 
 #include "base/file.h"
@@ -72,15 +71,11 @@ bool environment_names(int fd) {
 // The files that the launcher itself has open. Empty: unknown.
 std::vector<Key> launchers_files() {
   std::vector<Key> keys;
-  std::error_code failure;
   const pid_t launcher = launching::launchers_process();
   if (launcher == 0) return keys;
-  std::filesystem::directory_iterator at(formatted("/proc/{}/fd", launcher), failure);
-  for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure)) {
-    struct stat st {};
-    if (stat(at->path().c_str(), &st) == 0) keys.push_back(key_of(st));
-  }
-  if (failure == std::errc::not_enough_memory) throw std::bad_alloc();  // known another time
+  const std::string folder = formatted("/proc/{}/fd", launcher);
+  for (const int fd : numbers_in(folder))
+    if (struct stat st{}; stat(formatted("{}/{}", folder, fd).c_str(), &st) == 0) keys.push_back(key_of(st));
   return keys;
 }
 
@@ -154,9 +149,7 @@ std::string advice_on_given(int fd) {
   struct stat st {};
   const auto it = given_to_program.find(fd);
   if (it == given_to_program.end() || fstat(fd, &st) != 0 || it->second != key_of(st)) return "";
-  const std::string number = std::to_string(fd);
-  return formatted("; the program was started with it, and if it has no use for it, start it with {}>&-",
-                   number);
+  return formatted("; the program was started with it, and if it has no use for it, start it with {}>&-", fd);
 }
 
 void remember_our_descriptors() {

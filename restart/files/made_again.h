@@ -6,7 +6,7 @@
 
 #include "base/folder.h"
 #include "base/result.h"
-#include "restart/files/content_record.h"
+#include "restart/files/open_files.h"
 
 namespace cropdl::files {
 

@@ -1,11 +1,13 @@
 #include "restart/files/open_files.h"
 
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <linux/magic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@
 #include "base/format.h"
 #include "interpose/seam/state.h"
 #include "restart/files/descriptors.h"
-#include "restart/files/shared_by_ranks.h"
+#include "restart/process/other_ranks.h"
 
 namespace cropdl::files {
 namespace {
@@ -109,6 +111,28 @@ std::string why_not(int fd, const struct stat& st, const std::string& path) {
     return formatted("the program's directory {}{} cannot be opened again by its name: {}", path, number,
                      errno_text(errno));
   return "";
+}
+
+std::string offset_line(const std::string& process, int fd) {
+  const std::string info = kernel_text(formatted("/proc/{}/fdinfo/{}", process, fd));
+  return info.substr(0, info.find('\n'));
+}
+
+bool is_one_description(int fd, pid_t rank, int its) {
+  const long order = syscall(SYS_kcmp, getpid(), rank, KCMP_FILE, fd, its);
+  if (order >= 0) return order == 0;
+  return fd == its && offset_line("thread-self", fd) == offset_line(std::to_string(rank), its);
+}
+
+// Whether another rank of this job has the description of this descriptor open, too: all ranks move one
+// offset of a file that they were started with, as `5< FILE` before a launcher gives it. Where kcmp(2) is
+// forbidden: whether it has the file open by the same number, at the same offset.
+bool is_shared_by_ranks(int fd, const struct stat& st) {
+  for (const pid_t rank : process::other_ranks())
+    for (const int its : numbers_in(formatted("/proc/{}/fd", rank)))
+      if (process::is_file(formatted("/proc/{}/fd/{}", rank, its), st) && is_one_description(fd, rank, its))
+        return true;
+  return false;
 }
 
 // "" or a refusal: ranks share the place in a file that their launcher gave them.

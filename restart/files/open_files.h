@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "restart/files/file_attributes.h"
 #include "restart/files/file_identity.h"
 
 namespace cropdl::files {
@@ -37,6 +38,24 @@ void list_members(OpenFile& f, Visit&& member) {  // base/json.h
   member("size", f.size);
   member("identity", f.identity);
   member("content", f.content);
+}
+
+// What a version keeps of a file that the program has open for writing (file_contents.h), besides the
+// content.
+struct FileContent {  // one per inode
+  std::string path;
+  FileIdentity identity;
+  std::string stored;              // name in the version's folder (restart/content.h); "": only appended to
+  uint64_t checksum = 0;           // of the whole content, or the mark
+  FileAttributes attributes = {};  // if it is stored
+};
+template <class Visit>
+void list_members(FileContent& c, Visit&& member) {
+  member("path", c.path);
+  member("identity", c.identity);
+  member("stored", c.stored);
+  member.hex("checksum", c.checksum);
+  member.since("attributes", c.attributes);
 }
 
 // "" or a refusal because of a descriptor on which calls may end with EINTR when a stop interrupts them (man

@@ -13,9 +13,6 @@ namespace cropdl::process {
 // Whether `path` leads to that file.
 bool is_file(const std::string& path, const struct stat& file);
 
-// The numbers that name the entries of a directory in /proc; none: it cannot be read.
-std::vector<int> numbers_in(const std::string& directory);
-
 // By the kernel's ids. None where the launcher is unknown (launching::launchers_process()).
 std::vector<pid_t> other_ranks();
 

@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/procfs.h"
+#include "base/time.h"
 #include "restart/process/clocks.h"
 #include "restart/threads/program_threads.h"
 #include "restart/threads/work_on_threads.h"
@@ -62,9 +63,7 @@ Seen look(const ThreadRecord& t, const process::AttributeValues& mains, pid_t ma
         " has a directory and a mask of file modes of its own (unshare, clone), which cannot be saved yet";
     return seen;
   }
-  timespec cpu{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-  s.cpu = cpu.tv_sec * 1'000'000'000 + cpu.tv_nsec + t.cpu_before;
+  s.cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) + t.cpu_before;
   s.usage = process::usage_of_thread(t.usage_before);
   return seen;
 }
