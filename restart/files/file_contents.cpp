@@ -160,11 +160,10 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     made = true;
     c.stored = formatted("{}/{}", folder, writers.content);
     const std::string path = directory + "/" + c.stored;
-    const auto make = [&path] { return create_private_file(path, O_RDWR); };
-    Descriptor copy = make();
+    Descriptor copy = create_private_file(path, O_RDWR);
     if (!copy && errno == EMFILE) {
       if (auto s = copies.sync(); !s) return s.error();
-      copy = make();
+      copy = create_private_file(path, O_RDWR);
     }
     if (!copy) return Error{"{}: cannot be made: {}", path, errno_text(errno)};
     const auto size = static_cast<uint64_t>(c.identity.size);
@@ -202,8 +201,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
     if (access(parent.c_str(), W_OK) != 0)
       return {FileVerdict::kMissing, formatted("{}: is gone, and cannot be made again: {}: {}", own(c.path),
                                                parent, errno_text(errno))};
-    if (has_journal(c.path)) return refused_for_journal(c);
-    return {};  // it will be made again
+    return has_journal(c.path) ? refused_for_journal(c) : FileVerdict();  // it will be made again
   }
   if (!S_ISREG(there.st_mode)) return refused("{}: is not a regular file any more", own(c.path));
   if (policy == FilesPolicy::kKeep) return {};
@@ -256,7 +254,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   // Checks again: since the first check the image was loaded and the MPI started, and the file may have been
   // moved.
   const FileVerdict now = check_content(c, version, policy);
-  if (now.kind != FileVerdict::kFine) return Error{now.line};
+  if (!now) return Error{now.line};
   const auto size = static_cast<uint64_t>(c.identity.size);
   const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
   if (c.stored.empty()) {

@@ -28,6 +28,7 @@ struct FileVerdict {
   enum { kFine, kMissing, kDamaged, kRefused } kind = kFine;
   std::string line;
   FileIdentity examined = {};  // the file that is fine; inode 0: none was examined
+  explicit operator bool() const { return kind == kFine; }
 };
 template <class... A>
 FileVerdict refused(fmt::format_string<A...> line, A&&... values) {

@@ -132,7 +132,7 @@ FileVerdict check_other_name(const OpenFile& f, const std::string& checked, File
                                   "put it back (ln) and try again",
                                   checked, *name))
                   .message};
-  if (policy == FilesPolicy::kKeep || (first->device == now->device && first->inode == now->inode)) return {};
+  if (policy == FilesPolicy::kKeep || is_same_inode(*first, *now)) return {};
   return {FileVerdict::kRefused,
           refuse(f, formatted("was the same file as {} when the checkpoint was taken (a hard link), and is "
                               "another one now; put it back (ln) and try again",
@@ -140,21 +140,15 @@ FileVerdict check_other_name(const OpenFile& f, const std::string& checked, File
               .message};
 }
 
-// nullptr: nobody puts it back.
-const PutBack* find_put_back(const FileContent& c, const SavedFiles& saved) {
-  const auto it = saved.put_back.find({c.identity.device, c.identity.inode});
-  return it == saved.put_back.end() ? nullptr : &it->second;
-}
-
 bool is_left_to_another_rank(const FileContent& c, const SavedFiles& saved) {
-  const PutBack* found = find_put_back(c, saved);
-  return c.stored.empty() && found && found->whole;
+  const auto found = saved.put_back.find({c.identity.device, c.identity.inode});
+  return c.stored.empty() && found != saved.put_back.end() && found->second.whole;
 }
 
 // A path by which the file is put back, the same one on all ranks that have it open for writing.
 const std::string& path_put_back(const FileContent& c, const SavedFiles& saved) {
-  const PutBack* found = find_put_back(c, saved);
-  return found ? *found->paths.begin() : c.path;
+  const auto found = saved.put_back.find({c.identity.device, c.identity.inode});
+  return found != saved.put_back.end() ? *found->second.paths.begin() : c.path;
 }
 
 FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
@@ -199,22 +193,20 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
 FileVerdict check_files(const SavedFiles& saved) {
   for (const FileContent& c : saved.contents) {
     if (is_left_to_another_rank(c, saved)) continue;
-    if (FileVerdict v = check_content(c, saved.version, saved.policy); v.kind != FileVerdict::kFine) return v;
+    if (FileVerdict v = check_content(c, saved.version, saved.policy); !v) return v;
   }
   for (const OpenFile& f : saved.files) {
     if (f.standard >= 0 || f.same_as >= 0) continue;
     if (f.content >= 0) {
       const auto& content = saved.contents[static_cast<size_t>(f.content)];
-      if (FileVerdict v = check_other_name(f, path_put_back(content, saved), saved.policy);
-          v.kind != FileVerdict::kFine)
-        return v;
+      if (FileVerdict v = check_other_name(f, path_put_back(content, saved), saved.policy); !v) return v;
       continue;
     }
     const auto now = identify_file(-1, f.path);
     if (!now)
       return {FileVerdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
-    if (FileVerdict v = check_read_only(f, *now, saved.policy); v.kind != FileVerdict::kFine) return v;
-    if (FileVerdict v = check_open_directory(f, *now, saved.policy); v.kind != FileVerdict::kFine) return v;
+    if (FileVerdict v = check_read_only(f, *now, saved.policy); !v) return v;
+    if (FileVerdict v = check_open_directory(f, *now, saved.policy); !v) return v;
   }
   return {};
 }

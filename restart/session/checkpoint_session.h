@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -55,8 +54,6 @@ class CheckpointSession {
   Result<Snapshot> take_snapshot(const std::string& directory, const boundaries::Tracker& tracker);
   // Reads the memory listed in the snapshot and makes everything durable in `sink`.
   Result<restart::ImageTotals> persist(Snapshot& snapshot, restart::ChunkSink& sink);
-  bool stays_as_it_is(const host_memory::MappedFile& file, const std::set<std::string>& code,
-                      const std::vector<files::FileContent>& written) const;
 
   const JobOfRank job_;
   // From look(), of whose cost they are most; still valid, because a parked thread receives only signals.
