@@ -20,14 +20,18 @@ inline constexpr char kAffinity[] = "CPU affinity";
 // the LH itself come last.
 enum class AttributeStage { kFirst, kCredentials, kAfterCredentials, kLast };
 
+using AttributeReader = std::string(int parameter);                     // "": this kernel lacks the attribute
+using AttributeWriter = bool(int parameter, const std::string& value);  // false: see errno
+using AttributeTest = bool(const std::string& value);
+
 struct Attribute {
   std::string name;   // in messages and images
   std::string shown;  // where the kernel shows it: `status:Groups limits:Max_cpu_time prctl:PR_GET_TSC`
   AttributeStage stage = AttributeStage::kFirst;
-  std::string (*read)(int) = nullptr;                      // "": this kernel lacks the attribute
-  bool (*write)(int, const std::string& value) = nullptr;  // false: see errno; null: cannot be put back
+  AttributeReader* read = nullptr;
+  AttributeWriter* write = nullptr;  // null: cannot be put back
   int parameter = 0;
-  bool (*savable)(const std::string& value) = nullptr;  // null: every value, if `write` is set
+  AttributeTest* savable = nullptr;  // null: every value, if `write` is set
   bool exact = true;       // false: more bits than the value's may be set afterwards (registrations)
   bool of_thread = false;  // each thread has its own value, at first its creator's
 };
