@@ -38,9 +38,6 @@ struct Attribute {
 const std::map<std::string, Attribute>& attributes_by_name();
 std::span<const Attribute> attributes();  // in the order in which they are put back
 
-// Fields of /proc and prctl options outside the table, with the reason: `status:VmPeak` -> "statistics".
-const std::map<std::string, std::string>& other_attributes();
-
 // Records the values just before the program runs, at its start or at a restart. Later changes are the
 // program's.
 void remember_attributes();

@@ -1,17 +1,18 @@
-// What the kernel shows of a process outside the table of attributes, with the reason.
-#include <sstream>
+// Fields of /proc and prctl options outside the table of attributes, with the reason: `status:VmPeak` ->
+// "statistics".
+#pragma once
 
-#include "base/caught.h"
-#include "restart/process/attributes.h"
+#include <map>
+#include <sstream>
+#include <string>
 
 namespace cropdl::process {
 
-const std::map<std::string, std::string>& other_attributes() {
+inline const std::map<std::string, std::string>& other_attributes() {
   static const std::map<std::string, std::string> others = [] {
     std::map<std::string, std::string> all;
     const auto because = [&all](const char* reason, const char* words) {
       std::istringstream in(words);
-      let_exceptions_through(in);
       for (std::string word; in >> word;) all[word] = reason;
     };
     because("saved with the image",
