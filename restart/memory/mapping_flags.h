@@ -1,11 +1,12 @@
-// The table of all mapping flags of the kernel (VmFlags of /proc/self/smaps), and how each is handled. LH.
+// The table of all mapping flags of the kernel (VmFlags of /proc/self/smaps), how each is handled, and the
+// NUMA policies of mappings (man 2 mbind; the thread's own policy is among its attributes). LH.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "restart/memory/mappings.h"
+#include "restart/memory/memory_state.h"
 
 namespace cropdl::host_memory {
 
@@ -24,5 +25,9 @@ int flags_for_mmap(const std::string& kept);
 
 // Calls madvise(2) for the advice in `kept`.
 Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept);
+
+// Without NUMA, or where a sandbox forbids reading a policy (and so setting one), there is none.
+MemoryPolicy policy_of(uint64_t address);
+Status set_policy(uint64_t begin, uint64_t end, const MemoryPolicy& policy);
 
 }  // namespace cropdl::host_memory

@@ -150,18 +150,13 @@ std::vector<Mapping> read_mappings() { return parse_mappings(kernel_text("/proc/
 std::vector<Mapping> read_mappings_and_flags() { return parse_mappings(kernel_text("/proc/self/smaps")); }
 
 Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies) {
+  const Descriptor file(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   Pages pages;
-  const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   for (const uint64_t categories : {kIsPresent | kIsSwapped | kIsGuard, kIsPresent | kIsSwapped}) {
+    if (file && scan(file.fd(), begin, end, categories, copies, &pages)) return pages;
     pages = {};
-    if (fd >= 0 && scan(fd, begin, end, categories, copies, &pages)) {
-      close(fd);
-      return pages;
-    }
   }
-  pages = {};
-  if (fd < 0 || !read_entries(fd, begin, end, copies, &pages)) pages = {{}, {}, {{begin, end}}, {}};
-  if (fd >= 0) close(fd);
+  if (!file || !read_entries(file.fd(), begin, end, copies, &pages)) pages = {{}, {}, {{begin, end}}, {}};
   return pages;
 }
 

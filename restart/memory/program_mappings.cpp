@@ -3,10 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <utility>
 
+#include "base/format.h"
 #include "interpose/seam/extents.h"
 
 namespace cropdl::host_memory {
@@ -82,10 +81,6 @@ void drop_what_is_not_mapped(const std::vector<Mapping>& all) {
   for (const seam::OutsideExtent& e : mapped) table.add(e.begin, e.end);
 }
 
-std::string range(uint64_t begin, uint64_t end) {
-  char text[64];
-  snprintf(text, sizeof text, "%" PRIx64 "-%" PRIx64, begin, end);
-  return text;
-}
+std::string range(uint64_t begin, uint64_t end) { return formatted("{:x}-{:x}", begin, end); }
 
 }  // namespace cropdl::host_memory

@@ -11,7 +11,6 @@
 #include "base/page.h"
 #include "interpose/seam/state.h"
 #include "restart/memory/mapping_flags.h"
-#include "restart/memory/memory_policy.h"
 #include "restart/memory/program_mappings.h"
 #include "restart/page_sources.h"
 
