@@ -15,7 +15,6 @@
 #include <new>
 
 namespace cropdl {
-
 namespace {
 
 using VectorCall = ssize_t (*)(int, const iovec*, int, off_t);

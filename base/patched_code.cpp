@@ -9,7 +9,6 @@
 #include "base/page.h"
 
 namespace cropdl {
-
 namespace {
 
 // The bytes before and after the slot's address: mov $slot, %rax; jmp *(%rax).

@@ -5,7 +5,6 @@
 #include "base/hex.h"
 
 namespace cropdl {
-
 namespace {
 
 void fill(void* to, size_t bytes) {

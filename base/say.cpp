@@ -10,7 +10,6 @@
 #include "base/time.h"
 
 namespace cropdl {
-
 namespace {
 
 std::atomic<int> stream{2};

@@ -1,7 +1,5 @@
 #include "base/words.h"
 
-#include <cstddef>
-
 #include "base/format.h"
 
 namespace cropdl {

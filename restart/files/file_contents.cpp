@@ -238,8 +238,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
     return refused("{}: has {}, but had {} when the checkpoint was taken; put it back and try again{}",
                    own(c.path), bytes_text(now->size), bytes_text(size), kChoices);
   return refused(
-      "{}: its first {} are not what they were when the checkpoint was "
-      "taken; put it back and try again{}",
+      "{}: its first {} are not what they were when the checkpoint was taken; put it back and try again{}",
       own(c.path), bytes_text(size), kChoices);
 }
 

@@ -1,6 +1,5 @@
 #include "restart/process/other_ranks.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>

@@ -99,8 +99,7 @@ std::string vector_state_refusal(const VectorState& saved) {
   if (here == saved) return "";
   return formatted(
       "this CPU's vector registers lie otherwise in memory than on the one that the version was made on ({} "
-      "bytes, "
-      "{} there); restart it on one of that kind",
+      "bytes, {} there); restart it on one of that kind",
       here.bytes, saved.bytes);
 }
 

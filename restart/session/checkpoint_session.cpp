@@ -21,7 +21,6 @@
 #include "restart/process/processors.h"
 #include "restart/process/raised_limit.h"
 #include "restart/threads/pending_signals.h"
-#include "restart/threads/program_threads.h"
 
 namespace cropdl::session {
 namespace {

@@ -12,7 +12,6 @@
 #include <optional>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"

@@ -13,7 +13,6 @@
 #include <cerrno>
 
 #include "interpose/seam/thread.h"
-#include "interpose/upper/raw.h"
 
 namespace cropdl::program_threads {
 namespace {
