@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/readable.h"
+#include "restart/chunks.h"
 
 namespace cropdl::host_memory {
 
@@ -31,10 +32,7 @@ std::vector<Mapping> read_mappings();
 // From /proc/self/smaps: slower, since the kernel walks the page tables. Empty if this kernel has no smaps.
 std::vector<Mapping> read_mappings_and_flags();
 
-struct PageRun {
-  uint64_t begin, end;
-  bool operator==(const PageRun&) const = default;
-};
+using PageRun = restart::Extent;
 
 struct Pages {
   std::vector<PageRun> present;  // in memory or swapped out

@@ -47,17 +47,13 @@ class OpenedUp {
   int error_ = 0;
 };
 
-void add_extents(restart::Region& region, const std::vector<PageRun>& runs) {
-  for (const PageRun& r : runs) region.present.push_back({r.begin, r.end});
-}
-
 // A page neither present nor known to be a guard is swapped out, and then readable. If it is not, an image
 // without it would be wrong.
 Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart::Region& region,
                          std::vector<PageRun>* guards) {
   Pages pages = pages_of(m.begin, m.end);
-  add_extents(region, pages.present);
-  *guards = pages.guards;
+  region.present = std::move(pages.present);
+  *guards = std::move(pages.guards);
   if (pages.unclear.empty()) return {};
   const OpenedUp opened(m.begin, m.end, m.prot);
   if (!opened.status()) return opened.status();
@@ -69,7 +65,7 @@ Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart
           "the program's memory at {} cannot be read: guard pages (MADV_GUARD_INSTALL) of a kernel "
           "that does not tell them from others, or broken memory",
           range(r.begin, r.end)};
-    region.present.push_back({r.begin, r.end});
+    region.present.push_back(r);
   }
   std::sort(region.present.begin(), region.present.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
   return {};
@@ -89,7 +85,7 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, const Readab
   const auto read = [&](uint64_t begin, uint64_t end) {
     std::vector<PageRun> runs;
     if (!readable_pages(memory, begin, end, &runs)) return false;
-    add_extents(region, runs);
+    region.present.insert(region.present.end(), runs.begin(), runs.end());
     uint64_t next = begin;
     for (const PageRun& r : runs) {
       if (r.begin != next) missing = std::min(missing, next);
@@ -179,7 +175,7 @@ bool shows(const MappedFile& file, const Mapping& m, const ReadableMemory& memor
   if (!opened.status() || named.fd() < 0 || there == 0) return false;
   for (uint64_t look = 0; look < kLooks; ++look) {
     const uint64_t page = m.begin + (there - 1) * look / (kLooks - 1) * kPage;
-    const restart::Extent one{page, page + kPage};
+    const PageRun one{page, page + kPage};
     std::vector<iovec> bytes;
     if (!named.read({&one, 1}, &bytes)) return false;
     const void* const mapped = memory.copy(page, kPage);

@@ -35,15 +35,10 @@ Status look_at(const libraries::Libraries& libraries, Metadata& m) {
   if (!identity) return Error{"the program's directory {}: {}", cwd, identity.error().message};
   m.cwd_identity = std::move(*identity);
   m.cwd_is_mount_root = files::is_mount_root("");
-  auto attributes = process::changed_attributes();
-  if (!attributes) return attributes.error();
-  m.attributes = std::move(*attributes);
+  if (Status s = process::changed_attributes().move_to(m.attributes); !s) return s;
   if (access(cwd, X_OK) != 0)
     return Error{"the program's directory {} cannot be entered by its name: {}", cwd, errno_text(errno)};
-  auto files = files::list_open_files(libraries.open_descriptors());
-  if (!files) return files.error();
-  m.files = std::move(*files);
-  return {};
+  return files::list_open_files(libraries.open_descriptors()).move_to(m.files);
 }
 
 // True if the version saves this file's contents: a restart may have to restore them first.
@@ -58,9 +53,7 @@ bool is_written(const host_memory::MappedFile& file, const std::vector<files::Fi
 std::string CheckpointSession::look() {
   Metadata seen;
   if (const Status looked = look_at(job_.libraries, seen); !looked) return looked.error().message;
-  auto threads = program_threads::saved_threads();
-  if (!threads) return threads.error().message;
-  threads_ = std::move(*threads);
+  if (const Status s = program_threads::saved_threads().move_to(threads_); !s) return s.error().message;
   if (const auto state = process::vector_state_of_threads(); !state) return state.error().message;
   return host_memory::refusal_of_stopped_memory(&memory_);
 }
@@ -98,9 +91,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
                                t.number == l->number() ? l->recipes() : 0});
   m.cpu_features = process::cpu_features();
   m.processors = job_.processors;
-  auto vector_state = process::vector_state_of_threads();
-  if (!vector_state) return vector_state.error();
-  m.vector_state = std::move(*vector_state);
+  if (Status s = process::vector_state_of_threads().move_to(m.vector_state); !s) return s.error();
   // All signals are blocked while the program is stopped; the program's own mask is in the frame that it
   // resumes from.
   m.pending_signals = program_threads::pending_signals(program_threads::blocked_everywhere());
@@ -112,8 +103,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   // The program's file size limit, recorded by now, must not apply to its image and saved files.
   const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
   auto contents = files::save_contents(m.files, directory, job_.launch.rank, m.save_files);
-  if (!contents) return contents.error();
-  m.contents = std::move(*contents);
+  if (Status s = contents.move_to(m.contents); !s) return s.error();
   m.by_reference = job_.boot.by_reference;
   m.software_gpu = job_.boot.software_gpu;
   m.software_gpus = job_.boot.software_gpus;
@@ -122,8 +112,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   auto memory = host_memory::examine_memory(
       std::exchange(memory_, {}),
       [&](const host_memory::MappedFile& file) { return !is_written(file, m.contents); });
-  if (!memory) return memory.error();
-  snapshot.memory = std::move(*memory);
+  if (Status s = memory.move_to(snapshot.memory); !s) return s.error();
   return snapshot;
 }
 

@@ -30,6 +30,13 @@ void set_attention(uint32_t bits) {
 }
 void clear_attention() { __atomic_store_n(&seam::writable_control->attention, 0u, __ATOMIC_SEQ_CST); }
 
+template <class Work>
+void unlocked(std::unique_lock<std::mutex>& lock, Work work) {
+  lock.unlock();
+  work();
+  lock.lock();
+}
+
 }  // namespace
 
 // During an agreement status() looks; after begin_write() the main thread does.
@@ -269,9 +276,7 @@ void Rank::stay() {
   gone_ = true;
   for (;;) {
     wake_.wait(lock, [this] { return stop_; });
-    lock.unlock();
-    serve();
-    lock.lock();
+    unlocked(lock, [this] { serve(); });
   }
 }
 
@@ -288,10 +293,11 @@ void Rank::serve() {
     if (!stop_) break;
     const process::StoppedTimers timers;
     draining_early_ = false;  // not started again in this stop
-    lock.unlock();
-    libraries_.end_early_drain();
-    Status refusal = look();
-    lock.lock();
+    Status refusal;
+    unlocked(lock, [&] {
+      libraries_.end_early_drain();
+      refusal = look();
+    });
     stopped_refusal_ = std::move(refusal);
     if (!stop_) break;  // the attempt has ended meanwhile
     serving_ = true;
@@ -306,20 +312,11 @@ void Rank::serve() {
       if (serving_ && !directory_.empty()) write(lock);
       if (!serving_) break;
       // Also after this rank's drain: a message that another rank waits for may be in a queue on this side.
-      if (!quiet_) {
-        lock.unlock();
-        libraries_.progress();
-        lock.lock();
-      }
+      if (!quiet_) unlocked(lock, [this] { libraries_.progress(); });
       if (drain_ == Drain::kAsked || !directory_.empty() || !serving_) continue;
       wake_.wait_for(lock, kNap);
     }
-    if (quiet_) {
-      quiet_ = false;
-      lock.unlock();
-      libraries_.resume();  // allocates nothing
-      lock.lock();
-    }
+    if (std::exchange(quiet_, false)) unlocked(lock, [this] { libraries_.resume(); });  // allocates nothing
   }
   here_ = false;
   program_threads::release_threads();
@@ -347,16 +344,14 @@ void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
   if (begin) {
     drain_ = Drain::kBeginning;
     const std::vector<coord::PeerCount> expected = std::exchange(expected_, {});
-    lock.unlock();
-    Status begun = caught([&] { libraries_.begin_drain(expected); });
-    lock.lock();
+    Status begun;
+    unlocked(lock, [&] { begun = caught([&] { libraries_.begin_drain(expected); }); });
     if (drain_ != Drain::kBeginning) return;  // asked again meanwhile
     if (!begun) return fail_drain(std::move(begun));
   }
-  lock.unlock();
   bool done = false;
-  Status stepped = caught([&] { done = libraries_.drain_step(); });
-  lock.lock();
+  Status stepped;
+  unlocked(lock, [&] { stepped = caught([&] { done = libraries_.drain_step(); }); });
   if (!stepped) return fail_drain(std::move(stepped));
   if (drain_ == Drain::kBeginning) drain_ = Drain::kRunning;  // trouble that one step resolves does not count
   if (done && drain_ == Drain::kRunning) drain_ = Drain::kDone;  // asked again meanwhile: drain again
@@ -368,18 +363,13 @@ void Rank::write(std::unique_lock<std::mutex>& lock) {
   coord::ImageSummary summary;
   Status saved = caught([&]() -> Status {
     if (Status quiet = libraries_.quiesce(); !quiet) return quiet;
-    auto written = saving_.write(directory_, tracker_);  // the agent leaves `directory_` alone until written_
-    if (!written) return written.error();
-    summary = std::move(*written);
-    return {};
+    // The agent leaves `directory_` alone until written_.
+    return saving_.write(directory_, tracker_).move_to(summary);
   });
   if (!saved) {
     // A file size limit on the image raised SIGXFSZ, blocked here: not the program's signal, so consume it.
-    sigset_t limit;
-    sigemptyset(&limit);
-    sigaddset(&limit, SIGXFSZ);
-    const timespec now{};
-    sigtimedwait(&limit, nullptr, &now);
+    siginfo_t info{};
+    program_threads::take_signal(1ull << (SIGXFSZ - 1), &info);
   }
   lock.lock();
   directory_.clear();

@@ -92,7 +92,6 @@ struct Signals {
   // The kernel delivers the thread's signals before the process's, the lowest number first, and signals of
   // one number in queue order.
   void take(uint64_t set) {
-    const timespec now{};
     const std::string status = kernel_text(kOwnStatus);
     constexpr size_t kMore = 64;  // those without a place in the queue, and some that come meanwhile
     all.reserve(strtoull(status_field(status, "SigQ").c_str(), nullptr, 10) + kMore);  // of this user
@@ -102,8 +101,7 @@ struct Signals {
       if (all.size() == all.capacity()) all.reserve(2 * all.size());
       const uint64_t own = pending.mask();
       siginfo_t info{};
-      const long sig = upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set),
-                                  reinterpret_cast<long>(&info), reinterpret_cast<long>(&now), 8);
+      const long sig = take_signal(set, &info);
       if (sig <= 0) return;
       all.push_back({(own >> (sig - 1) & 1) == 0, info});
     }
@@ -161,6 +159,12 @@ bool parse(const std::string& text, siginfo_t* info) {
 
 }  // namespace
 
+long take_signal(uint64_t set, siginfo_t* info) noexcept {
+  const timespec now{};
+  return upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set), reinterpret_cast<long>(info),
+                    reinterpret_cast<long>(&now), 8);
+}
+
 uint64_t pending_for_thread(int32_t tid) {
   return status_bits(kernel_text(formatted("/proc/self/task/{}/status", tid)), "SigPnd");
 }
@@ -207,7 +211,7 @@ static bool is_ignored(int sig) {
   return sig == SIGCHLD || sig == SIGCONT || sig == SIGURG || sig == SIGWINCH;
 }
 
-static Status queue_some(const std::vector<PendingSignal>& signals, bool only_ignored) {
+Status queue_again(const std::vector<PendingSignal>& signals, bool only_ignored) {
   for (const PendingSignal& s : signals) {
     Taken t{s.process, {}};
     if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
@@ -223,9 +227,5 @@ static Status queue_some(const std::vector<PendingSignal>& signals, bool only_ig
   }
   return {};
 }
-
-Status queue_again(const std::vector<PendingSignal>& signals) { return queue_some(signals, false); }
-
-Status queue_ignored_again(const std::vector<PendingSignal>& signals) { return queue_some(signals, true); }
 
 }  // namespace cropdl::program_threads

@@ -2,6 +2,8 @@
 // the main thread while the program is stopped with all signals blocked, or START.
 #pragma once
 
+#include <signal.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,11 +27,13 @@ std::vector<PendingSignal> pending_signals(uint64_t blocked);
 // Returns the mask of signals pending for one thread of this process, not for the process.
 uint64_t pending_for_thread(int32_t tid);
 
-// Queues the signals again, in the new process.
-Status queue_again(const std::vector<PendingSignal>& signals);
+// Queues the signals again, in the new process. When an action is set that ignores a signal, the kernel
+// discards what is pending of it, though blocked (kernel/signal.c, do_sigaction): call this once more when
+// the program's actions are set, for those that they ignore.
+Status queue_again(const std::vector<PendingSignal>& signals, bool only_ignored = false);
 
-// When an action is set that ignores a signal, the kernel discards what is pending of it, though blocked
-// (kernel/signal.c, do_sigaction). Call this once the program's actions are set: queues those again.
-Status queue_ignored_again(const std::vector<PendingSignal>& signals);
+// Takes a pending signal of `set` (one of the thread's before the process's); 0 or less: there is none.
+// Allocates nothing.
+long take_signal(uint64_t set, siginfo_t* info) noexcept;
 
 }  // namespace cropdl::program_threads

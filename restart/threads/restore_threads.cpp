@@ -119,9 +119,6 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
     ThreadRecord& t = s->threads[saved.record];
     t.lower_fs = t.upper_fs = t.lower_sp = 0;
     t.lower_selector = t.upper_selector = 0;
-    t.asked = 0;
-    t.parked = 0;
-    t.task = nullptr;
     t.cpu_before = saved.cpu;
     for (size_t w = 0; w < std::size(t.usage_before); ++w)
       t.usage_before[w] = w < saved.usage.size() ? saved.usage[w] : 0;

@@ -5,12 +5,10 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <ctime>
 
 #include "base/format.h"
 #include "base/procfs.h"
 #include "interpose/seam/control_page.h"
-#include "interpose/upper/raw.h"
 #include "restart/threads/program_threads.h"
 #include "restart/threads/work_on_threads.h"
 
@@ -116,17 +114,13 @@ bool signal_queue_is_full() { return queue_was_full; }
 // Allocates nothing: what it has taken may not be lost. The program's come one at a time (see
 // read_pending_signals); of more than kMost, the rest and what is behind them stays pending.
 bool forget_suspend_signals() noexcept {
-  constexpr uint64_t kOnly = 1ull << (seam::kSuspendSignal - 1);
   constexpr size_t kMost = 32;
-  const timespec now{};
   siginfo_t programs[kMost];
   size_t taken = 0;
   while (taken < kMost) {
     siginfo_t& info = programs[taken];
     info = {};
-    if (upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&kOnly), reinterpret_cast<long>(&info),
-                   reinterpret_cast<long>(&now), 8) <= 0)
-      break;
+    if (take_signal(1ull << (seam::kSuspendSignal - 1), &info) <= 0) break;
     const bool ours = info.si_code == SI_QUEUE &&
                       reinterpret_cast<uint64_t>(info.si_value.sival_ptr) == seam::kSuspendMagic;
     if (!ours) ++taken;
