@@ -2,7 +2,7 @@
 
 #include <sys/random.h>
 
-#include "base/hex.h"
+#include "base/words.h"
 
 namespace cropdl {
 namespace {

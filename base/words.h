@@ -1,8 +1,9 @@
-// Texts for human readers, and numbers in what they wrote. Pure; any thread.
+// Texts for human readers, and numbers and bytes as text. Pure; any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,9 @@ inline bool is_number(const std::string& text, size_t most) {
 inline bool is_positive_number(const std::string& text, size_t most) {
   return is_number(text, most) && text.find_first_not_of('0') != std::string::npos;
 }
+
+// Bytes as hexadecimal digits, for JSON, which can hold only text.
+std::string hex_digits(const void* bytes, size_t count);
+std::optional<std::string> bytes_of_hex(const std::string& digits);  // empty: no pairs of lower-case digits
 
 }  // namespace cropdl

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "base/file.h"
-#include "base/hex.h"
+#include "base/words.h"
 
 namespace cropdl::files {
 

@@ -58,6 +58,16 @@ AttributeWriter write_file, write_limit, write_prctl, write_mce_kill, write_thp,
     write_affinity, write_io_priority, write_memory_policy, write_membarrier, write_personality, lead_session,
     lead_group, leave_terminal;
 
+// Credentials (credentials.cpp). Of ids: real, effective, saved, file system's; of capabilities: effective,
+// permitted, inheritable.
+AttributeReader read_user_ids, read_group_ids, read_groups, read_capabilities, read_bounding_set,
+    read_ambient_set, read_secure_bits;
+
+inline constexpr const char *kUserIds = "user ids", *kGroupIds = "group ids",
+                            *kGroups = "supplementary groups", *kCapabilities = "capabilities",
+                            *kBoundingSet = "capability bounding set", *kAmbientSet = "ambient capabilities",
+                            *kSecureBits = "securebits";
+
 // Whether a value can be put back.
 AttributeTest is_0_or_1, is_0, is_leader;
 

@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "restart/process/attribute_calls.h"
-#include "restart/process/attributes.h"
-#include "restart/process/credentials.h"
 
 namespace cropdl::process {
 namespace {

@@ -1,5 +1,5 @@
-#include "restart/process/credentials.h"
-
+// Credentials (user, groups, capabilities) of the calling thread, as text. Uses raw system calls: the C
+// library would also change the LH's other threads, which the program does not know. LH, main thread.
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
@@ -14,6 +14,7 @@
 
 #include "base/caught.h"
 #include "base/format.h"
+#include "restart/process/attribute_calls.h"
 
 namespace cropdl::process {
 namespace {

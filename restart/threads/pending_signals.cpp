@@ -1,7 +1,6 @@
 #include "restart/threads/pending_signals.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,8 +14,8 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/hex.h"
 #include "base/procfs.h"
+#include "base/words.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
 #include "restart/process/other_ranks.h"
