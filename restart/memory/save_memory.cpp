@@ -110,33 +110,17 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, const Readab
                range(m.begin, m.end), m.path};
 }
 
-// Makes a mapping, whose flags show whether mlockall(MCL_FUTURE) is in force.
-class NewMapping {
- public:
-  NewMapping() : at_(mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)), refused_(errno) {}
-  ~NewMapping() {
-    if (at_ != MAP_FAILED) munmap(at_, kPage);
-  }
-  NewMapping(const NewMapping&) = delete;
-  NewMapping& operator=(const NewMapping&) = delete;
-  int locked_as(const std::vector<Mapping>& all) const {
-    if (at_ == MAP_FAILED) return refused_ == EAGAIN ? MCL_FUTURE : 0;  // no more memory may be locked
-    const uint64_t address = reinterpret_cast<uint64_t>(at_);
-    for (const Mapping& m : all)
-      if (m.begin <= address && address < m.end && m.has("lo"))
-        return MCL_FUTURE | (m.has("lf") ? MCL_ONFAULT : 0);
-    return 0;
-  }
-
- private:
-  void* const at_;
-  const int refused_;
-};
-
 StoppedMemory look() {
-  const NewMapping probe;
-  StoppedMemory seen{read_mappings_and_flags(), 0};
-  seen.lock_future = probe.locked_as(seen.all);
+  // The flags of a new mapping show whether mlockall(MCL_FUTURE) is in force.
+  void* const at = mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool refused = at == MAP_FAILED && errno == EAGAIN;  // no more memory may be locked
+  const auto unmap = [](void* page) { munmap(page, kPage); };
+  const std::unique_ptr<void, decltype(unmap)> probe(at != MAP_FAILED ? at : nullptr, unmap);
+  StoppedMemory seen{read_mappings_and_flags(), refused ? MCL_FUTURE : 0};
+  const auto address = reinterpret_cast<uint64_t>(probe.get());
+  for (const Mapping& m : seen.all)
+    if (probe && m.begin <= address && address < m.end && m.has("lo"))
+      seen.lock_future = MCL_FUTURE | (m.has("lf") ? MCL_ONFAULT : 0);
   return seen;
 }
 

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "base/result.h"
 #include "interpose/seam/state.h"
 #include "restart/process/attributes.h"
@@ -48,10 +46,9 @@ struct SavedThread {
   process::AttributeValues attributes;  // those that differ from the main thread's
   int64_t cpu = 0;                      // ns, over all runs
   std::vector<int64_t> usage;           // struct rusage, over all runs
-  std::vector<PendingSignal> pending;
+  std::vector<std::string> pending;     // PendingSignal::info of its own
+  static constexpr const char* kMembers[] = {"record", "name", "attributes", "cpu", "usage", "pending"};
 };
-void to_json(nlohmann::json& j, const SavedThread& t);
-void from_json(const nlohmann::json& j, SavedThread& t);
 
 // Returns all but the pending signals, which other processes may still send. An error names a thread and what
 // of it cannot be saved. Unmaps the signal stacks of threads that have ended.

@@ -129,7 +129,9 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
     Status queued = run_on(t, [&] {
       prctl(PR_SET_NAME, saved.name.c_str());
       differs = process::put_back_differing(saved.attributes);
-      return queue_again(saved.pending);
+      std::vector<PendingSignal> pending;
+      for (const std::string& info : saved.pending) pending.push_back({false, info});
+      return queue_again(pending);
     });
     if (!queued) return queued;
     if (!differs.empty() && ++lost == 1) example = name_of(t, saved.name) + ": " + differs;

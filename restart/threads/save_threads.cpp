@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/json.h"
 #include "base/procfs.h"
 #include "base/time.h"
 #include "restart/process/clocks.h"
@@ -125,7 +124,7 @@ Status read_pending_signals(std::vector<SavedThread>& threads) {
       if (!forget_suspend_signals()) told = false;
       const auto* context = reinterpret_cast<const ucontext_t*>(t.context);
       for (PendingSignal& p : pending_signals(context->uc_sigmask.__val[0]))
-        if (!p.process) saved.pending.push_back(std::move(p));
+        if (!p.process) saved.pending.push_back(std::move(p.info));
       return Status();
     });
     if (!read) return read;
@@ -133,22 +132,6 @@ Status read_pending_signals(std::vector<SavedThread>& threads) {
   // The C library uses this signal too, and the thread that sent it waits for an answer.
   if (!told) return Error{"a thread is just changing the ids of the process (setuid and its kin); ask again"};
   return {};
-}
-
-void to_json(nlohmann::json& j, const SavedThread& t) {
-  nlohmann::json pending = nlohmann::json::array();
-  for (const PendingSignal& p : t.pending) pending.push_back(p.info);
-  j = {{"record", t.record}, {"name", json_bytes(t.name)}, {"attributes", t.attributes},
-       {"cpu", t.cpu},       {"usage", t.usage},           {"pending", pending}};
-}
-
-void from_json(const nlohmann::json& j, SavedThread& t) {
-  t.record = integer_from_json<uint32_t>(j.at("record"));
-  t.name = bytes_from_json(j.at("name"));
-  j.at("attributes").get_to(t.attributes);
-  t.cpu = integer_from_json<int64_t>(j.at("cpu"));
-  j.at("usage").get_to(t.usage);
-  for (const auto& info : j.at("pending")) t.pending.push_back({false, info.get<std::string>()});
 }
 
 }  // namespace cropdl::program_threads
