@@ -37,34 +37,27 @@ bool shares_directories(pid_t main) {
   return values(main) == values(own);
 }
 
-struct Seen {
-  SavedThread saved;
-  std::string refusal;
-};
+uint64_t mask_of(const ThreadRecord& t) {
+  return reinterpret_cast<const ucontext_t*>(t.context)->uc_sigmask.__val[0];
+}
 
 // Runs on the thread itself.
-Seen look(const ThreadRecord& t, const process::AttributeValues& mains, pid_t main) {
-  Seen seen;
-  SavedThread& s = seen.saved;
+Result<SavedThread> look(const ThreadRecord& t, const process::AttributeValues& mains, pid_t main) {
+  SavedThread s;
   s.record = static_cast<uint32_t>(&t - seam::state()->threads);
   char name[17] = {};
   prctl(PR_GET_NAME, name);
   s.name = name;
   auto differing = process::differing_attributes(mains);
-  if (!differing) {
-    seen.refusal = name_of(t, s.name) + " " + differing.error().message;
-    return seen;
-  }
+  if (!differing) return Error{name_of(t, s.name) + " " + differing.error().message};
   s.attributes = std::move(*differing);
-  if (!shares_directories(main)) {
-    seen.refusal =
+  if (!shares_directories(main))
+    return Error{
         name_of(t, s.name) +
-        " has a directory and a mask of file modes of its own (unshare, clone), which cannot be saved yet";
-    return seen;
-  }
+        " has a directory and a mask of file modes of its own (unshare, clone), which cannot be saved yet"};
   s.cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) + t.cpu_before;
   s.usage = process::usage_of_thread(t.usage_before);
-  return seen;
+  return s;
 }
 
 // Keeps signal stacks of ended threads out of the image. The core maps them again.
@@ -82,33 +75,22 @@ Result<std::vector<SavedThread>> saved_threads() {
   give_back_signal_stacks();
   std::vector<SavedThread> all;
   process::AttributeValues mains;
-  std::string refusal;
+  Status done;
   const pid_t main = static_cast<pid_t>(syscall(SYS_gettid));
   each_thread([&](ThreadRecord& t) {
-    if (!refusal.empty()) return;
+    if (!done) return;
     if (mains.empty()) {
-      if (auto s = have_block(); !s) {
-        refusal = s.error().message;
-        return;
-      }
+      if (done = have_block(); !done) return;
       mains = process::thread_attributes();
     }
-    Seen seen;
-    const Status looked = run_on(t, [&] {
-      seen = look(t, mains, main);
-      return Status();
-    });
-    refusal = looked ? seen.refusal : looked.error().message;
-    all.push_back(std::move(seen.saved));
+    SavedThread& saved = all.emplace_back();
+    done = run_on(t, [&] { return look(t, mains, main).move_to(saved); });
   });
-  if (!refusal.empty()) return Error{refusal};
+  if (!done) return done.error();
   return all;
 }
 
 uint64_t blocked_everywhere() {
-  const auto mask_of = [](const ThreadRecord& t) {
-    return reinterpret_cast<const ucontext_t*>(t.context)->uc_sigmask.__val[0];
-  };
   const ThreadRecord& main = seam::state()->threads[0];
   uint64_t blocked = main.gone != 0 ? ~uint64_t{0} : mask_of(main);
   each_thread([&](const ThreadRecord& t) { blocked &= mask_of(t); });
@@ -122,8 +104,7 @@ Status read_pending_signals(std::vector<SavedThread>& threads) {
     if (pending_for_thread(t.tid) == 0) continue;
     Status read = run_on(t, [&] {
       if (!forget_suspend_signals()) told = false;
-      const auto* context = reinterpret_cast<const ucontext_t*>(t.context);
-      for (PendingSignal& p : pending_signals(context->uc_sigmask.__val[0]))
+      for (PendingSignal& p : pending_signals(mask_of(t)))
         if (!p.process) saved.pending.push_back(std::move(p.info));
       return Status();
     });
