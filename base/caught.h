@@ -1,6 +1,6 @@
-// Turns what is thrown into an error. A lack of memory (std::bad_alloc) may come from any allocation, and a
-// job may have a limit of memory: a checkpoint then fails, and the program goes on. Nothing may leave the top
-// of a thread, or reach frames of the program: that would end the process. LH and tools; any thread.
+// Turns what is thrown into an error. Any allocation may lack memory (std::bad_alloc; jobs have limits): a
+// checkpoint then fails, and the program goes on. What leaves the top of a thread, or reaches frames of the
+// program, would end the process. LH and tools; any thread.
 #pragma once
 
 #include <exception>
@@ -48,9 +48,8 @@ auto within_memory(const std::string& what, Read read) -> decltype(read()) {
   return Error{what + ": damaged, or it needs more memory than there is"};
 }
 
-// Streams of the C++ library catch what is thrown while they read or write, and look as if they had come to
-// their end: a lack of memory would pass for a short text. Makes this one throw it on. Not for a file whose
-// reading may fail.
+// Streams of the C++ library catch what is thrown while they read or write: a lack of memory would pass for a
+// short text. Makes this one throw it on. Not for a file whose reading may fail.
 template <class Stream>
 void let_exceptions_through(Stream& stream) {
   stream.exceptions(Stream::badbit);

@@ -41,15 +41,13 @@ std::vector<int> numbers_in(const std::string& directory, int* own = nullptr);
 // Returns the numbers of all open descriptors of the calling thread's table, ascending. Empty without /proc.
 std::vector<int> open_descriptors();
 
-// Gives the calling thread its own descriptor table (unshare(2), CLONE_FILES), which keeps only the
-// descriptors for which `stays` returns true. The thread then holds open no descriptor that other threads of
-// the process, which usually share one table, have closed. Returns false, with nothing changed, if a sandbox
-// forbids it.
+// Gives the calling thread a descriptor table of its own (unshare(2), CLONE_FILES), with only those for which
+// `stays` returns true: it holds open none that the other threads, which share one table, have closed. False,
+// with nothing changed: a sandbox forbids it.
 bool leave_descriptor_table(const std::function<bool(int fd)>& stays);
 
 // CropDL's descriptors have numbers from this one up where the limit allows it: the program expects the low
-// numbers, and a restart needs them free. The default is 900, below the usual soft limit of 1024;
-// set_first_high_descriptor() changes it.
+// numbers, and a restart needs them free. At first 900, below the usual soft limit of 1024.
 int first_high_descriptor();
 void set_first_high_descriptor(int fd);
 
@@ -57,11 +55,11 @@ void set_first_high_descriptor(int fd);
 // the highest descriptor.
 inline constexpr int kUsualTable = 16384;
 
-// Returns whether a Descriptor of this process holds that number. Any thread.
+// Whether a Descriptor of this process holds that number.
 bool is_own_descriptor(int fd);
 
-// While one lives, this process may have a descriptor of CropDL that is_own_descriptor() does not know: one
-// that is just being opened or closed, or that the C++ library holds.
+// While one lives, this process may have a descriptor of CropDL that is_own_descriptor() does not know: just
+// being opened or closed, or held by the C++ library.
 class DescriptorInHand {
  public:
   DescriptorInHand();
@@ -73,8 +71,7 @@ class DescriptorInHand {
   static void set_apart();
 };
 
-// Returns the same open file under a high number, close-on-exec. Returns `low` itself if the process may not
-// have such numbers.
+// Returns the same open file under a high number, close-on-exec; `low` itself if there may be none.
 Descriptor move_high(Descriptor low);
 
 // open(2) with O_CLOEXEC, moved to a high number. Empty with errno set on failure.
@@ -84,9 +81,8 @@ Descriptor open_high_at(int directory, const std::string& path, int flags, unsig
 // A path to the open file `fd` of the calling thread, wherever its name leads by now.
 std::string descriptor_path(int fd);
 
-// Create a file and open it, or create a directory, accessible to its owner only, whatever the umask is (the
-// program's, since it is per process). Return empty, or false, with errno set on failure; an existing name is
-// a failure.
+// Create and open a file, or create a directory, accessible to its owner only, whatever the program's umask.
+// Empty, or false, with errno set on failure, as if the name exists.
 Descriptor create_private_file(const std::string& path, int access);                    // O_WRONLY or O_RDWR
 Descriptor create_private_file_at(int directory, const std::string& name, int access);  // as in openat(2)
 bool create_private_directory(const std::string& path);
@@ -94,7 +90,7 @@ bool create_private_directory(const std::string& path);
 // Callers open names in a store with O_NONBLOCK, so that a FIFO cannot block them, and check this next.
 bool is_regular(const Descriptor& file);
 
-// Writes all pieces at `offset`, across short writes and EINTR. Returns 0 or the errno value. Changes
+// Writes all pieces at `offset`, across short writes and EINTR. Returns 0 or the errno value. Uses up
 // `pieces`.
 int write_all(int fd, std::span<iovec> pieces, uint64_t offset);
 
@@ -117,8 +113,8 @@ std::string resolved_or_same(const std::string& path);  // `path` itself on fail
 
 Error cannot_be_written(const std::string& path, int failure);  // an errno value
 
-// Writes the text of a new file, fsyncs it if it has to be durable, and closes it. Returns 0 or the errno
-// value; the file is removed then.
+// Writes a new file's text, fsyncs it if `durable`, closes it. Returns 0 or the errno value, without the
+// file.
 int write_new_file(Descriptor file, int directory, const std::string& name, const std::string& text,
                    bool durable);
 

@@ -19,11 +19,10 @@ namespace cropdl {
 
 [[noreturn]] void throw_wrong_json_type(const std::string& expected);  // throws nlohmann::json::type_error
 
-// Parses `text`. Returns a discarded value if it is not JSON, or is nested too deep or has too many values
-// for a file of CropDL.
+// A discarded value if it is not JSON, or is nested too deep or has too many values for a file of CropDL.
 nlohmann::json json_from_text(const std::string& text);
-// Whether json_from_text() refuses the text for its depth or number of values. A writer of what may be long
-// asks before it writes: what cannot be read again is no checkpoint.
+// Whether it is refused for its depth or number of values. A writer of what may be long asks before it
+// writes: what cannot be read again is no checkpoint.
 bool exceeds_json_limits(const std::string& text);
 
 // Valid UTF-8 is stored as a string; other bytes (paths and arguments may have them) as {"hex": "…"}.
@@ -32,8 +31,7 @@ nlohmann::json json_bytes(const std::vector<std::string>& list);
 std::string bytes_from_json(const nlohmann::json& value);              // throws nlohmann::json::exception
 std::vector<std::string> list_from_json(const nlohmann::json& value);  // likewise
 
-// Returns a whole number that T can hold; nlohmann's own conversions wrap and truncate silently. Throws
-// likewise.
+// A whole number that T can hold; nlohmann's own conversions wrap and truncate silently. Throws likewise.
 template <class T>
 T integer_from_json(const nlohmann::json& value) {
   if (value.is_number_unsigned() && std::in_range<T>(value.get<uint64_t>()))

@@ -5,9 +5,8 @@
 
 namespace cropdl {
 
-// Sends further lines to a copy of the current standard error stream, whatever the program does with
-// descriptor 2 later. The copy's number is at least `first` where the limit allows it. To be called before
-// the program starts.
+// Sends further lines to a copy of today's standard error, whatever the program does with descriptor 2. The
+// copy's number is at least `first` where the limit allows it. Called before the program starts.
 void keep_error_stream(int first);
 
 // Returns the descriptor that lines go to: 2 unless keep_error_stream() was called; -1: none.
