@@ -1,5 +1,5 @@
-// What a file that a restart makes again has besides its contents, mode and time: its group, access control
-// list (man 5 acl) and extended attributes of its users (man 7 xattr). LH; any thread.
+// Group, access control list (man 5 acl) and users' extended attributes (man 7 xattr) of a file that a
+// restart makes again. LH; any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,8 @@ struct FileAttributes {
 
 FileAttributes attributes_of(int fd);
 
-// Takes from `mode` what others than the owner may do if the group or the list cannot be put back. Returns ""
-// or what the file lacks. For a file of the caller's own that only he can open; to be called before
-// fchmod(2).
+// Takes others' rights from `mode` if the group or the list cannot be put back. Returns "" or what the file
+// lacks. For a file of the caller's that only he can open; before fchmod(2).
 std::string put_back_attributes(int fd, const FileAttributes& attributes, uint32_t* mode);
 
 }  // namespace cropdl::files

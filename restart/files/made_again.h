@@ -1,5 +1,5 @@
-// A file that is gone and that a restart makes again gets a new identity. The version keeps that beside the
-// file's copy (rank-K.files/N.again), so that a later restart from it knows the file. LH, START of a restart.
+// A file that is gone and made again has a new identity, which the version keeps beside the file's copy
+// (rank-K.files/N.again): a later restart from it knows the file. LH, START of a restart.
 #pragma once
 
 #include <string>
@@ -10,8 +10,7 @@
 
 namespace cropdl::files {
 
-// Whether `now` is the file of the checkpoint, or one that an earlier restart from this version made or took
-// for it.
+// Whether `now` is the file, or one that an earlier restart from the version made or took for it.
 bool is_programs_file(const FileContent& content, const FileIdentity& now, const Folder& version);
 
 // Takes a file with the saved contents for the program's: another rank has made it, or the user a copy.

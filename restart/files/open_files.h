@@ -62,8 +62,7 @@ void list_members(FileContent& c, Visit&& member) {
 // 7 signal: sockets with a time limit; io_uring_enter). Called before the program is stopped. Any thread.
 std::string interrupted_by_a_stop();
 
-// Lists the program's descriptors; refuses by name what cannot be saved. `libraries`: libraries run in the
-// LH.
+// Lists the program's descriptors; refuses by name what cannot be saved. `libraries`: some run in the LH.
 Result<std::vector<OpenFile>> list_open_files(bool libraries);
 
 }  // namespace cropdl::files

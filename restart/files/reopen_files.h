@@ -49,8 +49,8 @@ Status apply_files(const SavedFiles& saved, Reopening& reopening, std::string* d
 // When all ranks have applied theirs: this rank may have open what another one has made again.
 Status finish_files(const SavedFiles& saved, const Reopening& reopening);
 
-// "" or the files that differ from the checkpoint and are not restored: those only read, and all with
-// FilesPolicy::kKeep. Called after all ranks have applied theirs, which may be the same files.
+// "" or the files that differ from the checkpoint and are not restored: those only read, all with
+// FilesPolicy::kKeep. Called when all ranks have applied theirs, which may be the same files.
 std::string files_left_alone(const SavedFiles& saved);
 
 }  // namespace cropdl::files

@@ -41,8 +41,8 @@ struct Pages {
   std::vector<PageRun> copies;   // of a file's mapping: pages that are no longer the file's
 };
 
-// The pages of [begin, end), from PAGEMAP_SCAN (Linux 6.7) or /proc/self/pagemap. Finds copies only on
-// request: the kernel then looks at each page.
+// The pages of [begin, end), from PAGEMAP_SCAN (Linux 6.7) or /proc/self/pagemap. The kernel looks at each
+// page for copies, so they are found only on request.
 enum class FindCopies { kNo, kYes };
 Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies = FindCopies::kNo);
 
