@@ -1,6 +1,5 @@
 // Files for the image and the store: descriptors that close themselves, complete reads and writes, durable
-// small files. Errors name the operation, the file and the reason.
-// LH (LH FS base) and tools; any thread.
+// small files. Errors name operation, file and reason. LH (LH FS base) and tools; any thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -51,8 +50,7 @@ bool leave_descriptor_table(const std::function<bool(int fd)>& stays);
 int first_high_descriptor();
 void set_first_high_descriptor(int fd);
 
-// The lower half's begin below this number, whatever the limit: every fork copies the kernel's table up to
-// the highest descriptor.
+// The lower half's begin below this number: every fork copies the kernel's table up to the highest one.
 inline constexpr int kUsualTable = 16384;
 
 // Whether a Descriptor of this process holds that number.
@@ -90,8 +88,7 @@ bool create_private_directory(const std::string& path);
 // Callers open names in a store with O_NONBLOCK, so that a FIFO cannot block them, and check this next.
 bool is_regular(const Descriptor& file);
 
-// Writes all pieces at `offset`, across short writes and EINTR. Returns 0 or the errno value. Uses up
-// `pieces`.
+// Writes all pieces at `offset`, across short writes and EINTR; uses them up. Returns 0 or the errno value.
 int write_all(int fd, std::span<iovec> pieces, uint64_t offset);
 
 // Reads all pieces likewise; returns kEndOfFile if the file ends first. `pieces` are then what is missing.
@@ -113,8 +110,7 @@ std::string resolved_or_same(const std::string& path);  // `path` itself on fail
 
 Error cannot_be_written(const std::string& path, int failure);  // an errno value
 
-// Writes a new file's text, fsyncs it if `durable`, closes it. Returns 0 or the errno value, without the
-// file.
+// Writes a new file's text, fsyncs if `durable`, closes. Returns 0, or the errno value and removes it.
 int write_new_file(Descriptor file, int directory, const std::string& name, const std::string& text,
                    bool durable);
 

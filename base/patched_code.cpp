@@ -15,8 +15,7 @@ namespace {
 constexpr unsigned char kMove[] = {0x48, 0xb8}, kJump[] = {0xff, 0x20};
 static_assert(sizeof kMove + sizeof(void*) + sizeof kJump == kPatchBytes);
 
-// Makes the pages of [first, last) writable during its lifetime. They stay executable, since other code on
-// them may be running.
+// Makes the pages of [first, last) writable for its lifetime, still executable: other code there may run.
 class Writable {
  public:
   Writable(uintptr_t first, uintptr_t last)

@@ -20,8 +20,7 @@ struct Patch {
 };
 constexpr size_t kPatchBytes = 12;
 // Makes each entry `mov $slot, %rax; jmp *(%rax)`. The callee finds its slot in %rax, so the first call can
-// look up the function; %rax carries no argument of a function without `...`. Returns false if the pages
-// cannot be written to.
+// look up the function; %rax carries no argument without `...`. False: the pages cannot be written to.
 bool write_patches(const std::vector<Patch>& patches);
 
 // Returns the slot of a patched entry; null if it is not patched.

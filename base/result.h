@@ -1,5 +1,4 @@
-// A value or an error with one line for users: what failed, on which rank, why, and what to do. LH and tools
-// only; any thread.
+// A value or an error with one line for users: what failed, on which rank, why, what to do. LH and tools.
 #pragma once
 
 #include <cstring>

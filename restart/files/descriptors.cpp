@@ -90,8 +90,7 @@ bool is_launchers(int fd, const struct stat& st) {
   return std::any_of(files.begin(), files.end(), is_it);
 }
 
-// The signal sent instead of SIGIO belongs to the description (man 2 fcntl, F_SETSIG), and has no effect
-// without O_ASYNC.
+// The signal instead of SIGIO is the description's (man 2 fcntl, F_SETSIG), and idle without O_ASYNC.
 bool have_common_mark(int a, int b) {
   const int before = fcntl(a, F_GETSIG);
   if (before < 0) return false;  // O_PATH: there is no offset to share
@@ -113,8 +112,7 @@ bool is_pipe_at_its_end(int fd) {
 }
 
 int choose_first_descriptor() {
-  // As high as the limit allows, but low enough to keep the kernel's table small. The program keeps at least
-  // half of its numbers.
+  // As high as the limit and a small table in the kernel allow. Half of the numbers stay the program's.
   constexpr rlim_t kUsual = 1024;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = kUsual;

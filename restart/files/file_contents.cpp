@@ -38,9 +38,8 @@ std::string own(const std::string& path) { return "the program's file " + path; 
 constexpr const char* kChoices = " (or go on with it as it is: cropdl-restart --files=keep)";
 
 // Whether SQLite would play a journal into the file when it next reads it (sqlite.org/fileformat.html, "The
-// Rollback Journal"): that of a transaction that had not ended. While one is open its locks refuse
-// checkpoints, so the transaction is later than the version. The journal of one that has ended begins with
-// zeros.
+// Rollback Journal"): of a transaction that had not ended. While one is open its locks refuse checkpoints, so
+// it is later than the version. The journal of one that has ended begins with zeros.
 bool has_journal(const std::string& path) {
   constexpr std::string_view kMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
   const Descriptor journal = open_high(path + "-journal", O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -68,8 +67,7 @@ bool has_saved_content(const FileContent& c, int fd, const FileIdentity& now) {
   return sum && *sum == c.checksum;
 }
 
-// Checks that the opened file is the program's, or has its contents: since check_content() the name may lead
-// to another file.
+// Checks that the opened file is the program's, or has its contents: its name may lead elsewhere by now.
 Status check_opened(const FileContent& c, const Folder& version, int fd, FileIdentity* its) {
   const auto now = identify_file(fd, "");
   if (now) *its = *now;
@@ -250,8 +248,7 @@ bool has_saved_content(const FileContent& c, int fd) {
 
 Status apply_content(const FileContent& c, const Folder& version, FilesPolicy policy, std::string* done,
                      FileIdentity* its) {
-  // Checks again: since the first check the image was loaded and the MPI started, and the file may have been
-  // moved.
+  // Checks again: the image was loaded and the MPI started since, and the file may have been moved.
   const FileVerdict now = check_content(c, version, policy);
   if (!now) return Error{now.line};
   const auto size = static_cast<uint64_t>(c.identity.size);

@@ -25,8 +25,7 @@ struct FileIdentity {
 // The file to which `fd` or, if fd < 0, `path` leads; neither: the current directory, whoever may search it.
 Result<FileIdentity> identify_file(int fd, const std::string& path);
 
-// Whether both are of one file, which somebody has open or which was examined just before: true on every file
-// system.
+// Whether both are of one file, if it is open somewhere or was examined just before: on every file system.
 inline bool is_same_inode(const FileIdentity& a, const FileIdentity& b) {
   return a.device == b.device && a.inode == b.inode;
 }
@@ -34,7 +33,7 @@ inline bool is_same_inode(const FileIdentity& a, const FileIdentity& b) {
 // Whether `now` is the saved file, whatever was written to it, and not one that replaced it.
 bool is_same_file(const FileIdentity& saved, const FileIdentity& now);
 
-// Whether `now` is provably not the saved file. With neither, the file system tells too little.
+// Whether `now` is provably another file. If is_same_file() is false, too, the file system tells too little.
 bool is_another_file(const FileIdentity& saved, const FileIdentity& now);
 
 // Equal size and modification time: nobody has written to the file, as far as can be seen without reading it.

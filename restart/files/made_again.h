@@ -10,7 +10,7 @@
 
 namespace cropdl::files {
 
-// Whether `now` is the file, or one that an earlier restart from the version made or took for it.
+// Whether `now` is the checkpoint's file, or one that a restart from this version made or took for it.
 bool is_programs_file(const FileContent& content, const FileIdentity& now, const Folder& version);
 
 // Takes a file with the saved contents for the program's: another rank has made it, or the user a copy.
@@ -21,8 +21,7 @@ Status take_for_programs(const FileContent& content, const FileIdentity& now, co
 Result<std::string> make_again(const FileContent& content, int copy, const Folder& version,
                                FileIdentity* its);
 
-// "", or why the opened file keeps today's time. Not fatal: its contents are there, and who may write to
-// another user's file may not set its time.
+// "", or why the file keeps today's time. Not fatal: who may write to another's file may not set its time.
 std::string set_modified(int fd, int64_t ns);
 
 }  // namespace cropdl::files

@@ -56,8 +56,7 @@ bool is_at_its_end(int fd, const struct stat& st) {
   return is_pipe_at_its_end(fd);
 }
 
-// What is written to a file of these is a command to the kernel, or a setting. A descriptor may even keep it
-// (triggers of /proc/pressure).
+// What is written to a file of these is a command or a setting, which a descriptor may keep (/proc/pressure).
 bool is_of_the_kernel(const struct statfs& fs) {
   constexpr decltype(fs.f_type) kKernels[] = {PROC_SUPER_MAGIC,     SYSFS_MAGIC,      CGROUP_SUPER_MAGIC,
                                               CGROUP2_SUPER_MAGIC,  DEBUGFS_MAGIC,    TRACEFS_MAGIC,
@@ -185,8 +184,7 @@ std::string interrupted_by_a_stop() {
     if (fd % 64 == 0 && state->files[fd / 64] == 0) fd += 63;
     if (!seam::owns_file(state, fd) || descriptor_was_given(fd)) continue;
     if (fd < static_cast<int>(seam::kStreamFiles) && state->streams[fd] != 0) continue;
-    // The agent's thread has its own descriptor table. /proc/self shows the main thread's, which is the
-    // program's.
+    // /proc/self shows the main thread's table, the program's; the agent's thread has its own.
     const std::string link = link_text(formatted("/proc/self/fd/{}", fd));
     struct stat st {};
     if (link.starts_with("socket:"))

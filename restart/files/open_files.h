@@ -40,8 +40,7 @@ void list_members(OpenFile& f, Visit&& member) {  // base/json.h
   member("content", f.content);
 }
 
-// What a version keeps of a file that the program has open for writing (file_contents.h), besides the
-// content.
+// What a version keeps of a file that the program has open for writing (file_contents.h), besides the bytes.
 struct FileContent {  // one per inode
   std::string path;
   FileIdentity identity;

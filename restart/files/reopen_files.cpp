@@ -40,8 +40,7 @@ Error no_room_above(int highest) {
 }
 
 // Without a descriptor of CropDL among the program's numbers, where it would be replaced. If the agent's
-// thread shares this table, it holds low numbers for a moment, which a busy machine makes long: then this
-// waits.
+// thread shares this table, it holds low ones for a moment, long on a busy machine: then this waits.
 Status expect_room(int highest) {
   const auto in_the_way = [highest] {
     return std::ranges::any_of(open_descriptors(),
@@ -120,8 +119,7 @@ bool is_same_entry(const std::string& a, const std::string& b) {
          stat(folder_of(b).c_str(), &in_b) == 0 && in_a.st_dev == in_b.st_dev && in_a.st_ino == in_b.st_ino;
 }
 
-// check_content() has checked the name by which the file is put back (`checked`), perhaps on another rank.
-// This checks another name.
+// check_content() has checked the name put back (`checked`), perhaps on another rank; this checks another.
 FileVerdict check_other_name(const OpenFile& f, const std::string& checked, FilesPolicy policy) {
   if (f.path == checked || is_same_entry(f.path, checked)) return {};
   const auto first = identify_file(-1, checked), now = identify_file(-1, f.path);
@@ -286,8 +284,7 @@ Status finish_files(const SavedFiles& saved, const Reopening& reopening) {
       if (copy.same_as == f->fd)
         if (auto s = put_at(dup(f->fd), copy); !s) return s;
   }
-  // The program's descriptor must lead to the file that has the contents. If another rank has restored it,
-  // this one knows its name only.
+  // Descriptors must lead to the file with the contents. Of another rank's, only the name is known.
   for (const OpenFile& f : saved.files) {
     if (f.content < 0 || f.same_as >= 0) continue;
     const auto applied = reopening.applied.find(f.content);

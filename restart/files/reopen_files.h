@@ -39,8 +39,7 @@ FileVerdict check_files(const SavedFiles& saved);
 
 Status place_files(const SavedFiles& saved, Reopening& reopening);
 
-// Sets O_NONBLOCK on the standard input if it was set: the program relies on EAGAIN. All processes that have
-// the terminal see this, so it is done last.
+// Sets O_NONBLOCK on the standard input if it was set (for EAGAIN). Last, since all of the terminal see it.
 void keep_input_from_waiting(const std::vector<OpenFile>& files);
 
 // Appends the changes to `done`.

@@ -1,5 +1,4 @@
-// Mappings of files: records which file is mapped, and maps it again. LH, the main thread while the program
-// is stopped or before it runs.
+// Mappings of files: which file is mapped, and how again. LH, MAIN, stopped or before the program runs.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +45,7 @@ bool make_durable(const MappedFile& file);
 // file of its name that is long enough suffices (FilesPolicy::kKeep). `fd`: the opened file; -1: by its name.
 Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd = -1);
 
-// Maps the file over [begin, end), replacing mappings there. Checks the opened file again: its name may lead
-// to another one since check_left_in_file().
+// Maps the file over [begin, end), replacing mappings there. Checks again the file that it opened.
 Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is);
 
 enum class Remapped { kYes, kOtherFile, kRefused };

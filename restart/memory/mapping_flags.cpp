@@ -32,8 +32,7 @@ struct Flag {
 };
 
 // From Documentation/filesystems/proc.rst and show_smap_vma_flags() of fs/proc/task_mmu.c, Linux 6.18.
-// Kernels write "??" for a flag without a name, and nothing for the bits of protection keys, which have their
-// own line.
+// Kernels write "??" for a flag without a name, and protection keys in a line of their own.
 constexpr Flag kFlags[] = {
     {"rd", kFollows, 0, "readable"},
     {"wr", kFollows, 0, "writable"},

@@ -13,8 +13,7 @@ namespace cropdl::host_memory {
 // "", or why a mapping with these flags cannot be saved: the first flag that is unknown or refused.
 std::string flags_refusal(const Mapping& mapping);
 
-// Whether the program has allocated protection keys (man 7 pkeys). It must be stopped: the check takes all
-// remaining keys and frees them.
+// Whether the program has allocated protection keys (man 7 pkeys): the check takes and frees all others.
 bool uses_protection_keys(const std::vector<Mapping>& mappings);
 
 // The flags that mapping the memory again does not restore by itself: "gd nr dd ".

@@ -59,9 +59,8 @@ bool scan(int fd, uint64_t begin, uint64_t end, uint64_t categories, FindCopies 
       sort_in(*pages, found[i].begin, found[i].end, (found[i].categories & kIsPresent) != 0,
               (found[i].categories & kIsGuard) != 0,
               copies == FindCopies::kYes && (found[i].categories & kIsFile) == 0);
-    // The kernel gathers 512 runs at a time (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE). With more runs, walk_end
-    // is the end of the walk that filled the kernel's own array, not of the last walk; the last run found may
-    // end later.
+    // The kernel gathers 512 runs at a time (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE). With more, walk_end is
+    // that of the walk that filled its own array, not of the last one; the last run found may end later.
     const uint64_t walked = n > 0 ? std::max(a.walk_end, found[n - 1].end) : a.walk_end;
     if (walked <= begin) return false;
     begin = walked;

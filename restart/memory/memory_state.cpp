@@ -27,8 +27,7 @@ MappedFile file_from(const json& j) {
   return f;
 }
 
-// In pages, how many are none and how many are copies, by turns from the region's begin: a program may have
-// millions of runs.
+// Numbers of pages, none and copies by turns, from the region's begin: there may be millions of runs.
 json copies_json(const RegionState& r) {
   json turns = json::array();
   uint64_t at = r.begin;

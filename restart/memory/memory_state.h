@@ -1,5 +1,4 @@
-// What an image records of the program's mappings besides addresses, protection and contents; part of the
-// metadata. LH.
+// What an image's metadata records of mappings besides addresses, protection and contents. LH.
 #pragma once
 
 #include <cstdint>

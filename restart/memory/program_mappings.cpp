@@ -11,8 +11,7 @@
 namespace cropdl::host_memory {
 namespace {
 
-// One mapping may belong to the LH and the program, since the kernel merges adjacent ones. Adds the program's
-// part.
+// Adds the program's part of a mapping: the kernel merges adjacent ones, also with the LH's.
 void add_part(std::vector<Mapping>& to, const Mapping& m, uint64_t begin, uint64_t end) {
   Mapping part = m;
   part.begin = std::max(m.begin, begin);

@@ -47,8 +47,7 @@ class OpenedUp {
   int error_ = 0;
 };
 
-// A page neither present nor known to be a guard is swapped out, and then readable. If it is not, an image
-// without it would be wrong.
+// A page neither present nor known to be a guard is swapped out. If it cannot be read, no image is right.
 Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart::Region& region,
                          std::vector<PageRun>* guards) {
   Pages pages = pages_of(m.begin, m.end);
@@ -137,8 +136,7 @@ bool add_flags(std::vector<Mapping>& mappings, const std::vector<Mapping>& from)
   return true;
 }
 
-// The source of the mapping's unchanged pages. Null: the file is not there under its name, or is not the
-// mapped one.
+// The source of the mapping's unchanged pages. Null: the file of that name is not the mapped one.
 std::unique_ptr<restart::PageSource> pages_of_file(const MappedFile& mapped, uint64_t begin) {
   auto pages = std::make_unique<restart::FilePages>(mapped.path, begin, mapped.offset);
   if (pages->fd() < 0 || mapped.identity.inode == 0) return nullptr;

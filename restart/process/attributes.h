@@ -16,8 +16,7 @@ namespace cropdl::process {
 using AttributeValues = std::map<std::string, std::string>;  // by name
 inline constexpr char kAffinity[] = "CPU affinity";
 
-// When an attribute is put back. Credentials follow the attributes that may need them; attributes that hinder
-// the LH itself come last.
+// When an attribute is put back: credentials after those that may need them; what hinders the LH, last.
 enum class AttributeStage { kFirst, kCredentials, kAfterCredentials, kLast };
 
 using AttributeReader = std::string(int parameter);                     // "": this kernel lacks the attribute
@@ -38,15 +37,13 @@ struct Attribute {
 const std::map<std::string, Attribute>& attributes_by_name();
 std::span<const Attribute> attributes();  // in the order in which they are put back
 
-// Records the values just before the program runs, at its start or at a restart. Later changes are the
-// program's.
+// Records the values just before the program runs, also at a restart. Later changes are the program's.
 void remember_attributes();
 
 // "" or a refusal: the program has changed the root directory, which the LH shares. Any thread of the LH.
 std::string root_refusal();
 
-// The attributes that the program changed in this run or an earlier one. An error names one that cannot be
-// saved.
+// The attributes that the program changed in any of its runs. An error names one that cannot be saved.
 Result<AttributeValues> changed_attributes();
 
 // "" or a refusal: a saved attribute (of a newer CropDL) that the table does not have. Any thread of the LH.
@@ -58,9 +55,8 @@ Status restore_attributes(const AttributeValues& saved);
 Status restore_last_attributes(const AttributeValues& saved);
 Status restore_limits(const AttributeValues& saved);  // last of all: a limit could forbid making threads
 
-// Attributes of the calling thread. differing_attributes() returns those that the program set: they differ
-// from the main thread's (`mains`), or a new thread would not inherit them. An error says which cannot be
-// saved, to follow the thread's name.
+// Attributes of the calling thread. differing_attributes() returns those that differ from the main thread's
+// (`mains`), or are not inherited by a new thread. An error, to follow the thread's name, says which cannot.
 AttributeValues thread_attributes();
 Result<AttributeValues> differing_attributes(const AttributeValues& mains);
 // "" or the attributes that could not be put back; they keep the main thread's values.

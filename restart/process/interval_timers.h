@@ -1,5 +1,4 @@
-// The process's interval timers (setitimer, alarm). LH; the main thread while the program is stopped with all
-// signals blocked, or START.
+// The process's interval timers (setitimer, alarm). LH; MAIN, stopped with all signals blocked, or START.
 #pragma once
 
 #include <sys/time.h>

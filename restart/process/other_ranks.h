@@ -1,5 +1,4 @@
-// The processes of the job's other ranks on this node, found in /proc. LH; the main thread, while the program
-// is stopped.
+// The job's other ranks on this node, found in /proc. LH; the main thread, while the program is stopped.
 #pragma once
 
 #include <sys/stat.h>

@@ -60,8 +60,7 @@ std::string CheckpointSession::look() {
 
 Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::string& directory,
                                                                      const boundaries::Tracker& tracker) {
-  // Look again: after this rank had stopped, others still ran, and may have written to shared open files and
-  // sent signals to its threads.
+  // Again: others ran after this rank had stopped, and may have written to shared files or sent signals.
   Snapshot snapshot;
   Metadata& m = snapshot.metadata;
   if (const Status looked = look_at(job_.libraries, m); !looked) return looked.error();
@@ -92,8 +91,7 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   m.cpu_features = process::cpu_features();
   m.processors = job_.processors;
   if (Status s = process::vector_state_of_threads().move_to(m.vector_state); !s) return s.error();
-  // All signals are blocked while the program is stopped; the program's own mask is in the frame that it
-  // resumes from.
+  // All signals are blocked while the program is stopped; its own mask is in the frame that it resumes from.
   m.pending_signals = program_threads::pending_signals(program_threads::blocked_everywhere());
   m.interval_timers = process::StoppedTimers::list();
   m.threads = std::move(threads_);

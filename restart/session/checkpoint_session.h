@@ -36,12 +36,10 @@ class CheckpointSession {
   explicit CheckpointSession(JobOfRank job) : job_(job) {}
 
   // Examines what must stand still: attributes, descriptors, flags of memory. Returns why the checkpoint is
-  // refused (one line), or "". Before anything is drained or written, so that a refusal costs the job almost
-  // nothing.
+  // refused (one line), or "". Before anything is drained or written: a refusal costs almost nothing.
   std::string look();
 
-  // Runs this rank's stages of a version (docs/saving.md), into an image in `directory`. `tracker`: where the
-  // program is in its iterations.
+  // Runs this rank's stages of a version (docs/saving.md), into an image in `directory`.
   Result<coord::ImageSummary> save(const std::string& directory, const boundaries::Tracker& tracker);
 
  private:

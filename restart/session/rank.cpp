@@ -45,8 +45,7 @@ int64_t Rank::observe(int64_t now) {
   return holding_ || !has_tracker() ? now + kPause : tracker_.look(now);
 }
 
-// The main thread uses the tracker before the program runs and while it writes an image, even a discarded
-// one.
+// The main thread uses the tracker before the program runs, and while it writes even a discarded image.
 bool Rank::has_tracker() {
   if (!ready_) return false;
   const std::lock_guard lock(mutex_);
@@ -150,8 +149,7 @@ bool Rank::examining() {
 }
 
 // Why no stop can be expected any more, or "": no signal reaches the threads, or in two attempts a thread was
-// found above a call of the LH, time after time. A handler that returns soon is rarely found so often in a
-// row.
+// found above a call of the LH, each time. A handler that returns soon is rarely found so often in a row.
 std::string Rank::call_left() {
   constexpr int64_t kFirst = 3'000'000, kApart = 100'000;  // us
   constexpr int kFound = 10, kMostLooks = 20;              // in an attempt: each look is a signal
@@ -178,8 +176,7 @@ void Rank::trace_stop() {
 }
 
 // Under mutex_. A thread seen inside a send after order_all_threads() parks next. So until the stop is over,
-// nothing of the program receives, or creates or frees what messages are sent on. Returns why it fails, or
-// "".
+// nothing of the program receives, or creates or frees what messages are sent on. Returns trouble, or "".
 std::string Rank::drain_early() {
   if (draining_early_) return libraries_.early_drain_trouble();
   if (others_stopped_ || !libraries_.drains_early() || !program_threads::threads_only_send(here_)) return "";
@@ -322,10 +319,9 @@ void Rank::serve() {
   program_threads::release_threads();
 }
 
-// Nothing may be thrown out of serve(), which the program's frames called, also right after a write that
-// failed for lack of memory. What allocates is caught. What lies between allocates nothing: errors are moved,
-// forget_suspend_signals() has room on the stack, and the libraries' resume() and progress() have reserved
-// what they need.
+// Nothing may be thrown out of serve(), which the program's frames called, even when a write has failed for
+// lack of memory. What allocates is caught; the rest moves errors, has room on the stack
+// (forget_suspend_signals), or has reserved what it needs (the libraries' resume() and progress()).
 Status Rank::look() const {
   return caught([&]() -> Status {
     std::string refusal = saving_.look();

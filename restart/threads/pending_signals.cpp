@@ -37,8 +37,7 @@ struct Taken {
 bool queue(const Taken& t) {
   const pid_t pid = getpid();
   const auto info = reinterpret_cast<long>(&t.info);
-  // For signals to itself, a process may set any siginfo, si_code and sender included (kernel/signal.c,
-  // do_rt_sigqueueinfo).
+  // To itself, a process may send any siginfo, also si_code and sender (kernel/signal.c, do_rt_sigqueueinfo).
   const long result =
       t.process ? upper::raw(SYS_rt_sigqueueinfo, pid, t.info.si_signo, info)
                 : upper::raw(SYS_rt_tgsigqueueinfo, pid, syscall(SYS_gettid), t.info.si_signo, info);
@@ -46,8 +45,7 @@ bool queue(const Taken& t) {
   return result == 0;
 }
 
-// If this user's queue is full (RLIMIT_SIGPENDING), there may soon be room again. `tries`: how many times to
-// wait 1 ms.
+// If this user's queue is full (RLIMIT_SIGPENDING), there may soon be room: waits 1 ms, up to `tries` times.
 void queue_surely(const Taken& t, int* tries) {
   constexpr timespec kPause{0, 1'000'000};
   while (!queue(t) && errno == EAGAIN && *tries > 0) --*tries, nanosleep(&kPause, nullptr);
@@ -87,9 +85,8 @@ struct Signals {
       for (const Taken& t : all) queue_surely(t, tries);
   }
 
-  // Allocates before it takes the first: queued again one by one, those of one number would change places.
-  // The kernel delivers the thread's signals before the process's, the lowest number first, and signals of
-  // one number in queue order.
+  // Allocates before it takes the first: queued one by one, those of one number would change places. The
+  // kernel delivers the thread's before the process's, the lowest number first, each number in queue order.
   void take(uint64_t set) {
     const std::string status = kernel_text(kOwnStatus);
     constexpr size_t kMore = 64;  // those without a place in the queue, and some that come meanwhile

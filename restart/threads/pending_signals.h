@@ -19,9 +19,8 @@ struct PendingSignal {
 };
 
 // Returns the pending signals to save: all that the program blocks (`blocked`, as in rt_sigprocmask), and of
-// the others, which arrived during the stop, those that the kernel, the program itself or another rank sent.
-// Signals that others sent during the stop, such as a scheduler's SIGTERM, count as after the cut. All
-// signals stay pending.
+// the others, which came during the stop, those of the kernel, the program itself or another rank. Other
+// senders' (a scheduler's SIGTERM) count as after the cut. All stay pending.
 std::vector<PendingSignal> pending_signals(uint64_t blocked);
 
 // Returns the mask of signals pending for one thread of this process, not for the process.
@@ -32,8 +31,7 @@ uint64_t pending_for_thread(int32_t tid);
 // the program's actions are set, for those that they ignore.
 Status queue_again(const std::vector<PendingSignal>& signals, bool only_ignored = false);
 
-// Takes a pending signal of `set` (one of the thread's before the process's); 0 or less: there is none.
-// Allocates nothing.
+// Takes a pending signal of `set`, the thread's before the process's; 0 or less: none. Allocates nothing.
 long take_signal(uint64_t set, siginfo_t* info) noexcept;
 
 }  // namespace cropdl::program_threads

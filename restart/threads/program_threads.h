@@ -17,8 +17,7 @@ namespace cropdl::program_threads {
 
 // Begins a stop: threads that park from now on record its number.
 void begin_thread_stop();
-// Asks running threads to park. Returns true when all are parked and no new thread can appear; call it again
-// until then.
+// Asks running threads to park; call it until true: all are parked, and no new thread can appear.
 bool stop_threads();
 // Returns whether every thread is parked or inside a blocking send (ThreadRecord::sending), after which it
 // parks. `main_serves`: the main thread is parked. Only after order_all_threads(), with attention set.
@@ -32,9 +31,8 @@ bool signal_queue_is_full();
 // The next stop_threads() and ask_to_stop() send it again.
 void ask_again();
 
-// Removes pending suspend signals: if a library unblocked the signal, a second one would overwrite the frame
-// of the first. Returns false if the program has a pending signal of that number, which stays. MAIN, in its
-// suspend handler, or a parked thread.
+// Removes pending suspend signals: if a library unblocked the signal, a second one would overwrite the
+// first's frame. False: the program has one of that number, which stays. MAIN in its handler, or parked.
 bool forget_suspend_signals() noexcept;
 
 // --- While all are stopped. MAIN.
@@ -63,14 +61,12 @@ uint64_t blocked_everywhere();
 Status try_threads(const std::vector<SavedThread>& threads);
 
 // Creates the threads, which wait until go_on_with_threads(). They inherit the calling thread's credentials,
-// filter and so on, so call it when nothing else of the process will change. `note`: one line about what
-// could not be restored, or "".
+// filter and so on: call it last of all changes. `note`: a line about what could not be restored, or "".
 Status make_threads(const std::vector<SavedThread>& threads, std::string* note);
 void go_on_with_threads();
 
 // Registers the record's area of restartable sequences for the calling thread. Any FS base; no C library. If
-// the kernel has no such areas, writes RSEQ_CPU_ID_UNINITIALIZED to the area, as man 2 rseq specifies for the
-// program.
+// the kernel has none, writes RSEQ_CPU_ID_UNINITIALIZED to it, as man 2 rseq specifies.
 void register_rseq(const seam::ThreadRecord* t);
 
 }  // namespace cropdl::program_threads

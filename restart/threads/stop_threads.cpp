@@ -18,9 +18,8 @@ using seam::ThreadRecord;
 
 namespace {
 
-// Returns whether a leaving thread has ended. Its tid may belong to a newer thread by now: to one of the
-// program, which has a record, or to one of the LH, which has a later start time (man 5 proc_pid_stat,
-// starttime).
+// Whether a leaving thread has ended. Its tid may be a newer thread's by now: the program's, which has a
+// record, or the LH's, which started later (man 5 proc_pid_stat, starttime).
 bool is_gone(const ThreadRecord& t) {
   if (syscall(SYS_tgkill, getpid(), t.tid, 0) != 0) return errno == ESRCH;
   const auto* s = seam::state();
@@ -100,8 +99,7 @@ bool threads_only_send(bool main_serves) {
   return made == __atomic_load_n(&s->threads_made, __ATOMIC_SEQ_CST);
 }
 
-// One signal is enough: a thread that cannot take it in the LH parks when it leaves; in other cases the core
-// asks for another signal.
+// One signal is enough: a thread that cannot take it in the LH parks as it leaves; else the core asks again.
 void ask_to_stop(ThreadRecord& t) {
   const uint32_t stop = seam::control()->stop;
   if (__atomic_load_n(&t.asked, __ATOMIC_SEQ_CST) == stop) return;
