@@ -161,7 +161,7 @@ void continue_program(const session::Metadata& saved) {
   std::string note;
   if (auto s = program_threads::make_threads(saved.threads, &note); !s) die(s.error().message);
   if (!note.empty()) say("cropdl-restart: " + rank_prefix() + note);
-  if (auto s = process::restore_limits(saved.attributes); !s) die(s.error().message);
+  if (auto s = process::restore_last_attributes(saved.attributes, true); !s) die(s.error().message);
   p.rank->ready();
   program_threads::register_rseq(&main);
   program_threads::go_on_with_threads();

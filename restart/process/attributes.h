@@ -52,8 +52,8 @@ std::string unknown_attribute(const AttributeValues& saved);
 // Puts attributes back, in the stages up to kAfterCredentials. The MPI runs already, and nothing privileged
 // follows. Raises limits; the last stage only lowers them, which cannot fail.
 Status restore_attributes(const AttributeValues& saved);
-Status restore_last_attributes(const AttributeValues& saved);
-Status restore_limits(const AttributeValues& saved);  // last of all: a limit could forbid making threads
+// `limits`: only these, last of all, since one could forbid making threads; else the others.
+Status restore_last_attributes(const AttributeValues& saved, bool limits = false);
 
 // Attributes of the calling thread. differing_attributes() returns those that differ from the main thread's
 // (`mains`), or are not inherited by a new thread. An error, to follow the thread's name, says which cannot.
