@@ -88,8 +88,7 @@ struct JsonReader {
     if (object.contains(key)) (*this)(key, member);
   }
 };
-// A plain struct of at most eight members may have their names instead, in the order of their declaration.
-// One after '?' is read by since().
+// A plain struct of at most eight members may have their names instead, in order. '?': read by since().
 //   static constexpr const char* kMembers[] = {"fd", "?owner"};
 template <class T, class Visit>
 requires requires { T::kMembers; }

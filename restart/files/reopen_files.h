@@ -21,8 +21,7 @@ struct Reopening {
   std::map<int, FileIdentity> applied;
 };
 
-// Keeps the program's numbers, up to `highest`, free. Moves `ours`, and descriptors that the launcher or a
-// shell left open (`inherited`), out of the way.
+// Moves `ours`, and what the launcher or a shell left open (`inherited`), above the program's (`highest`).
 Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours, Reopening& reopening);
 
 // Input of the four steps.

@@ -46,8 +46,7 @@ struct Pages {
 enum class FindCopies { kNo, kYes };
 Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies = FindCopies::kNo);
 
-// Finds the runs of readable pages in [begin, end) without a signal: pages beyond a file's end raise SIGBUS,
-// guard pages SIGSEGV. False if that is not possible here.
+// Finds the readable pages of [begin, end) without SIGBUS (beyond a file's end) or SIGSEGV. False: cannot.
 bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs);
 
 }  // namespace cropdl::host_memory

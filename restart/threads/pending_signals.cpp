@@ -72,8 +72,7 @@ class OwnPending {
   std::string text_;
 };
 
-// Signals that are taken, thus no longer pending. If something is thrown, such as a lack of memory, they are
-// queued again: the program runs on and needs them.
+// Signals taken, thus not pending. If something is thrown, they are queued again: the program needs them.
 struct Signals {
   explicit Signals(int* tries_left) : tries(tries_left) {}
   Signals(const Signals&) = delete;

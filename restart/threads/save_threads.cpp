@@ -22,8 +22,7 @@ using seam::ThreadRecord;
 
 namespace {
 
-// Returns whether the calling thread shares directories and umask with thread `main`. Without kcmp (an old
-// kernel, or a container that forbids it), compares the values.
+// Whether the calling thread shares directories and umask with `main`: by kcmp, or by value where forbidden.
 bool shares_directories(pid_t main) {
   const auto own = static_cast<pid_t>(syscall(SYS_gettid));
   const long compared = syscall(SYS_kcmp, main, own, KCMP_FS, 0, 0);
