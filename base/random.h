@@ -1,4 +1,4 @@
-// Random bytes from the kernel, for unique names and unpredictable addresses. Any code with a C library.
+// Random bytes from the kernel, for unique names and unpredictable addresses. Any thread with a C library.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// A value or an error with one line for users: what failed, on which rank, why, what to do. LH and tools.
+// A value or an error, one line for users: what failed, on which rank, why, what to do. LH, tools; any
+// thread.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,4 @@
 // The writer of restart/store.h: opens a store, and whose it is.
-#include "base/caught.h"
 #include "restart/store.h"
 
 #include <fcntl.h>
@@ -10,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/caught.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"

@@ -45,7 +45,7 @@ bool make_durable(const MappedFile& file);
 // file of its name that is long enough suffices (FilesPolicy::kKeep). `fd`: the opened file; -1: by its name.
 Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd = -1);
 
-// Maps the file over [begin, end), replacing mappings there. Checks again the file that it opened.
+// Maps the file over [begin, end), replacing mappings. Checks it again: its name may lead elsewhere by now.
 Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is);
 
 enum class Remapped { kYes, kOtherFile, kRefused };
