@@ -1,5 +1,4 @@
-// A value or an error, one line for users: what failed, on which rank, why, what to do. LH, tools; any
-// thread.
+// A value or an error (one line for users: what failed, which rank, why, what to do). LH, tools; any thread.
 #pragma once
 
 #include <cstring>
