@@ -22,8 +22,7 @@ uint64_t checksum(const void* data, size_t bytes) {
 }
 
 bool is_zero_page(const void* page) {
-  // 128 bytes a step. More would gain nothing: pages in use differ from zero early, and for zeros memory
-  // limits the loop.
+  // 128 bytes a step. More gains nothing: used pages differ from zero early, and memory limits zeros.
   typedef uint64_t Block __attribute__((vector_size(16), may_alias));
   const Block* at = static_cast<const Block*>(page);
   for (const Block* end = at + 4096 / sizeof(Block); at != end; at += 8) {

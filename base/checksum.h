@@ -1,6 +1,5 @@
 // XXH3-64, the checksum of all stored data, in the fastest form that this CPU has. It detects accidents, not
-// attacks: images belong to the user and are in a 0700 directory.
-// LH (LH FS base) and tools; any thread.
+// attacks: images belong to the user, in a 0700 directory. LH (LH FS base) and tools; any thread.
 #pragma once
 
 #include <sys/uio.h>

@@ -1,6 +1,5 @@
-// XXH3-64, compiled into the including file with that file's vector instructions. Debian's static libxxhash
-// cannot choose at run time; its header contains the whole algorithm. Only checksum*.cpp may include this
-// file.
+// XXH3-64 with the including file's vector instructions: Debian's static libxxhash cannot choose at run time,
+// but its header contains the whole algorithm. Only checksum*.cpp may include this file.
 #pragma once
 
 #define XXH_INLINE_ALL

@@ -15,7 +15,6 @@
 #include <new>
 
 namespace cropdl {
-
 namespace {
 
 using VectorCall = ssize_t (*)(int, const iovec*, int, off_t);
@@ -69,17 +68,22 @@ bool is_own_descriptor(int fd) {
   return fd >= 0 && fd < kRegistered && (own_descriptors[fd / 64] >> (fd % 64) & 1) != 0;
 }
 
-std::vector<int> open_descriptors() {
+std::vector<int> numbers_in(const std::string& directory, int* own) {
   std::vector<int> found;
   const DescriptorInHand its_descriptor;
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir("/proc/thread-self/fd"), closedir);
-  if (!stream && errno == ENOMEM) throw std::bad_alloc();  // not the same as no descriptor
-  if (!stream) return found;
-  while (dirent* entry = readdir(stream.get()))
-    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9') {
-      const int fd = atoi(entry->d_name);
-      if (fd != dirfd(stream.get())) found.push_back(fd);
-    }
+  errno = 0;
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(directory.c_str()), closedir);
+  if (stream && own != nullptr) *own = dirfd(stream.get());
+  while (const dirent* entry = stream ? readdir(stream.get()) : nullptr)
+    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9') found.push_back(atoi(entry->d_name));
+  if (errno == ENOMEM) throw std::bad_alloc();  // not the same as none
+  return found;
+}
+
+std::vector<int> open_descriptors() {
+  int own = -1;
+  std::vector<int> found = numbers_in("/proc/thread-self/fd", &own);
+  std::erase(found, own);
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -1,6 +1,5 @@
 // Files for the image and the store: descriptors that close themselves, complete reads and writes, durable
-// small files. Errors name the operation, the file and the reason.
-// LH (LH FS base) and tools; any thread.
+// small files. Errors name operation, file and reason. LH (LH FS base) and tools; any thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -34,31 +33,30 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// Returns the numbers of all open descriptors of the calling thread's table, ascending, without the one that
-// this function opens. Empty without /proc.
+// Returns the numbers that name the entries of a directory in /proc; none: it cannot be read. `own`: receives
+// the descriptor that this function opens. Throws std::bad_alloc if the kernel lacks memory for it.
+std::vector<int> numbers_in(const std::string& directory, int* own = nullptr);
+
+// Returns the numbers of all open descriptors of the calling thread's table, ascending. Empty without /proc.
 std::vector<int> open_descriptors();
 
-// Gives the calling thread its own descriptor table (unshare(2), CLONE_FILES), which keeps only the
-// descriptors for which `stays` returns true. The thread then holds open no descriptor that other threads of
-// the process, which usually share one table, have closed. Returns false, with nothing changed, if a sandbox
-// forbids it.
+// Gives the calling thread a descriptor table of its own (unshare(2), CLONE_FILES) with those that `stays`
+// accepts: it holds open none that the other threads, which share a table, have closed. False: forbidden.
 bool leave_descriptor_table(const std::function<bool(int fd)>& stays);
 
 // CropDL's descriptors have numbers from this one up where the limit allows it: the program expects the low
-// numbers, and a restart needs them free. The default is 900, below the usual soft limit of 1024;
-// set_first_high_descriptor() changes it.
+// numbers, and a restart needs them free. At first 900, below the usual soft limit of 1024.
 int first_high_descriptor();
 void set_first_high_descriptor(int fd);
 
-// The lower half's begin below this number, whatever the limit: every fork copies the kernel's table up to
-// the highest descriptor.
+// The lower half's begin below this number: every fork copies the kernel's table up to the highest one.
 inline constexpr int kUsualTable = 16384;
 
-// Returns whether a Descriptor of this process holds that number. Any thread.
+// Whether a Descriptor of this process holds that number.
 bool is_own_descriptor(int fd);
 
-// While one lives, this process may have a descriptor of CropDL that is_own_descriptor() does not know: one
-// that is just being opened or closed, or that the C++ library holds.
+// While one lives, this process may have a descriptor of CropDL that is_own_descriptor() does not know: just
+// being opened or closed, or held by the C++ library.
 class DescriptorInHand {
  public:
   DescriptorInHand();
@@ -70,8 +68,7 @@ class DescriptorInHand {
   static void set_apart();
 };
 
-// Returns the same open file under a high number, close-on-exec. Returns `low` itself if the process may not
-// have such numbers.
+// Returns the same open file under a high number, close-on-exec; `low` itself if there may be none.
 Descriptor move_high(Descriptor low);
 
 // open(2) with O_CLOEXEC, moved to a high number. Empty with errno set on failure.
@@ -81,9 +78,8 @@ Descriptor open_high_at(int directory, const std::string& path, int flags, unsig
 // A path to the open file `fd` of the calling thread, wherever its name leads by now.
 std::string descriptor_path(int fd);
 
-// Create a file and open it, or create a directory, accessible to its owner only, whatever the umask is (the
-// program's, since it is per process). Return empty, or false, with errno set on failure; an existing name is
-// a failure.
+// Create and open a file, or create a directory, accessible to its owner only, whatever the program's umask.
+// Empty, or false, with errno set on failure, as if the name exists.
 Descriptor create_private_file(const std::string& path, int access);                    // O_WRONLY or O_RDWR
 Descriptor create_private_file_at(int directory, const std::string& name, int access);  // as in openat(2)
 bool create_private_directory(const std::string& path);
@@ -91,8 +87,7 @@ bool create_private_directory(const std::string& path);
 // Callers open names in a store with O_NONBLOCK, so that a FIFO cannot block them, and check this next.
 bool is_regular(const Descriptor& file);
 
-// Writes all pieces at `offset`, across short writes and EINTR. Returns 0 or the errno value. Changes
-// `pieces`.
+// Writes all pieces at `offset`, across short writes and EINTR; uses them up. Returns 0 or the errno value.
 int write_all(int fd, std::span<iovec> pieces, uint64_t offset);
 
 // Reads all pieces likewise; returns kEndOfFile if the file ends first. `pieces` are then what is missing.
@@ -114,8 +109,7 @@ std::string resolved_or_same(const std::string& path);  // `path` itself on fail
 
 Error cannot_be_written(const std::string& path, int failure);  // an errno value
 
-// Writes the text of a new file, fsyncs it if it has to be durable, and closes it. Returns 0 or the errno
-// value; the file is removed then.
+// Writes a new file's text, fsyncs if `durable`, closes. Returns 0, or the errno value and removes it.
 int write_new_file(Descriptor file, int directory, const std::string& name, const std::string& text,
                    bool durable);
 

@@ -9,7 +9,6 @@
 #include "base/format.h"
 
 namespace cropdl {
-
 namespace {
 
 Status check_owner(const struct stat& info, const std::string& path, uid_t owner) {

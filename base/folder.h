@@ -1,7 +1,6 @@
-// An open directory and its entries, for directories that another user may have made. Entries are opened by
-// plain names relative to the descriptor, without following symbolic links and without blocking (on a FIFO).
-// Checks use the opened descriptor, so another user who renames entries cannot redirect them.
-// LH (LH FS base) and tools; one thread at a time per object.
+// An open directory, perhaps made by another user, and its entries: opened by plain names relative to the
+// descriptor, without following symbolic links or blocking (on a FIFO). Checks use the opened descriptor: who
+// renames entries cannot redirect them. LH (LH FS base) and tools; one thread at a time per object.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,9 +18,8 @@ namespace cropdl {
 
 class Folder {
  public:
-  // kMine: the directory, and all that is opened in it, must belong to the current effective user, and nobody
-  // else may have write permission. Rights that an access control list grants to others appear in the group's
-  // bits (man 5 acl).
+  // kMine: the directory, and all that is opened in it, must belong to the effective user, and nobody else
+  // may write to it. Rights by an access control list appear in the group's bits (man 5 acl).
   enum class Whose { kAnybodys, kMine };
 
   // Follows symbolic links in `path`, since the caller chose it; with `flags` O_NOFOLLOW not at its end.
@@ -44,8 +42,7 @@ class Folder {
   // Writes a file anew, for its owner alone, durably and atomically. It has the name `draft` meanwhile.
   Status replace_file(const std::string& name, const std::string& draft, const std::string& text) const;
 
-  // Check that this directory, or that name in it with all below, `depth` folders deep, meets kMine. A
-  // missing entry passes.
+  // Check that this directory, or that name in it and all below, `depth` deep, meets kMine or is missing.
   Status check_mine() const;
   Status check_mine(const std::string& name, int depth) const;
 

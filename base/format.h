@@ -1,7 +1,6 @@
-// Formats texts: formatted("rank {} of {}", rank, ranks). The syntax is fmt's, checked by the compiler. Not
-// fmt::format itself: Debian offers fmt as a shared library, which the lower half and the static cropdl-run
-// must not need, or as headers, which add three seconds to every file that formats. So one file compiles it.
-// LH and tools; any thread.
+// Formats texts: formatted("rank {} of {}", rank, ranks). The syntax is fmt's, checked by the compiler. Only
+// one file compiles fmt: Debian has a shared library, which the lower half and the static cropdl-run must not
+// need, or headers, which add three seconds to every file that formats. LH and tools; any thread.
 #pragma once
 
 #include <fmt/core.h>

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/checksum.h"
-#include "base/hex.h"
+#include "base/words.h"
 
 namespace cropdl {
 

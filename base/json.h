@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/fields.h"
 #include "base/format.h"
 #include "base/result.h"
 
@@ -18,11 +19,10 @@ namespace cropdl {
 
 [[noreturn]] void throw_wrong_json_type(const std::string& expected);  // throws nlohmann::json::type_error
 
-// Parses `text`. Returns a discarded value if it is not JSON, or is nested too deep or has too many values
-// for a file of CropDL.
+// A discarded value if it is not JSON, or is nested too deep or has too many values for a file of CropDL.
 nlohmann::json json_from_text(const std::string& text);
-// Whether json_from_text() refuses the text for its depth or number of values. A writer of what may be long
-// asks before it writes: what cannot be read again is no checkpoint.
+// Whether it is refused for its depth or number of values. A writer of what may be long asks before it
+// writes: what cannot be read again is no checkpoint.
 bool exceeds_json_limits(const std::string& text);
 
 // Valid UTF-8 is stored as a string; other bytes (paths and arguments may have them) as {"hex": "…"}.
@@ -31,8 +31,7 @@ nlohmann::json json_bytes(const std::vector<std::string>& list);
 std::string bytes_from_json(const nlohmann::json& value);              // throws nlohmann::json::exception
 std::vector<std::string> list_from_json(const nlohmann::json& value);  // likewise
 
-// Returns a whole number that T can hold; nlohmann's own conversions wrap and truncate silently. Throws
-// likewise.
+// A whole number that T can hold; nlohmann's own conversions wrap and truncate silently. Throws likewise.
 template <class T>
 T integer_from_json(const nlohmann::json& value) {
   if (value.is_number_unsigned() && std::in_range<T>(value.get<uint64_t>()))
@@ -89,6 +88,20 @@ struct JsonReader {
     if (object.contains(key)) (*this)(key, member);
   }
 };
+// A plain struct of at most eight members may have their names instead, in order. '?': read by since().
+//   static constexpr const char* kMembers[] = {"fd", "?owner"};
+template <class T, class Visit>
+requires requires { T::kMembers; }
+void list_members(T& t, Visit&& member) {
+  static_assert(std::size(T::kMembers) == fields::count<T>());
+  each_field(t, [&member, name = &T::kMembers[0]](auto& value) mutable {
+    const char* const key = *name++;
+    if (*key == '?')
+      member.since(key + 1, value);
+    else
+      member(key, value);
+  });
+}
 template <class T>
 concept HasListedMembers = requires(T& t, JsonWriter& writer) {
   list_members(t, writer);

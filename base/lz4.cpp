@@ -4,7 +4,6 @@
 #include <cstring>
 
 namespace cropdl {
-
 namespace {
 
 // A length of 15 goes on in bytes, the last of which is below 255.

@@ -9,15 +9,13 @@
 #include "base/page.h"
 
 namespace cropdl {
-
 namespace {
 
 // The bytes before and after the slot's address: mov $slot, %rax; jmp *(%rax).
 constexpr unsigned char kMove[] = {0x48, 0xb8}, kJump[] = {0xff, 0x20};
 static_assert(sizeof kMove + sizeof(void*) + sizeof kJump == kPatchBytes);
 
-// Makes the pages of [first, last) writable during its lifetime. They stay executable, since other code on
-// them may be running.
+// Makes the pages of [first, last) writable for its lifetime, still executable: other code there may run.
 class Writable {
  public:
   Writable(uintptr_t first, uintptr_t last)

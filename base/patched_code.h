@@ -1,6 +1,5 @@
 // Replaces the entries of loaded functions with jumps. Either half, or any program; any thread, also before
-// libc's constructors. No other thread may be executing the function; none is, since its object was just
-// loaded.
+// libc's constructors. No thread may be executing the function; none is, since its object was just loaded.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +7,7 @@
 
 namespace cropdl {
 
-// Returns whether `needed` bytes at `code` may be overwritten: the first `own` bytes are the function's, and
-// only padding follows.
+// Whether `needed` bytes at `code` may be overwritten: `own` bytes are the function's, only padding follows.
 bool has_room(const unsigned char* code, size_t own, size_t needed);
 
 // Returns whether the function at `code` does nothing, and `needed` bytes of it may be overwritten. Compilers
@@ -22,8 +20,7 @@ struct Patch {
 };
 constexpr size_t kPatchBytes = 12;
 // Makes each entry `mov $slot, %rax; jmp *(%rax)`. The callee finds its slot in %rax, so the first call can
-// look up the function; %rax carries no argument of a function without `...`. Returns false if the pages
-// cannot be written to.
+// look up the function; %rax carries no argument without `...`. False: the pages cannot be written to.
 bool write_patches(const std::vector<Patch>& patches);
 
 // Returns the slot of a patched entry; null if it is not patched.

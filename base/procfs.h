@@ -1,5 +1,4 @@
-// Files of /proc/PID. The core reads some of them, too, with code of its own (interpose/upper): it has no C
-// library. LH and tools; any thread.
+// Files of /proc/PID. LH and tools; any thread. The core, without a C library, has code of its own for some.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +24,7 @@ std::string status_field(const std::string& status, const std::string& name);
 // Returns such a field that has hexadecimal digits; 0 if there is none.
 uint64_t status_bits(const std::string& status, const std::string& name);
 
-// Returns the seccomp mode and the number of filters from the text of a /proc status file. Kernels before
-// 5.10 do not report the number.
+// Returns the seccomp mode and, since Linux 5.10, the number of filters from such a file.
 std::string seccomp_in(const std::string& status);
 
 }  // namespace cropdl

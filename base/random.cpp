@@ -2,10 +2,9 @@
 
 #include <sys/random.h>
 
-#include "base/hex.h"
+#include "base/words.h"
 
 namespace cropdl {
-
 namespace {
 
 void fill(void* to, size_t bytes) {

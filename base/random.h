@@ -1,5 +1,4 @@
-// Random bytes from the kernel, for unique names (jobs, sockets, tokens) and for unpredictable addresses. Any
-// code with a C library; any thread.
+// Random bytes from the kernel, for unique names and unpredictable addresses. Any thread with a C library.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,6 @@
-// Reads memory that may be unreadable, without a signal: a page beyond the end of a mapped file, a page that
-// a device cannot deliver, a guard page. pwrite(2) copies it and returns EFAULT where it cannot; no sandbox
-// forbids that call, unlike process_vm_readv(2).
-// LH (LH FS base) and tests; one thread at a time per object.
+// Reads memory that may be unreadable, without a signal: a page beyond a mapped file's end, one that a device
+// cannot deliver, a guard page. pwrite(2) copies it or returns EFAULT; no sandbox forbids that, unlike
+// process_vm_readv(2). LH (LH FS base) and tests; one thread at a time per object.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// A value or an error with one line for users: what failed, on which rank, why, and what to do. LH and tools
-// only; any thread.
+// A value or an error (one line for users: what failed, which rank, why, what to do). LH, tools; any thread.
 #pragma once
 
 #include <cstring>
@@ -22,6 +21,18 @@ struct Error {
       : message(formatted(text, std::forward<A>(arguments)...)) {}
 };
 
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Error error) : ok_(false), error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  explicit operator bool() const { return ok_; }
+  const Error& error() const { return error_; }
+
+ private:
+  bool ok_ = true;
+  Error error_;
+};
+
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -33,21 +44,13 @@ class [[nodiscard]] Result {
   T* operator->() { return &*value_; }
   const T* operator->() const { return &*value_; }
   const Error& error() const { return error_; }
+  Status move_to(T& target) {  // leaves `target` alone if this is an error
+    if (value_) target = std::move(*value_);
+    return value_ ? Status() : error_;
+  }
 
  private:
   std::optional<T> value_;
-  Error error_;
-};
-
-class [[nodiscard]] Status {
- public:
-  Status() = default;
-  Status(Error error) : ok_(false), error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
-  explicit operator bool() const { return ok_; }
-  const Error& error() const { return error_; }
-
- private:
-  bool ok_ = true;
   Error error_;
 };
 

@@ -10,7 +10,6 @@
 #include "base/time.h"
 
 namespace cropdl {
-
 namespace {
 
 std::atomic<int> stream{2};
@@ -18,8 +17,7 @@ std::atomic<int> stream{2};
 enum Format { kUnknown, kText, kJson };
 std::atomic<Format> format{kUnknown};
 
-// Returns the length in bytes of the UTF-8 character at the begin of `text`; 0 if it is invalid (RFC 3629: no
-// surrogates, nothing overlong, nothing above U+10FFFF).
+// Returns the length in bytes of the UTF-8 character at the begin of `text`; 0: invalid (RFC 3629).
 size_t character(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);

@@ -5,9 +5,8 @@
 
 namespace cropdl {
 
-// Sends further lines to a copy of the current standard error stream, whatever the program does with
-// descriptor 2 later. The copy's number is at least `first` where the limit allows it. To be called before
-// the program starts.
+// Sends further lines to a copy of today's standard error, whatever the program does with descriptor 2. The
+// copy's number is at least `first` where the limit allows it. Called before the program starts.
 void keep_error_stream(int first);
 
 // Returns the descriptor that lines go to: 2 unless keep_error_stream() was called; -1: none.
@@ -17,8 +16,7 @@ int error_stream();
 // commands. Escapes control characters and invalid UTF-8 (\n, \x1b); the rest is unchanged.
 std::string shown(const std::string& text);
 
-// Returns shown(text) with a backslash before each quotation mark and backslash: for JSON (RFC 8259) and
-// Prometheus' labels.
+// Returns shown(text) with a backslash before each quotation mark and backslash: for JSON and Prometheus.
 std::string escaped(const std::string& text);
 
 // Whether lines are written as JSON (docs/cli.md). The default is from the environment: CROPDL_LOG=json.
@@ -29,8 +27,7 @@ bool log_is_json();
 // Returns the line as a JSON object. The speaker and its rank are taken from the line's prefix.
 std::string line_as_json(const std::string& line, const std::string& time);
 
-// Writes one line, as shown(), in one write. It begins with the speaker: "cropdl-run: ...", "cropdl: rank 3:
-// ...".
+// Writes one line, as shown(), in one write. It begins with the speaker: "cropdl-run: ...".
 void say(const std::string& line);
 
 }  // namespace cropdl

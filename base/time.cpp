@@ -13,23 +13,15 @@ std::string utc_now() {
   return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts));
 }
 
-double unix_time() {
-  timespec t;
-  ::clock_gettime(CLOCK_REALTIME, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-int64_t monotonic_us() {
-  timespec t;
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1'000'000LL + t.tv_nsec / 1000;
-}
-
-double thread_seconds() {
+int64_t clock_ns(int clock) {
   timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+  ::clock_gettime(clock, &t);
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
 }
+
+double unix_time() { return static_cast<double>(clock_ns(CLOCK_REALTIME)) * 1e-9; }
+int64_t monotonic_us() { return clock_ns(CLOCK_MONOTONIC) / 1000; }
+double thread_seconds() { return static_cast<double>(clock_ns(CLOCK_THREAD_CPUTIME_ID)) * 1e-9; }
 
 int64_t in_us(double seconds) {
   constexpr double kFar = 1e12;

@@ -11,7 +11,8 @@ std::string utc_now();  // ISO 8601, whole seconds: "2026-11-22T04:36:23Z"
 
 double unix_time();  // CLOCK_REALTIME, seconds since 1970
 
-int64_t monotonic_us();  // CLOCK_MONOTONIC (clock_gettime(2)), microseconds
+int64_t clock_ns(int clock);  // CLOCK_MONOTONIC, … (clock_gettime(2)), nanoseconds
+int64_t monotonic_us();       // CLOCK_MONOTONIC, microseconds
 
 // Processor time of the calling thread, seconds: CLOCK_THREAD_CPUTIME_ID, a system call.
 double thread_seconds();

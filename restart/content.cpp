@@ -10,9 +10,9 @@
 #include <cstring>
 #include <vector>
 
+#include "base/caught.h"
 #include "base/checksum.h"
 #include "base/file.h"
-#include "base/within_memory.h"
 
 namespace cropdl::restart {
 

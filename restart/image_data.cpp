@@ -3,9 +3,9 @@
 
 #include <cstring>
 
+#include "base/caught.h"
 #include "base/checksum.h"
 #include "base/format.h"
-#include "base/within_memory.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 

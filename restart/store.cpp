@@ -9,12 +9,12 @@
 #include <mutex>
 #include <set>
 
+#include "base/caught.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"
 #include "base/json.h"
 #include "base/time.h"
-#include "base/within_memory.h"
 #include "base/words.h"
 #include "restart/store_layout.h"
 

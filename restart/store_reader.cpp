@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/caught.h"
 #include "base/format.h"
 #include "base/host.h"
 #include "base/json.h"
-#include "base/within_memory.h"
 #include "restart/content.h"
 #include "restart/image.h"
 #include "restart/page_sources.h"

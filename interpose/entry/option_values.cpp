@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/digits.h"
 #include "base/format.h"
+#include "base/words.h"
 #include "restart/retention.h"
 
 namespace cropdl::entry {

@@ -114,7 +114,7 @@ seam::ThreadRecord& ready_to_run(const session::Metadata* saved) {
   seam::by_kernel::set_gs_base(reinterpret_cast<uint64_t>(&main));
   if (auto s = install_handlers(last_version_at_sigterm(p.schedule)); !s) die(s.error().message);
   if (saved != nullptr)
-    if (auto s = program_threads::queue_ignored_again(saved->pending_signals); !s) die(s.error().message);
+    if (auto s = program_threads::queue_again(saved->pending_signals, true); !s) die(s.error().message);
   // The signal mask is inherited, too. With SIGSYS blocked a trapped call would kill the program; with the
   // suspend signal blocked the program could not be stopped. A restart leaves them blocked until the program
   // resumes with its own mask: such a signal that is pending belongs to the program's C library.
@@ -161,7 +161,7 @@ void continue_program(const session::Metadata& saved) {
   std::string note;
   if (auto s = program_threads::make_threads(saved.threads, &note); !s) die(s.error().message);
   if (!note.empty()) say("cropdl-restart: " + rank_prefix() + note);
-  if (auto s = process::restore_limits(saved.attributes); !s) die(s.error().message);
+  if (auto s = process::restore_last_attributes(saved.attributes, true); !s) die(s.error().message);
   p.rank->ready();
   program_threads::register_rseq(&main);
   program_threads::go_on_with_threads();

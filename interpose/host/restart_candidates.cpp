@@ -120,8 +120,8 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
   // A file that is gone may not have been open when an older version was taken.
   files::FileVerdict v =
       files::check_current_directory(metadata.cwd, metadata.cwd_identity, metadata.cwd_is_mount_root, policy);
-  if (v.kind == files::FileVerdict::kFine) v = files::check_files(saved);
-  if (v.kind != files::FileVerdict::kFine)
+  if (v) v = files::check_files(saved);
+  if (!v)
     return (v.kind == files::FileVerdict::kRefused ||
                     (v.kind == files::FileVerdict::kMissing && policy == files::FilesPolicy::kFail)
                 ? kRefused

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/digits.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/procfs.h"
+#include "base/words.h"
 #include "interpose/launch/launchers.h"
 
 namespace cropdl::launching {

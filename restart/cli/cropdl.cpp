@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/digits.h"
 #include "base/format.h"
+#include "base/words.h"
 #ifdef CROPDL_WITH_DOCTOR
 #include "interpose/entry/program.h"
 #endif

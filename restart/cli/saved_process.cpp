@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/caught.h"
 #include "base/json.h"
-#include "base/within_memory.h"
 #include "interpose/seam/state.h"
 #include "restart/store.h"
 

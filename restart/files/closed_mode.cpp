@@ -24,8 +24,7 @@ mode_t needed(int flags) {
   return (access != O_WRONLY ? S_IRUSR : 0) | (access != O_RDONLY ? S_IWUSR : 0);
 }
 
-// A file whose mode alone may be what forbids its owner the access. Not with S_ISUID or S_ISGID, which
-// chmod(2) may take away.
+// A file that only its mode may forbid its owner. Without S_ISUID and S_ISGID, which chmod(2) may take away.
 bool is_ours(const struct stat& st) {
   return S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & (S_ISUID | S_ISGID)) == 0;
 }
@@ -77,8 +76,7 @@ int open_in_namespace(const std::string& path, int flags) {
   return wanted.opened;
 }
 
-// One try: in a namespace, or adds the owner's bits, opens the file, removes the bits. *again: another rank
-// is doing so.
+// One try: in a namespace, or with the owner's bits added for the moment. *again: another rank is doing so.
 int open_with_owners_bits(const std::string& path, int flags, bool* again) {
   const Descriptor place(open_once(path, O_PATH | (flags & O_NOFOLLOW)));
   struct stat st {};

@@ -1,6 +1,5 @@
-// Opens files whose mode forbids their owner the access that the program has: it made them so (open(2) with
-// O_CREAT applies the mode to later opens only), or changed the mode while they were open. LH, START of a
-// restart, MAIN.
+// Opens files whose mode forbids their owner the access that the program has: open(2) with O_CREAT applies
+// the mode to later opens only, or the mode was changed since. LH, START of a restart, MAIN.
 #pragma once
 
 #include <cstdint>

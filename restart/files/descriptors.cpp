@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 
 #include "base/file.h"
@@ -72,15 +70,11 @@ bool environment_names(int fd) {
 // The files that the launcher itself has open. Empty: unknown.
 std::vector<Key> launchers_files() {
   std::vector<Key> keys;
-  std::error_code failure;
   const pid_t launcher = launching::launchers_process();
   if (launcher == 0) return keys;
-  std::filesystem::directory_iterator at(formatted("/proc/{}/fd", launcher), failure);
-  for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure)) {
-    struct stat st {};
-    if (stat(at->path().c_str(), &st) == 0) keys.push_back(key_of(st));
-  }
-  if (failure == std::errc::not_enough_memory) throw std::bad_alloc();  // known another time
+  const std::string folder = formatted("/proc/{}/fd", launcher);
+  for (const int fd : numbers_in(folder))
+    if (struct stat st{}; stat(formatted("{}/{}", folder, fd).c_str(), &st) == 0) keys.push_back(key_of(st));
   return keys;
 }
 
@@ -96,8 +90,7 @@ bool is_launchers(int fd, const struct stat& st) {
   return std::any_of(files.begin(), files.end(), is_it);
 }
 
-// The signal sent instead of SIGIO belongs to the description (man 2 fcntl, F_SETSIG), and has no effect
-// without O_ASYNC.
+// The signal instead of SIGIO is the description's (man 2 fcntl, F_SETSIG), and idle without O_ASYNC.
 bool have_common_mark(int a, int b) {
   const int before = fcntl(a, F_GETSIG);
   if (before < 0) return false;  // O_PATH: there is no offset to share
@@ -119,8 +112,7 @@ bool is_pipe_at_its_end(int fd) {
 }
 
 int choose_first_descriptor() {
-  // As high as the limit allows, but low enough to keep the kernel's table small. The program keeps at least
-  // half of its numbers.
+  // As high as the limit and a small table in the kernel allow. Half of the numbers stay the program's.
   constexpr rlim_t kUsual = 1024;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = kUsual;
@@ -154,9 +146,7 @@ std::string advice_on_given(int fd) {
   struct stat st {};
   const auto it = given_to_program.find(fd);
   if (it == given_to_program.end() || fstat(fd, &st) != 0 || it->second != key_of(st)) return "";
-  const std::string number = std::to_string(fd);
-  return formatted("; the program was started with it, and if it has no use for it, start it with {}>&-",
-                   number);
+  return formatted("; the program was started with it, and if it has no use for it, start it with {}>&-", fd);
 }
 
 void remember_our_descriptors() {

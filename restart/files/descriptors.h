@@ -32,18 +32,15 @@ std::string advice_on_given(int fd);
 bool descriptor_was_given(int fd);           // `fd`, or an earlier descriptor of that number
 bool file_was_given(const struct stat& st);  // by some number
 
-// Just before the program runs: records the open descriptors that are not the program's, but CropDL's or the
-// launcher's.
+// Just before the program runs: records the open descriptors that are CropDL's or the launcher's.
 void remember_our_descriptors();
 
-// "" or a refusal that names a descriptor of an unknown owner. `libraries`: libraries run in the LH, and open
-// sockets and the like at any time.
+// "" or a refusal that names a descriptor of an unknown owner. `libraries` of the LH open some at any time.
 std::string unknown_descriptor(bool libraries);
 
 // The descriptor in `known` that shares its description (offset and flags) with `fd`. -1: none, and `fd` is
-// inserted. `known`: descriptors of one file that share no description, in the order of kcmp(2). Where a
-// sandbox forbids kcmp(2), the comparison changes and restores a property of the description that nothing
-// else reads.
+// inserted. `known`: descriptors of one file without a common description, in the order of kcmp(2). Where
+// that is forbidden, the comparison changes and restores a property of it that nothing else reads.
 int find_description(std::vector<int>& known, int fd);
 
 // A standard stream when the process began.

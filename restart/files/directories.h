@@ -1,5 +1,5 @@
-// The program's current directory, and those that it has open: whether a restart finds the same ones, and an
-// open one's place in its list of names. LH, START of a restart.
+// The program's directories, the current one and open ones: whether a restart finds the same, and the place
+// in an open one's list of names. LH, START of a restart.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// What a file that a restart makes again has besides its contents, mode and time: its group, access control
-// list (man 5 acl) and extended attributes of its users (man 7 xattr). LH; any thread.
+// Group, access control list (man 5 acl) and users' extended attributes (man 7 xattr) of a file that a
+// restart makes again. LH; any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,33 +11,21 @@ namespace cropdl::files {
 struct UserAttribute {
   std::string name;  // with its "user."
   std::string value;
+  static constexpr const char* kMembers[] = {"name", "value"};  // base/json.h
 };
-template <class Visit>
-void list_members(UserAttribute& a, Visit&& member) {  // base/json.h
-  member("name", a.name);
-  member("value", a.value);
-}
 
 struct FileAttributes {
   int64_t group = -1;  // -1: an image that says nothing of attributes
   std::string acl;     // as the kernel writes it; "": none
   std::vector<UserAttribute> user;
   std::string acl_unread, user_unread;  // "", or why the list, or an attribute, is not saved
+  static constexpr const char* kMembers[] = {"group", "acl", "user", "acl_unread", "user_unread"};
 };
-template <class Visit>
-void list_members(FileAttributes& a, Visit&& member) {
-  member("group", a.group);
-  member("acl", a.acl);
-  member("user", a.user);
-  member("acl_unread", a.acl_unread);
-  member("user_unread", a.user_unread);
-}
 
 FileAttributes attributes_of(int fd);
 
-// Takes from `mode` what others than the owner may do if the group or the list cannot be put back. Returns ""
-// or what the file lacks. For a file of the caller's own that only he can open; to be called before
-// fchmod(2).
+// Takes others' rights from `mode` if the group or the list cannot be put back. Returns "" or what the file
+// lacks. For a file of the caller's that only he can open; before fchmod(2).
 std::string put_back_attributes(int fd, const FileAttributes& attributes, uint32_t* mode);
 
 }  // namespace cropdl::files

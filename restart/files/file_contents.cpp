@@ -38,9 +38,8 @@ std::string own(const std::string& path) { return "the program's file " + path; 
 constexpr const char* kChoices = " (or go on with it as it is: cropdl-restart --files=keep)";
 
 // Whether SQLite would play a journal into the file when it next reads it (sqlite.org/fileformat.html, "The
-// Rollback Journal"): that of a transaction that had not ended. While one is open its locks refuse
-// checkpoints, so the transaction is later than the version. The journal of one that has ended begins with
-// zeros.
+// Rollback Journal"): of a transaction that had not ended. While one is open its locks refuse checkpoints, so
+// it is later than the version. The journal of one that has ended begins with zeros.
 bool has_journal(const std::string& path) {
   constexpr std::string_view kMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
   const Descriptor journal = open_high(path + "-journal", O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -68,8 +67,7 @@ bool has_saved_content(const FileContent& c, int fd, const FileIdentity& now) {
   return sum && *sum == c.checksum;
 }
 
-// Checks that the opened file is the program's, or has its contents: since check_content() the name may lead
-// to another file.
+// Checks that the opened file is the program's, or has its contents: its name may lead elsewhere by now.
 Status check_opened(const FileContent& c, const Folder& version, int fd, FileIdentity* its) {
   const auto now = identify_file(fd, "");
   if (now) *its = *now;
@@ -160,11 +158,10 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     made = true;
     c.stored = formatted("{}/{}", folder, writers.content);
     const std::string path = directory + "/" + c.stored;
-    const auto make = [&path] { return create_private_file(path, O_RDWR); };
-    Descriptor copy = make();
+    Descriptor copy = create_private_file(path, O_RDWR);
     if (!copy && errno == EMFILE) {
       if (auto s = copies.sync(); !s) return s.error();
-      copy = make();
+      copy = create_private_file(path, O_RDWR);
     }
     if (!copy) return Error{"{}: cannot be made: {}", path, errno_text(errno)};
     const auto size = static_cast<uint64_t>(c.identity.size);
@@ -202,8 +199,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
     if (access(parent.c_str(), W_OK) != 0)
       return {FileVerdict::kMissing, formatted("{}: is gone, and cannot be made again: {}: {}", own(c.path),
                                                parent, errno_text(errno))};
-    if (has_journal(c.path)) return refused_for_journal(c);
-    return {};  // it will be made again
+    return has_journal(c.path) ? refused_for_journal(c) : FileVerdict();  // it will be made again
   }
   if (!S_ISREG(there.st_mode)) return refused("{}: is not a regular file any more", own(c.path));
   if (policy == FilesPolicy::kKeep) return {};
@@ -240,8 +236,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
     return refused("{}: has {}, but had {} when the checkpoint was taken; put it back and try again{}",
                    own(c.path), bytes_text(now->size), bytes_text(size), kChoices);
   return refused(
-      "{}: its first {} are not what they were when the checkpoint was "
-      "taken; put it back and try again{}",
+      "{}: its first {} are not what they were when the checkpoint was taken; put it back and try again{}",
       own(c.path), bytes_text(size), kChoices);
 }
 
@@ -253,10 +248,9 @@ bool has_saved_content(const FileContent& c, int fd) {
 
 Status apply_content(const FileContent& c, const Folder& version, FilesPolicy policy, std::string* done,
                      FileIdentity* its) {
-  // Checks again: since the first check the image was loaded and the MPI started, and the file may have been
-  // moved.
+  // Checks again: the image was loaded and the MPI started since, and the file may have been moved.
   const FileVerdict now = check_content(c, version, policy);
-  if (now.kind != FileVerdict::kFine) return Error{now.line};
+  if (!now) return Error{now.line};
   const auto size = static_cast<uint64_t>(c.identity.size);
   const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
   if (c.stored.empty()) {

@@ -1,7 +1,6 @@
-// Contents of files that the program has open for writing. Files that can change in place are saved with the
-// version (rank-K.files/N beside the image). Of files that only grow at their end (O_APPEND), a checksum, the
-// mark, tells whether their beginning is unchanged. LH; the main thread while the program is stopped, or
-// START of a restart.
+// Contents of files that the program has open for writing. Those that can change in place are saved with the
+// version (rank-K.files/N beside the image); of those that only grow (O_APPEND), a checksum, the mark, tells
+// whether their beginning is unchanged. LH; MAIN while the program is stopped, or START of a restart.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,6 @@
 
 #include "base/folder.h"
 #include "base/result.h"
-#include "restart/files/content_record.h"
 #include "restart/files/open_files.h"
 
 namespace cropdl::files {
@@ -29,6 +27,7 @@ struct FileVerdict {
   enum { kFine, kMissing, kDamaged, kRefused } kind = kFine;
   std::string line;
   FileIdentity examined = {};  // the file that is fine; inode 0: none was examined
+  explicit operator bool() const { return kind == kFine; }
 };
 template <class... A>
 FileVerdict refused(fmt::format_string<A...> line, A&&... values) {
@@ -37,8 +36,7 @@ FileVerdict refused(fmt::format_string<A...> line, A&&... values) {
 // Changes nothing.
 FileVerdict check_content(const FileContent& content, const Folder& version, FilesPolicy policy);
 
-// Whether the open file has the saved content; false if that is not saved or this process may not read the
-// file.
+// Whether the open file has the saved content; false if that is not saved, or the file may not be read.
 bool has_saved_content(const FileContent& content, int fd);
 
 // Restores the contents; appends the changes to `done`. `its`: the file that has them now. The program must

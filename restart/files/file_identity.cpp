@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "base/file.h"
-#include "base/hex.h"
+#include "base/words.h"
 
 namespace cropdl::files {
 
@@ -58,8 +58,8 @@ bool looks_the_same(const FileIdentity& saved, const FileIdentity& now) {
 
 bool has_name_of_deleted(const std::string& path) {
   const std::string name = file_name_of(path);
-  for (const std::string_view begin :
-       {".nfs", ".fuse_hidden"})  // then a number: 24 digits (Linux), 16 (libfuse)
+  // Followed by a number: 24 digits (Linux), 16 (libfuse).
+  for (const std::string_view begin : {".nfs", ".fuse_hidden"})
     if (name.starts_with(begin) && name.size() >= begin.size() + 16 &&
         name.find_first_not_of("0123456789abcdef", begin.size()) == std::string::npos)
       return true;

@@ -19,24 +19,13 @@ struct FileIdentity {
   int64_t size = 0;
   uint32_t mode = 0;
   std::string handle;  // name_to_handle_at(2): differs between inodes of the same number; "": unknown
+  static constexpr const char* kMembers[] = {"device", "inode", "born", "modified", "size", "mode", "handle"};
 };
-template <class Visit>
-void list_members(FileIdentity& id, Visit&& member) {  // base/json.h
-  member("device", id.device);
-  member("inode", id.inode);
-  member("born", id.born);
-  member("modified", id.modified);
-  member("size", id.size);
-  member("mode", id.mode);
-  member("handle", id.handle);
-}
 
-// Identifies the file to which `fd` or, if fd < 0, `path` leads; both missing: the current directory, whoever
-// may search it.
+// The file to which `fd` or, if fd < 0, `path` leads; neither: the current directory, whoever may search it.
 Result<FileIdentity> identify_file(int fd, const std::string& path);
 
-// Whether both are of one file, which somebody has open or which was examined just before: true on every file
-// system.
+// Whether both are of one file, if it is open somewhere or was examined just before: on every file system.
 inline bool is_same_inode(const FileIdentity& a, const FileIdentity& b) {
   return a.device == b.device && a.inode == b.inode;
 }
@@ -44,19 +33,16 @@ inline bool is_same_inode(const FileIdentity& a, const FileIdentity& b) {
 // Whether `now` is the saved file, whatever was written to it, and not one that replaced it.
 bool is_same_file(const FileIdentity& saved, const FileIdentity& now);
 
-// Whether `now` is provably not the saved file. Where neither this nor is_same_file() holds, the file system
-// tells too little.
+// Whether `now` is provably another file. If is_same_file() is false, too, the file system tells too little.
 bool is_another_file(const FileIdentity& saved, const FileIdentity& now);
 
 // Equal size and modification time: nobody has written to the file, as far as can be seen without reading it.
 bool looks_the_same(const FileIdentity& saved, const FileIdentity& now);
 
-// Whether NFS or FUSE uses such a name for a deleted file while a program has it open; the file ends with
-// that program.
+// Whether NFS or FUSE gives such a name to a deleted file until the program that has it open ends.
 bool has_name_of_deleted(const std::string& path);
 
-// Whether a service (sssd, nscd) changes this file at any time, for all programs to read: tables of user and
-// group names.
+// Whether it is a table of user and group names, which a service (sssd, nscd) changes at any time.
 bool is_a_services_table(const std::string& path);
 
 // A file that ranks put back late in a restart (reopen_files.h), and the paths by which they do: if some have

@@ -26,12 +26,8 @@ constexpr size_t kMostRecorded = 64;        // a file on nodes' own disks is mad
 struct Recorded {
   FileIdentity identity;
   std::string temporary;  // the name that it had until it was complete; "": none
+  static constexpr const char* kMembers[] = {"identity", "temporary"};  // base/json.h
 };
-template <class Visit>
-void list_members(Recorded& r, Visit&& member) {
-  member("identity", r.identity);
-  member("temporary", r.temporary);
-}
 
 std::string record_name(const FileContent& c) { return c.stored + ".again"; }
 

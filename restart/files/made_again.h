@@ -1,17 +1,16 @@
-// A file that is gone and that a restart makes again gets a new identity. The version keeps that beside the
-// file's copy (rank-K.files/N.again), so that a later restart from it knows the file. LH, START of a restart.
+// A file that is gone and made again has a new identity, which the version keeps beside the file's copy
+// (rank-K.files/N.again): a later restart from it knows the file. LH, START of a restart.
 #pragma once
 
 #include <string>
 
 #include "base/folder.h"
 #include "base/result.h"
-#include "restart/files/content_record.h"
+#include "restart/files/open_files.h"
 
 namespace cropdl::files {
 
-// Whether `now` is the file of the checkpoint, or one that an earlier restart from this version made or took
-// for it.
+// Whether `now` is the checkpoint's file, or one that a restart from this version made or took for it.
 bool is_programs_file(const FileContent& content, const FileIdentity& now, const Folder& version);
 
 // Takes a file with the saved contents for the program's: another rank has made it, or the user a copy.
@@ -22,8 +21,7 @@ Status take_for_programs(const FileContent& content, const FileIdentity& now, co
 Result<std::string> make_again(const FileContent& content, int copy, const Folder& version,
                                FileIdentity* its);
 
-// "", or why the opened file keeps today's time. Not fatal: its contents are there, and who may write to
-// another user's file may not set its time.
+// "", or why the file keeps today's time. Not fatal: who may write to another's file may not set its time.
 std::string set_modified(int fd, int64_t ns);
 
 }  // namespace cropdl::files

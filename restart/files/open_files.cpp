@@ -1,11 +1,13 @@
 #include "restart/files/open_files.h"
 
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <linux/magic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@
 #include "base/format.h"
 #include "interpose/seam/state.h"
 #include "restart/files/descriptors.h"
-#include "restart/files/shared_by_ranks.h"
+#include "restart/process/other_ranks.h"
 
 namespace cropdl::files {
 namespace {
@@ -54,8 +56,7 @@ bool is_at_its_end(int fd, const struct stat& st) {
   return is_pipe_at_its_end(fd);
 }
 
-// What is written to a file of these is a command to the kernel, or a setting. A descriptor may even keep it
-// (triggers of /proc/pressure).
+// What is written to a file of these is a command or a setting, which a descriptor may keep (/proc/pressure).
 bool is_of_the_kernel(const struct statfs& fs) {
   constexpr decltype(fs.f_type) kKernels[] = {PROC_SUPER_MAGIC,     SYSFS_MAGIC,      CGROUP_SUPER_MAGIC,
                                               CGROUP2_SUPER_MAGIC,  DEBUGFS_MAGIC,    TRACEFS_MAGIC,
@@ -111,6 +112,28 @@ std::string why_not(int fd, const struct stat& st, const std::string& path) {
   return "";
 }
 
+std::string offset_line(const std::string& process, int fd) {
+  const std::string info = kernel_text(formatted("/proc/{}/fdinfo/{}", process, fd));
+  return info.substr(0, info.find('\n'));
+}
+
+bool is_one_description(int fd, pid_t rank, int its) {
+  const long order = syscall(SYS_kcmp, getpid(), rank, KCMP_FILE, fd, its);
+  if (order >= 0) return order == 0;
+  return fd == its && offset_line("thread-self", fd) == offset_line(std::to_string(rank), its);
+}
+
+// Whether another rank of this job has the description of this descriptor open, too: all ranks move one
+// offset of a file that they were started with, as `5< FILE` before a launcher gives it. Where kcmp(2) is
+// forbidden: whether it has the file open by the same number, at the same offset.
+bool is_shared_by_ranks(int fd, const struct stat& st) {
+  for (const pid_t rank : process::other_ranks())
+    for (const int its : numbers_in(formatted("/proc/{}/fd", rank)))
+      if (process::is_file(formatted("/proc/{}/fd/{}", rank, its), st) && is_one_description(fd, rank, its))
+        return true;
+  return false;
+}
+
 // "" or a refusal: ranks share the place in a file that their launcher gave them.
 std::string shared_place(const OpenFile& f, const struct stat& st) {
   const bool has_place = (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && (f.flags & O_PATH) == 0 &&
@@ -161,8 +184,7 @@ std::string interrupted_by_a_stop() {
     if (fd % 64 == 0 && state->files[fd / 64] == 0) fd += 63;
     if (!seam::owns_file(state, fd) || descriptor_was_given(fd)) continue;
     if (fd < static_cast<int>(seam::kStreamFiles) && state->streams[fd] != 0) continue;
-    // The agent's thread has its own descriptor table. /proc/self shows the main thread's, which is the
-    // program's.
+    // /proc/self shows the main thread's table, the program's; the agent's thread has its own.
     const std::string link = link_text(formatted("/proc/self/fd/{}", fd));
     struct stat st {};
     if (link.starts_with("socket:"))

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "restart/files/file_attributes.h"
 #include "restart/files/file_identity.h"
 
 namespace cropdl::files {
@@ -39,12 +40,28 @@ void list_members(OpenFile& f, Visit&& member) {  // base/json.h
   member("content", f.content);
 }
 
+// What a version keeps of a file that the program has open for writing (file_contents.h), besides the bytes.
+struct FileContent {  // one per inode
+  std::string path;
+  FileIdentity identity;
+  std::string stored;              // name in the version's folder (restart/content.h); "": only appended to
+  uint64_t checksum = 0;           // of the whole content, or the mark
+  FileAttributes attributes = {};  // if it is stored
+};
+template <class Visit>
+void list_members(FileContent& c, Visit&& member) {
+  member("path", c.path);
+  member("identity", c.identity);
+  member("stored", c.stored);
+  member.hex("checksum", c.checksum);
+  member.since("attributes", c.attributes);
+}
+
 // "" or a refusal because of a descriptor on which calls may end with EINTR when a stop interrupts them (man
 // 7 signal: sockets with a time limit; io_uring_enter). Called before the program is stopped. Any thread.
 std::string interrupted_by_a_stop();
 
-// Lists the program's descriptors; refuses by name what cannot be saved. `libraries`: libraries run in the
-// LH.
+// Lists the program's descriptors; refuses by name what cannot be saved. `libraries`: some run in the LH.
 Result<std::vector<OpenFile>> list_open_files(bool libraries);
 
 }  // namespace cropdl::files

@@ -40,8 +40,7 @@ Error no_room_above(int highest) {
 }
 
 // Without a descriptor of CropDL among the program's numbers, where it would be replaced. If the agent's
-// thread shares this table, it holds low numbers for a moment, which a busy machine makes long: then this
-// waits.
+// thread shares this table, it holds low ones for a moment, long on a busy machine: then this waits.
 Status expect_room(int highest) {
   const auto in_the_way = [highest] {
     return std::ranges::any_of(open_descriptors(),
@@ -120,8 +119,7 @@ bool is_same_entry(const std::string& a, const std::string& b) {
          stat(folder_of(b).c_str(), &in_b) == 0 && in_a.st_dev == in_b.st_dev && in_a.st_ino == in_b.st_ino;
 }
 
-// check_content() has checked the name by which the file is put back (`checked`), perhaps on another rank.
-// This checks another name.
+// check_content() has checked the name put back (`checked`), perhaps on another rank; this checks another.
 FileVerdict check_other_name(const OpenFile& f, const std::string& checked, FilesPolicy policy) {
   if (f.path == checked || is_same_entry(f.path, checked)) return {};
   const auto first = identify_file(-1, checked), now = identify_file(-1, f.path);
@@ -132,7 +130,7 @@ FileVerdict check_other_name(const OpenFile& f, const std::string& checked, File
                                   "put it back (ln) and try again",
                                   checked, *name))
                   .message};
-  if (policy == FilesPolicy::kKeep || (first->device == now->device && first->inode == now->inode)) return {};
+  if (policy == FilesPolicy::kKeep || is_same_inode(*first, *now)) return {};
   return {FileVerdict::kRefused,
           refuse(f, formatted("was the same file as {} when the checkpoint was taken (a hard link), and is "
                               "another one now; put it back (ln) and try again",
@@ -140,21 +138,15 @@ FileVerdict check_other_name(const OpenFile& f, const std::string& checked, File
               .message};
 }
 
-// nullptr: nobody puts it back.
-const PutBack* find_put_back(const FileContent& c, const SavedFiles& saved) {
-  const auto it = saved.put_back.find({c.identity.device, c.identity.inode});
-  return it == saved.put_back.end() ? nullptr : &it->second;
-}
-
 bool is_left_to_another_rank(const FileContent& c, const SavedFiles& saved) {
-  const PutBack* found = find_put_back(c, saved);
-  return c.stored.empty() && found && found->whole;
+  const auto found = saved.put_back.find({c.identity.device, c.identity.inode});
+  return c.stored.empty() && found != saved.put_back.end() && found->second.whole;
 }
 
 // A path by which the file is put back, the same one on all ranks that have it open for writing.
 const std::string& path_put_back(const FileContent& c, const SavedFiles& saved) {
-  const PutBack* found = find_put_back(c, saved);
-  return found ? *found->paths.begin() : c.path;
+  const auto found = saved.put_back.find({c.identity.device, c.identity.inode});
+  return found != saved.put_back.end() ? *found->second.paths.begin() : c.path;
 }
 
 FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPolicy policy) {
@@ -199,22 +191,20 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
 FileVerdict check_files(const SavedFiles& saved) {
   for (const FileContent& c : saved.contents) {
     if (is_left_to_another_rank(c, saved)) continue;
-    if (FileVerdict v = check_content(c, saved.version, saved.policy); v.kind != FileVerdict::kFine) return v;
+    if (FileVerdict v = check_content(c, saved.version, saved.policy); !v) return v;
   }
   for (const OpenFile& f : saved.files) {
     if (f.standard >= 0 || f.same_as >= 0) continue;
     if (f.content >= 0) {
       const auto& content = saved.contents[static_cast<size_t>(f.content)];
-      if (FileVerdict v = check_other_name(f, path_put_back(content, saved), saved.policy);
-          v.kind != FileVerdict::kFine)
-        return v;
+      if (FileVerdict v = check_other_name(f, path_put_back(content, saved), saved.policy); !v) return v;
       continue;
     }
     const auto now = identify_file(-1, f.path);
     if (!now)
       return {FileVerdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
-    if (FileVerdict v = check_read_only(f, *now, saved.policy); v.kind != FileVerdict::kFine) return v;
-    if (FileVerdict v = check_open_directory(f, *now, saved.policy); v.kind != FileVerdict::kFine) return v;
+    if (FileVerdict v = check_read_only(f, *now, saved.policy); !v) return v;
+    if (FileVerdict v = check_open_directory(f, *now, saved.policy); !v) return v;
   }
   return {};
 }
@@ -294,8 +284,7 @@ Status finish_files(const SavedFiles& saved, const Reopening& reopening) {
       if (copy.same_as == f->fd)
         if (auto s = put_at(dup(f->fd), copy); !s) return s;
   }
-  // The program's descriptor must lead to the file that has the contents. If another rank has restored it,
-  // this one knows its name only.
+  // Descriptors must lead to the file with the contents. Of another rank's, only the name is known.
   for (const OpenFile& f : saved.files) {
     if (f.content < 0 || f.same_as >= 0) continue;
     const auto applied = reopening.applied.find(f.content);

@@ -21,8 +21,7 @@ struct Reopening {
   std::map<int, FileIdentity> applied;
 };
 
-// Keeps the program's numbers, up to `highest`, free. Moves `ours`, and descriptors that the launcher or a
-// shell left open (`inherited`), out of the way.
+// Moves `ours`, and what the launcher or a shell left open (`inherited`), above the program's (`highest`).
 Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor& ours, Reopening& reopening);
 
 // Input of the four steps.
@@ -39,8 +38,7 @@ FileVerdict check_files(const SavedFiles& saved);
 
 Status place_files(const SavedFiles& saved, Reopening& reopening);
 
-// Sets O_NONBLOCK on the standard input if it was set: the program relies on EAGAIN. All processes that have
-// the terminal see this, so it is done last.
+// Sets O_NONBLOCK on the standard input if it was set (for EAGAIN). Last, since all of the terminal see it.
 void keep_input_from_waiting(const std::vector<OpenFile>& files);
 
 // Appends the changes to `done`.
@@ -49,8 +47,8 @@ Status apply_files(const SavedFiles& saved, Reopening& reopening, std::string* d
 // When all ranks have applied theirs: this rank may have open what another one has made again.
 Status finish_files(const SavedFiles& saved, const Reopening& reopening);
 
-// "" or the files that differ from the checkpoint and are not restored: those only read, and all with
-// FilesPolicy::kKeep. Called after all ranks have applied theirs, which may be the same files.
+// "" or the files that differ from the checkpoint and are not restored: those only read, all with
+// FilesPolicy::kKeep. Called when all ranks have applied theirs, which may be the same files.
 std::string files_left_alone(const SavedFiles& saved);
 
 }  // namespace cropdl::files

@@ -46,8 +46,7 @@ class InOrder {
   const std::vector<PageRun>::const_iterator end_;
 };
 
-// Finds the pages of [begin, end) whose memory differs from the file, or which are copies. False: the file
-// cannot be read, or is too short.
+// Finds pages that differ from the file, or are copies. False: it cannot be read, or is too short.
 bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, InOrder guards, InOrder copies,
                   std::vector<uint64_t>* changed) {
   std::vector<char> text(kAtOnce);
@@ -79,8 +78,7 @@ std::string file_refusal(const Mapping& m) {
   struct stat st {};
   const std::string name = m.path.empty() ? "anonymous memory" : m.path;
   if (m.shared) {
-    // Accepts only a mapping that can never become writable: its descriptor was opened for reading (mm/mmap.c
-    // clears VM_MAYWRITE).
+    // Accepts only what can never become writable: a descriptor for reading (mm/mmap.c clears VM_MAYWRITE).
     const bool regular =
         m.inode != 0 && stat(m.path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == m.inode;
     if (m.has("mw") || (m.prot & PROT_WRITE) != 0 || !regular)
@@ -188,8 +186,7 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   }
   if (!complete) return Remapped::kOtherFile;
 
-  // Writable for a moment if pages must be put back, or if the mapping was writable once: the kernel then
-  // counts it as committed memory.
+  // Writable for a moment to put pages back, or if it was once: the kernel then counts it as committed.
   const bool write = !file.shared && (!changed.empty() || has_flag(kept, "ac"));
   void* aside =
       mmap(nullptr, end - begin, write ? PROT_READ | PROT_WRITE : prot,
@@ -198,8 +195,7 @@ Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, in
   const uint64_t at = reinterpret_cast<uint64_t>(aside);
   for (const uint64_t page : changed)
     memcpy(reinterpret_cast<void*>(at + (page - begin)), reinterpret_cast<void*>(page), kPage);
-  // By raw system call: communication libraries (UCX) replace mremap with functions that do not know its last
-  // argument.
+  // By raw system call: communication libraries (UCX) replace mremap, and do not know its last argument.
   if ((write && mprotect(aside, end - begin, prot) != 0) ||
       syscall(SYS_mremap, aside, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, begin) !=
           static_cast<long>(begin)) {

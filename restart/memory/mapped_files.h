@@ -1,5 +1,4 @@
-// Mappings of files: records which file is mapped, and maps it again. LH, the main thread while the program
-// is stopped or before it runs.
+// Mappings of files: which file is mapped, and how again. LH, MAIN, stopped or before the program runs.
 #pragma once
 
 #include <cstdint>
@@ -29,37 +28,31 @@ bool is_anonymous(const Mapping& mapping);
 
 MappedFile examine_file(const Mapping& mapping);
 
-// Whether the kernel may not tell the program's copies from the file's pages (Pages::copies): on DAX both are
-// memory that no page cache has. Elsewhere, what the kernel merged (KSM) is a copy, and so is its page of
-// zeros.
+// Whether the kernel may not tell the program's copies from the file's pages (Pages::copies): on DAX no page
+// cache has either. Elsewhere, what the kernel merged (KSM) and its page of zeros are copies.
 bool may_be_on_dax(const MappedFile& file);
 
-// Whether the contents can stay in the file: a data set that the program shares and cannot write to, large
-// enough to be worth it, unchanged since the program began (`began`, ns since 1970; 0: unknown, and nothing
-// is left), not in memory (tmpfs), where files are lost as easily as programs, and not of a name that ends
-// with the process (NFS, FUSE).
+// Whether the contents can stay in the file: a large data set that the program shares and cannot write to,
+// unchanged since the program began (`began`, ns since 1970; 0: unknown, and nothing is left), not in memory
+// (tmpfs: lost as easily as a program), and not of a name that ends with the process (NFS, FUSE).
 bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began);
 
-// Makes contents and times of such a file durable, as an image is: a power failure could lose data that only
-// the page cache has, and leave size and time as they are. False: impossible, or the name is another file's.
-// Once for each state of a file. MAIN, while the program is stopped.
+// Makes such a file durable, as an image is: a power failure could lose data of the page cache, but leave
+// size and time. Once for each state of a file. False: impossible, or another file. MAIN, while stopped.
 bool make_durable(const MappedFile& file);
 
-// Checks that a file still has the contents left in it. `as_it_is`: any regular file of its name that is long
-// enough suffices, as the user requests (FilesPolicy::kKeep). `bytes` of it are mapped. `fd`: the opened
-// file; -1: the one of that name.
+// Checks that a file still has the contents left in it, of which `bytes` are mapped. `as_it_is`: any regular
+// file of its name that is long enough suffices (FilesPolicy::kKeep). `fd`: the opened file; -1: by its name.
 Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd = -1);
 
-// Maps the file over [begin, end), replacing mappings there. Checks the opened file again: its name may lead
-// to another one since check_left_in_file().
+// Maps the file over [begin, end), replacing mappings. Checks it again: its name may lead elsewhere by now.
 Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is);
 
 enum class Remapped { kYes, kOtherFile, kRefused };
 
 // Maps the file over [begin, end), where readable and writable memory has the contents of the cut. Pages that
-// differ from the file, and `copies`, become the program's private copies again. kOtherFile: the file is
-// missing or another one; the memory stays unchanged. kRefused, with *why: the same file, whose contents the
-// program shared, has changed.
+// differ from the file, and `copies`, become private copies again. kOtherFile: it is missing or another one;
+// the memory stays unchanged. kRefused, with *why: the same file, which the program shared, has changed.
 Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
                         const std::string& kept, const std::vector<PageRun>& guards,
                         const std::vector<PageRun>& copies, std::string* why);

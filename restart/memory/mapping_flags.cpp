@@ -2,13 +2,14 @@
 
 #include <cpuid.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
 
 #include "base/format.h"
+#include "restart/memory/program_mappings.h"
 
 namespace cropdl::host_memory {
 namespace {
@@ -20,6 +21,9 @@ enum What {
   kRefused,
 };
 
+constexpr unsigned long kNodes = 1024;   // MAX_NUMNODES of x86-64 kernels, the largest configurable
+constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
+
 struct Flag {
   char name[3];
   What what;
@@ -28,8 +32,7 @@ struct Flag {
 };
 
 // From Documentation/filesystems/proc.rst and show_smap_vma_flags() of fs/proc/task_mmu.c, Linux 6.18.
-// Kernels write "??" for a flag without a name, and nothing for the bits of protection keys, which have their
-// own line.
+// Kernels write "??" for a flag without a name, and protection keys in a line of their own.
 constexpr Flag kFlags[] = {
     {"rd", kFollows, 0, "readable"},
     {"wr", kFollows, 0, "writable"},
@@ -77,9 +80,10 @@ const Flag* find(const char* name) {
   return nullptr;
 }
 
+// Calls visit(name, flag) for each; null: unknown.
 template <class Visit>
 void each_flag(const std::string& flags, Visit visit) {
-  for (size_t i = 0; i + 1 < flags.size(); i += 3) visit(flags.data() + i);
+  for (size_t i = 0; i + 1 < flags.size(); i += 3) visit(flags.data() + i, find(flags.data() + i));
 }
 
 }  // namespace
@@ -87,18 +91,15 @@ void each_flag(const std::string& flags, Visit visit) {
 std::string flags_refusal(const Mapping& m) {
   std::string line;
   const auto place = [&m] {
-    char text[64];
-    snprintf(text, sizeof text, " at %" PRIx64 "-%" PRIx64, m.begin, m.end);
-    return text + (m.path.empty() ? std::string() : formatted(" ({})", m.path));
+    return " at " + range(m.begin, m.end) + (m.path.empty() ? "" : formatted(" ({})", m.path));
   };
   if (m.protection_key != 0 && m.prot != PROT_EXEC)  // the kernel itself gives PROT_EXEC a key
     return formatted("memory with a protection key (pkey_mprotect){} cannot be saved yet", place());
   if (m.flags.empty())
     return "this kernel does not tell the flags of mappings (VmFlags of /proc/self/smaps), so it is not "
            "known whether they can be saved";
-  each_flag(m.flags, [&](const char* name) {
+  each_flag(m.flags, [&](const char* name, const Flag* flag) {
     if (!line.empty()) return;
-    const Flag* flag = find(name);
     if (flag == nullptr)
       line =
           formatted("memory with the unknown flag '{}' in /proc/self/smaps{} cannot be saved by this CropDL",
@@ -125,8 +126,7 @@ bool uses_protection_keys(const std::vector<Mapping>& mappings) {
 
 std::string flags_to_keep(const Mapping& m) {
   std::string kept;
-  each_flag(m.flags, [&](const char* name) {
-    const Flag* flag = find(name);
+  each_flag(m.flags, [&](const char* name, const Flag* flag) {
     if (flag != nullptr && (flag->what == kAdvice || flag->what == kKept)) kept += std::string(name, 2) + " ";
   });
   return kept;
@@ -142,8 +142,7 @@ int flags_for_mmap(const std::string& kept) {
 
 Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept) {
   std::string trouble;
-  each_flag(kept, [&](const char* name) {
-    const Flag* flag = find(name);
+  each_flag(kept, [&](const char*, const Flag* flag) {
     if (flag == nullptr || flag->what != kAdvice) return;
     if (has_flag(kept, "dp") && (flag->advice == MADV_WIPEONFORK || flag->advice == MADV_DONTDUMP))
       return;  // a MAP_DROPPABLE mapping has it anyway
@@ -156,6 +155,22 @@ Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept) {
                     flag->words, errno_text(errno));
   });
   if (!trouble.empty()) return Error{trouble};
+  return {};
+}
+
+MemoryPolicy policy_of(uint64_t address) {
+  MemoryPolicy p;
+  p.nodes.resize(kNodes / 64);
+  if (syscall(SYS_get_mempolicy, &p.mode, p.nodes.data(), kNodes, address, kOfAddress) != 0) return {};
+  while (!p.nodes.empty() && p.nodes.back() == 0) p.nodes.pop_back();
+  return p;
+}
+
+Status set_policy(uint64_t begin, uint64_t end, const MemoryPolicy& p) {
+  if (p.mode == 0) return {};
+  const size_t bits = p.nodes.empty() ? 0 : p.nodes.size() * 64 + 1;  // the kernel uses one bit less
+  if (syscall(SYS_mbind, begin, end - begin, p.mode, p.nodes.data(), bits, 0) != 0)
+    return Error{"cannot set the program's memory policy (NUMA nodes) on this machine: " + errno_text(errno)};
   return {};
 }
 

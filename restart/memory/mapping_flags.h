@@ -1,6 +1,8 @@
-// The table of all mapping flags of the kernel (VmFlags of /proc/self/smaps), and how each is handled. LH.
+// The table of all mapping flags of the kernel (VmFlags of /proc/self/smaps), how each is handled, and the
+// NUMA policies of mappings (man 2 mbind; the thread's own policy is among its attributes). LH.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,5 +26,17 @@ int flags_for_mmap(const std::string& kept);
 
 // Calls madvise(2) for the advice in `kept`.
 Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept);
+
+// man 2 set_mempolicy; mode 0 (MPOL_DEFAULT): none.
+struct MemoryPolicy {
+  int mode = 0;                 // with its flags
+  std::vector<uint64_t> nodes;  // bits
+  bool operator==(const MemoryPolicy&) const = default;
+  static constexpr const char* kMembers[] = {"mode", "nodes"};  // base/json.h
+};
+
+// Without NUMA, or where a sandbox forbids reading a policy (and so setting one), there is none.
+MemoryPolicy policy_of(uint64_t address);
+Status set_policy(uint64_t begin, uint64_t end, const MemoryPolicy& policy);
 
 }  // namespace cropdl::host_memory

@@ -59,9 +59,8 @@ bool scan(int fd, uint64_t begin, uint64_t end, uint64_t categories, FindCopies 
       sort_in(*pages, found[i].begin, found[i].end, (found[i].categories & kIsPresent) != 0,
               (found[i].categories & kIsGuard) != 0,
               copies == FindCopies::kYes && (found[i].categories & kIsFile) == 0);
-    // The kernel gathers 512 runs at a time (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE). With more runs, walk_end
-    // is the end of the walk that filled the kernel's own array, not of the last walk; the last run found may
-    // end later.
+    // The kernel gathers 512 runs at a time (fs/proc/task_mmu.c, PAGEMAP_WALK_SIZE). With more, walk_end is
+    // that of the walk that filled its own array, not of the last one; the last run found may end later.
     const uint64_t walked = n > 0 ? std::max(a.walk_end, found[n - 1].end) : a.walk_end;
     if (walked <= begin) return false;
     begin = walked;
@@ -150,18 +149,13 @@ std::vector<Mapping> read_mappings() { return parse_mappings(kernel_text("/proc/
 std::vector<Mapping> read_mappings_and_flags() { return parse_mappings(kernel_text("/proc/self/smaps")); }
 
 Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies) {
+  const Descriptor file(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   Pages pages;
-  const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   for (const uint64_t categories : {kIsPresent | kIsSwapped | kIsGuard, kIsPresent | kIsSwapped}) {
+    if (file && scan(file.fd(), begin, end, categories, copies, &pages)) return pages;
     pages = {};
-    if (fd >= 0 && scan(fd, begin, end, categories, copies, &pages)) {
-      close(fd);
-      return pages;
-    }
   }
-  pages = {};
-  if (fd < 0 || !read_entries(fd, begin, end, copies, &pages)) pages = {{}, {}, {{begin, end}}, {}};
-  if (fd >= 0) close(fd);
+  if (!file || !read_entries(file.fd(), begin, end, copies, &pages)) pages = {{}, {}, {{begin, end}}, {}};
   return pages;
 }
 

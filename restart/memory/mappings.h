@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/readable.h"
+#include "restart/chunks.h"
 
 namespace cropdl::host_memory {
 
@@ -31,10 +32,7 @@ std::vector<Mapping> read_mappings();
 // From /proc/self/smaps: slower, since the kernel walks the page tables. Empty if this kernel has no smaps.
 std::vector<Mapping> read_mappings_and_flags();
 
-struct PageRun {
-  uint64_t begin, end;
-  bool operator==(const PageRun&) const = default;
-};
+using PageRun = restart::Extent;
 
 struct Pages {
   std::vector<PageRun> present;  // in memory or swapped out
@@ -43,13 +41,12 @@ struct Pages {
   std::vector<PageRun> copies;   // of a file's mapping: pages that are no longer the file's
 };
 
-// The pages of [begin, end), from PAGEMAP_SCAN (Linux 6.7) or /proc/self/pagemap. Finds copies only on
-// request: the kernel then looks at each page.
+// The pages of [begin, end), from PAGEMAP_SCAN (Linux 6.7) or /proc/self/pagemap. The kernel looks at each
+// page for copies, so they are found only on request.
 enum class FindCopies { kNo, kYes };
 Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies = FindCopies::kNo);
 
-// Finds the runs of readable pages in [begin, end) without a signal: pages beyond a file's end raise SIGBUS,
-// guard pages SIGSEGV. False if that is not possible here.
+// Finds the readable pages of [begin, end) without SIGBUS (beyond a file's end) or SIGSEGV. False: cannot.
 bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs);
 
 }  // namespace cropdl::host_memory

@@ -9,12 +9,6 @@ namespace cropdl::host_memory {
 
 using nlohmann::json;
 
-template <class Visit>
-static void list_members(MemoryPolicy& p, Visit&& member) {
-  member("mode", p.mode);
-  member("nodes", p.nodes);
-}
-
 namespace {
 
 json file_json(const MappedFile& f) {
@@ -33,8 +27,7 @@ MappedFile file_from(const json& j) {
   return f;
 }
 
-// In pages, how many are none and how many are copies, by turns from the region's begin: a program may have
-// millions of runs.
+// Numbers of pages, none and copies by turns, from the region's begin: there may be millions of runs.
 json copies_json(const RegionState& r) {
   json turns = json::array();
   uint64_t at = r.begin;

@@ -1,5 +1,4 @@
-// What an image records of the program's mappings besides addresses, protection and contents; part of the
-// metadata. LH.
+// What an image's metadata records of mappings besides addresses, protection and contents. LH.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +8,9 @@
 #include <vector>
 
 #include "restart/memory/mapped_files.h"
-#include "restart/memory/mappings.h"
+#include "restart/memory/mapping_flags.h"
 
 namespace cropdl::host_memory {
-
-// man 2 set_mempolicy; mode 0 (MPOL_DEFAULT): none.
-struct MemoryPolicy {
-  int mode = 0;                 // with its flags
-  std::vector<uint64_t> nodes;  // bits
-  bool operator==(const MemoryPolicy&) const = default;
-};
 
 struct RegionState {
   uint64_t begin = 0, end = 0;

@@ -3,17 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <utility>
 
+#include "base/format.h"
 #include "interpose/seam/extents.h"
 
 namespace cropdl::host_memory {
 namespace {
 
-// One mapping may belong to the LH and the program, since the kernel merges adjacent ones. Adds the program's
-// part.
+// Adds the program's part of a mapping: the kernel merges adjacent ones, also with the LH's.
 void add_part(std::vector<Mapping>& to, const Mapping& m, uint64_t begin, uint64_t end) {
   Mapping part = m;
   part.begin = std::max(m.begin, begin);
@@ -82,10 +80,6 @@ void drop_what_is_not_mapped(const std::vector<Mapping>& all) {
   for (const seam::OutsideExtent& e : mapped) table.add(e.begin, e.end);
 }
 
-std::string range(uint64_t begin, uint64_t end) {
-  char text[64];
-  snprintf(text, sizeof text, "%" PRIx64 "-%" PRIx64, begin, end);
-  return text;
-}
+std::string range(uint64_t begin, uint64_t end) { return formatted("{:x}-{:x}", begin, end); }
 
 }  // namespace cropdl::host_memory

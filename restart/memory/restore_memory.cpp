@@ -11,7 +11,6 @@
 #include "base/format.h"
 #include "interpose/seam/layout.h"
 #include "restart/memory/mapping_flags.h"
-#include "restart/memory/memory_policy.h"
 #include "restart/memory/program_mappings.h"
 #include "restart/page_sources.h"
 
@@ -23,8 +22,7 @@ constexpr long kSeal = 462;         // mseal(2), Linux 6.10
 
 bool is_a_librarys(const restart::Region& r) { return r.kind != restart::RegionKind::kHostMemory; }
 
-// How a region is mapped until its contents are loaded. Memory with contents that the kernel never counted as
-// committed is not counted now either.
+// How a region is mapped until it is loaded. Contents that the kernel never counted as committed are not now.
 struct Making {
   int prot, flags;
 };

@@ -14,8 +14,7 @@ namespace cropdl::host_memory {
 // An image's addresses outside the window, kept free until the program's memory is mapped.
 class ReservedAddresses {
  public:
-  // On failure nothing stays reserved; the error names the address that is taken, which may be free in
-  // another layout of this process.
+  // On failure nothing stays reserved; the error names the address, which another layout may have free.
   Status reserve(const restart::ImageReader& image);
   bool hold(const restart::Region& r) const;
   void release();  // unmaps them before another version is tried

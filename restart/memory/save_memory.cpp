@@ -11,7 +11,6 @@
 #include "base/page.h"
 #include "interpose/seam/state.h"
 #include "restart/memory/mapping_flags.h"
-#include "restart/memory/memory_policy.h"
 #include "restart/memory/program_mappings.h"
 #include "restart/page_sources.h"
 
@@ -48,17 +47,12 @@ class OpenedUp {
   int error_ = 0;
 };
 
-void add_extents(restart::Region& region, const std::vector<PageRun>& runs) {
-  for (const PageRun& r : runs) region.present.push_back({r.begin, r.end});
-}
-
-// A page neither present nor known to be a guard is swapped out, and then readable. If it is not, an image
-// without it would be wrong.
+// A page neither present nor known to be a guard is swapped out. If it cannot be read, no image is right.
 Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart::Region& region,
                          std::vector<PageRun>* guards) {
   Pages pages = pages_of(m.begin, m.end);
-  add_extents(region, pages.present);
-  *guards = pages.guards;
+  region.present = std::move(pages.present);
+  *guards = std::move(pages.guards);
   if (pages.unclear.empty()) return {};
   const OpenedUp opened(m.begin, m.end, m.prot);
   if (!opened.status()) return opened.status();
@@ -70,7 +64,7 @@ Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart
           "the program's memory at {} cannot be read: guard pages (MADV_GUARD_INSTALL) of a kernel "
           "that does not tell them from others, or broken memory",
           range(r.begin, r.end)};
-    region.present.push_back({r.begin, r.end});
+    region.present.push_back(r);
   }
   std::sort(region.present.begin(), region.present.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
   return {};
@@ -90,7 +84,7 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, const Readab
   const auto read = [&](uint64_t begin, uint64_t end) {
     std::vector<PageRun> runs;
     if (!readable_pages(memory, begin, end, &runs)) return false;
-    add_extents(region, runs);
+    region.present.insert(region.present.end(), runs.begin(), runs.end());
     uint64_t next = begin;
     for (const PageRun& r : runs) {
       if (r.begin != next) missing = std::min(missing, next);
@@ -115,33 +109,17 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, const Readab
                range(m.begin, m.end), m.path};
 }
 
-// Makes a mapping, whose flags show whether mlockall(MCL_FUTURE) is in force.
-class NewMapping {
- public:
-  NewMapping() : at_(mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)), refused_(errno) {}
-  ~NewMapping() {
-    if (at_ != MAP_FAILED) munmap(at_, kPage);
-  }
-  NewMapping(const NewMapping&) = delete;
-  NewMapping& operator=(const NewMapping&) = delete;
-  int locked_as(const std::vector<Mapping>& all) const {
-    if (at_ == MAP_FAILED) return refused_ == EAGAIN ? MCL_FUTURE : 0;  // no more memory may be locked
-    const uint64_t address = reinterpret_cast<uint64_t>(at_);
-    for (const Mapping& m : all)
-      if (m.begin <= address && address < m.end && m.has("lo"))
-        return MCL_FUTURE | (m.has("lf") ? MCL_ONFAULT : 0);
-    return 0;
-  }
-
- private:
-  void* const at_;
-  const int refused_;
-};
-
 StoppedMemory look() {
-  const NewMapping probe;
-  StoppedMemory seen{read_mappings_and_flags(), 0};
-  seen.lock_future = probe.locked_as(seen.all);
+  // The flags of a new mapping show whether mlockall(MCL_FUTURE) is in force.
+  void* const at = mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool refused = at == MAP_FAILED && errno == EAGAIN;  // no more memory may be locked
+  const auto unmap = [](void* page) { munmap(page, kPage); };
+  const std::unique_ptr<void, decltype(unmap)> probe(at != MAP_FAILED ? at : nullptr, unmap);
+  StoppedMemory seen{read_mappings_and_flags(), refused ? MCL_FUTURE : 0};
+  const auto address = reinterpret_cast<uint64_t>(probe.get());
+  for (const Mapping& m : seen.all)
+    if (probe && m.begin <= address && address < m.end && m.has("lo"))
+      seen.lock_future = MCL_FUTURE | (m.has("lf") ? MCL_ONFAULT : 0);
   return seen;
 }
 
@@ -158,8 +136,7 @@ bool add_flags(std::vector<Mapping>& mappings, const std::vector<Mapping>& from)
   return true;
 }
 
-// The source of the mapping's unchanged pages. Null: the file is not there under its name, or is not the
-// mapped one.
+// The source of the mapping's unchanged pages. Null: the file of that name is not the mapped one.
 std::unique_ptr<restart::PageSource> pages_of_file(const MappedFile& mapped, uint64_t begin) {
   auto pages = std::make_unique<restart::FilePages>(mapped.path, begin, mapped.offset);
   if (pages->fd() < 0 || mapped.identity.inode == 0) return nullptr;
@@ -180,7 +157,7 @@ bool shows(const MappedFile& file, const Mapping& m, const ReadableMemory& memor
   if (!opened.status() || named.fd() < 0 || there == 0) return false;
   for (uint64_t look = 0; look < kLooks; ++look) {
     const uint64_t page = m.begin + (there - 1) * look / (kLooks - 1) * kPage;
-    const restart::Extent one{page, page + kPage};
+    const PageRun one{page, page + kPage};
     std::vector<iovec> bytes;
     if (!named.read({&one, 1}, &bytes)) return false;
     const void* const mapped = memory.copy(page, kPage);

@@ -13,8 +13,7 @@
 
 namespace cropdl::host_memory {
 
-// "" or a refusal of a mapping because of what it maps: milliseconds. Any thread of the LH; the program may
-// run.
+// "" or a refusal for what is mapped: milliseconds. Any thread of the LH; the program may run.
 std::string memory_refusal();
 
 // All mappings with their flags. Reading them walks all page tables, so one reading serves for a stop.
@@ -26,8 +25,7 @@ struct StoppedMemory {
 // As memory_refusal(), also because of flags. MAIN, while the program is stopped.
 std::string refusal_of_stopped_memory(StoppedMemory* seen);
 
-// What to write of each mapping, and the state to record with it. `may_leave` decides for which files the
-// contents may stay in them.
+// What to write of each mapping, and the state to record. `may_leave`: files that may keep their contents.
 struct ProgramMemory {
   std::vector<restart::Region> regions;
   MemoryState state;

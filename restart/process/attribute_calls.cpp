@@ -1,6 +1,5 @@
 #include "restart/process/attribute_calls.h"
 
-#include <asm/prctl.h>
 #include <fcntl.h>
 #include <linux/keyctl.h>
 #include <linux/membarrier.h>
@@ -31,6 +30,9 @@ namespace {
 
 long long number(const std::string& text) { return strtoll(text.c_str(), nullptr, 10); }
 
+// "" if a system call has failed.
+std::string text_of(long result) { return result < 0 ? "" : std::to_string(result); }
+
 std::string file_path(int which) {
   return std::string(which >= kSecurity ? "/proc/thread-self/" : "/proc/self/") + kFiles[which];
 }
@@ -52,6 +54,10 @@ constexpr uint64_t kResetOnFork = 1, kReclaim = 2, kOverrun = 4, kKeepAll = 0x18
 bool get_scheduling(SchedulingAttributes& a) {
   a = {};
   return syscall(SYS_sched_getattr, 0, &a, sizeof a, 0) == 0;
+}
+bool set_scheduling(SchedulingAttributes& a) {
+  a.size = sizeof a;
+  return syscall(SYS_sched_setattr, 0, &a, 0) == 0;
 }
 
 using Words = std::vector<unsigned long>;
@@ -157,8 +163,7 @@ bool write_limit(int which, const std::string& value) {
 // --- prctl
 
 std::string read_prctl(int which) {
-  const long value = syscall(SYS_prctl, which / 256, 0, 0, 0, 0);  // the C library's prctl returns an int
-  return value < 0 ? "" : std::to_string(value);
+  return text_of(syscall(SYS_prctl, which / 256, 0, 0, 0, 0));  // the C library's prctl returns an int
 }
 std::string read_prctl_by_pointer(int which) {
   int value = 0;
@@ -178,10 +183,7 @@ bool write_thp(int, const std::string& value) {
   const auto bits = static_cast<unsigned long>(number(value));
   return prctl(PR_SET_THP_DISABLE, bits & 1, bits & ~1ul, 0, 0) == 0;
 }
-std::string read_speculation(int which) {
-  const int value = prctl(PR_GET_SPECULATION_CTRL, which, 0, 0, 0);
-  return value < 0 ? "" : std::to_string(value);
-}
+std::string read_speculation(int which) { return text_of(prctl(PR_GET_SPECULATION_CTRL, which, 0, 0, 0)); }
 // PR_SPEC_PRCTL only says that the value can be set.
 bool write_speculation(int which, const std::string& value) {
   return prctl(PR_SET_SPECULATION_CTRL, which, static_cast<unsigned long>(number(value)) & ~PR_SPEC_PRCTL, 0,
@@ -194,17 +196,13 @@ std::string read_core_cookie(int) {
 }
 std::string read_timer_ids(int) {
   constexpr int kTimerIds = 77, kGet = 2;  // PR_TIMER_CREATE_RESTORE_IDS, since 6.15
-  const int value = prctl(kTimerIds, kGet, 0, 0, 0);
-  return value < 0 ? "" : std::to_string(value);
+  return text_of(prctl(kTimerIds, kGet, 0, 0, 0));
 }
 bool write_timer_ids(int, const std::string& value) { return prctl(77, number(value), 0, 0, 0) == 0; }
 
 // --- arch_prctl
 
-std::string read_cpuid(int) {
-  const long value = syscall(SYS_arch_prctl, kCpuidGet, 0);
-  return value < 0 ? "" : std::to_string(value);
-}
+std::string read_cpuid(int) { return text_of(syscall(SYS_arch_prctl, kCpuidGet, 0)); }
 bool write_cpuid(int, const std::string& value) {
   return syscall(SYS_arch_prctl, kCpuidSet, number(value)) == 0;
 }
@@ -226,19 +224,18 @@ bool write_permission(int, const std::string& value) {  // one feature at a time
 std::string read_scheduling(int) {
   SchedulingAttributes a;
   if (!get_scheduling(a)) return "";
-  std::ostringstream out;
-  let_exceptions_through(out);
-  out << a.policy << ' ' << (a.flags & (kResetOnFork | kReclaim | kOverrun)) << ' ' << a.priority;
-  if (a.policy == SCHED_DEADLINE) out << ' ' << a.runtime << ' ' << a.deadline << ' ' << a.period;
-  return out.str();
+  std::string text =
+      formatted("{} {} {}", a.policy, a.flags & (kResetOnFork | kReclaim | kOverrun), a.priority);
+  if (a.policy == SCHED_DEADLINE) text += formatted(" {} {} {}", a.runtime, a.deadline, a.period);
+  return text;
 }
 bool write_scheduling(int, const std::string& value) {
   SchedulingAttributes a;
   if (!get_scheduling(a)) return false;
-  a.size = sizeof a, a.runtime = a.deadline = a.period = 0;
+  a.runtime = a.deadline = a.period = 0;
   std::istringstream in(value);
   in >> a.policy >> a.flags >> a.priority >> a.runtime >> a.deadline >> a.period;
-  return syscall(SYS_sched_setattr, 0, &a, 0) == 0;
+  return set_scheduling(a);
 }
 // Of the ordinary policies, since Linux 6.12; for others, and before, the kernel gives 0.
 std::string read_slice(int) {
@@ -250,8 +247,8 @@ bool write_slice(int, const std::string& value) {
   SchedulingAttributes a;
   if (!get_scheduling(a)) return false;
   if (a.policy == SCHED_DEADLINE) return true;
-  a.size = sizeof a, a.runtime = strtoull(value.c_str(), nullptr, 10);
-  return syscall(SYS_sched_setattr, 0, &a, 0) == 0;
+  a.runtime = strtoull(value.c_str(), nullptr, 10);
+  return set_scheduling(a);
 }
 std::string read_clamp(int) {
   SchedulingAttributes a;
@@ -261,9 +258,9 @@ std::string read_clamp(int) {
 bool write_clamp(int, const std::string& value) {
   SchedulingAttributes a;
   if (!get_scheduling(a)) return false;
-  a.size = sizeof a, a.flags = kKeepAll | kClampBoth;
+  a.flags = kKeepAll | kClampBoth;
   std::istringstream(value) >> a.least >> a.most;
-  return syscall(SYS_sched_setattr, 0, &a, 0) == 0;
+  return set_scheduling(a);
 }
 
 std::string read_nice(int) {
@@ -284,10 +281,7 @@ bool write_affinity(int, const std::string& value) {
   return syscall(SYS_sched_setaffinity, 0, mask.size() * 8, mask.data()) == 0;
 }
 
-std::string read_io_priority(int) {
-  const long value = syscall(SYS_ioprio_get, kOwnThread, 0);
-  return value < 0 ? "" : std::to_string(value);
-}
+std::string read_io_priority(int) { return text_of(syscall(SYS_ioprio_get, kOwnThread, 0)); }
 bool write_io_priority(int, const std::string& value) {
   return syscall(SYS_ioprio_set, kOwnThread, 0, number(value)) == 0;
 }
@@ -305,8 +299,7 @@ bool write_memory_policy(int, const std::string& value) {
 
 std::string read_membarrier(int) {
   constexpr int kRegistrations = 1 << 9;  // MEMBARRIER_CMD_GET_REGISTRATIONS, since 6.3
-  const long mask = syscall(SYS_membarrier, kRegistrations, 0, 0);
-  return mask < 0 ? "" : std::to_string(mask);
+  return text_of(syscall(SYS_membarrier, kRegistrations, 0, 0));
 }
 bool write_membarrier(int, const std::string& value) {
   const long mask = number(value);

@@ -4,7 +4,7 @@
 
 #include <sys/resource.h>
 
-#include <string>
+#include "restart/process/attributes.h"
 
 namespace cropdl::process {
 
@@ -48,59 +48,27 @@ inline constexpr int kCpuidGet = 0x1011, kCpuidSet = 0x1012, kPermissionSupporte
                      kPermissionGet = 0x1022, kPermissionRequest = 0x1023, kShadowStack = 0x5005,
                      kUntagMask = 0x4001;  // arch/x86/include/uapi/asm/prctl.h
 
-// "": this kernel lacks the attribute.
-std::string read_file(int);
-std::string read_namespace(int);
-std::string read_root(int);
-std::string stat_field(int);
-std::string read_seccomp(int);
-std::string read_limit(int);
-std::string read_prctl(int);
-std::string read_prctl_by_pointer(int);
-std::string read_speculation(int);
-std::string read_core_cookie(int);
-std::string read_timer_ids(int);
-std::string read_cpuid(int);
-std::string read_arch(int);
-std::string read_scheduling(int);
-std::string read_slice(int);
-std::string read_clamp(int);
-std::string read_nice(int);
-std::string read_affinity(int);
-std::string read_io_priority(int);
-std::string read_memory_policy(int);
-std::string read_membarrier(int);
-std::string read_personality(int);
-std::string read_keyring(int);
-std::string read_session(int);
-std::string read_group(int);
+AttributeReader read_file, read_namespace, read_root, stat_field, read_seccomp, read_limit, read_prctl,
+    read_prctl_by_pointer, read_speculation, read_core_cookie, read_timer_ids, read_cpuid, read_arch,
+    read_scheduling, read_slice, read_clamp, read_nice, read_affinity, read_io_priority, read_memory_policy,
+    read_membarrier, read_personality, read_keyring, read_session, read_group;
 
-// False: see errno.
-bool write_file(int, const std::string&);
-bool write_limit(int, const std::string&);
-bool write_prctl(int, const std::string&);
-bool write_mce_kill(int, const std::string&);
-bool write_thp(int, const std::string&);
-bool write_speculation(int, const std::string&);
-bool write_timer_ids(int, const std::string&);
-bool write_cpuid(int, const std::string&);
-bool write_permission(int, const std::string&);
-bool write_scheduling(int, const std::string&);
-bool write_slice(int, const std::string&);
-bool write_clamp(int, const std::string&);
-bool write_nice(int, const std::string&);
-bool write_affinity(int, const std::string&);
-bool write_io_priority(int, const std::string&);
-bool write_memory_policy(int, const std::string&);
-bool write_membarrier(int, const std::string&);
-bool write_personality(int, const std::string&);
-bool lead_session(int, const std::string&);
-bool lead_group(int, const std::string&);
-bool leave_terminal(int, const std::string&);
+AttributeWriter write_file, write_limit, write_prctl, write_mce_kill, write_thp, write_speculation,
+    write_timer_ids, write_cpuid, write_permission, write_scheduling, write_slice, write_clamp, write_nice,
+    write_affinity, write_io_priority, write_memory_policy, write_membarrier, write_personality, lead_session,
+    lead_group, leave_terminal;
+
+// Credentials (credentials.cpp). Of ids: real, effective, saved, file system's; of capabilities: effective,
+// permitted, inheritable.
+AttributeReader read_user_ids, read_group_ids, read_groups, read_capabilities, read_bounding_set,
+    read_ambient_set, read_secure_bits;
+
+inline constexpr const char *kUserIds = "user ids", *kGroupIds = "group ids",
+                            *kGroups = "supplementary groups", *kCapabilities = "capabilities",
+                            *kBoundingSet = "capability bounding set", *kAmbientSet = "ambient capabilities",
+                            *kSecureBits = "securebits";
 
 // Whether a value can be put back.
-bool is_0_or_1(const std::string&);
-bool is_0(const std::string&);
-bool is_leader(const std::string&);
+AttributeTest is_0_or_1, is_0, is_leader;
 
 }  // namespace cropdl::process

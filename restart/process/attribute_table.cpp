@@ -1,5 +1,4 @@
 // The table of attributes: one row each.
-#include <asm/prctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -8,13 +7,11 @@
 #include <vector>
 
 #include "restart/process/attribute_calls.h"
-#include "restart/process/attributes.h"
-#include "restart/process/credentials.h"
 
 namespace cropdl::process {
 namespace {
 
-// Per-thread attributes: in the kernel's task_struct, or in credentials, which the C library changes for all
+// Per-thread attributes in the kernel's task_struct, besides credentials, which the C library changes for all
 // threads but a raw system call for one. All others belong to the process (its memory, its signals).
 constexpr const char* kOfThread[] = {"scheduling policy",
                                      "nice value",
@@ -30,13 +27,6 @@ constexpr const char* kOfThread[] = {"scheduling policy",
                                      "speculation control (store bypass)",
                                      "speculation control (indirect branches)",
                                      "speculation control (L1D flush)",
-                                     kGroups,
-                                     kGroupIds,
-                                     kUserIds,
-                                     kBoundingSet,
-                                     kAmbientSet,
-                                     kSecureBits,
-                                     kCapabilities,
                                      "parent death signal",
                                      "CPUID switch",
                                      "personality",
@@ -137,11 +127,11 @@ void add_fixed(std::vector<Attribute>& t) {
 }
 
 void add_limits(std::vector<Attribute>& t) {
-  for (const LimitRow& row : kLimitRows) {  // the hard limit first: it bounds the soft one
-    t.push_back({std::string(row.name) + " (hard)", std::string("limits:") + row.shown, S::kLast, read_limit,
-                 write_limit, row.resource | kHard});
-    t.push_back(
-        {row.name, std::string("limits:") + row.shown, S::kLast, read_limit, write_limit, row.resource});
+  for (const auto& [resource, name, shown] : kLimitRows) {
+    const std::string in = std::string("limits:") + shown;
+    // The hard limit first: it bounds the soft one.
+    t.push_back({std::string(name) + " (hard)", in, S::kLast, read_limit, write_limit, resource | kHard});
+    t.push_back({name, in, S::kLast, read_limit, write_limit, resource});
   }
 }
 
@@ -150,7 +140,7 @@ std::vector<Attribute> make_table() {
   add_fixed(t);
   add_limits(t);
   for (Attribute& row : t)
-    row.of_thread = row.name.find("namespace") != std::string::npos ||
+    row.of_thread = row.stage == S::kCredentials || row.name.find("namespace") != std::string::npos ||
                     row.name.rfind("security label", 0) == 0 ||
                     std::find(std::begin(kOfThread), std::end(kOfThread), row.name) != std::end(kOfThread);
   return t;

@@ -167,8 +167,7 @@ std::string put_back_differing(const AttributeValues& saved) {
   return line;
 }
 
-namespace {
-Status restore_of_last_stage(const AttributeValues& saved, bool limits) {
+Status restore_last_attributes(const AttributeValues& saved, bool limits) {
   for (const Attribute& a : attributes()) {
     const auto found = saved.find(a.name);
     if (a.stage != AttributeStage::kLast || found == saved.end() || is_limit(a) != limits) continue;
@@ -176,9 +175,5 @@ Status restore_of_last_stage(const AttributeValues& saved, bool limits) {
   }
   return {};
 }
-}  // namespace
-
-Status restore_last_attributes(const AttributeValues& saved) { return restore_of_last_stage(saved, false); }
-Status restore_limits(const AttributeValues& saved) { return restore_of_last_stage(saved, true); }
 
 }  // namespace cropdl::process

@@ -16,36 +16,34 @@ namespace cropdl::process {
 using AttributeValues = std::map<std::string, std::string>;  // by name
 inline constexpr char kAffinity[] = "CPU affinity";
 
-// When an attribute is put back. Credentials follow the attributes that may need them; attributes that hinder
-// the LH itself come last.
+// When an attribute is put back: credentials after those that may need them; what hinders the LH, last.
 enum class AttributeStage { kFirst, kCredentials, kAfterCredentials, kLast };
+
+using AttributeReader = std::string(int parameter);                     // "": this kernel lacks the attribute
+using AttributeWriter = bool(int parameter, const std::string& value);  // false: see errno
+using AttributeTest = bool(const std::string& value);
 
 struct Attribute {
   std::string name;   // in messages and images
   std::string shown;  // where the kernel shows it: `status:Groups limits:Max_cpu_time prctl:PR_GET_TSC`
   AttributeStage stage = AttributeStage::kFirst;
-  std::string (*read)(int) = nullptr;                      // "": this kernel lacks the attribute
-  bool (*write)(int, const std::string& value) = nullptr;  // false: see errno; null: cannot be put back
+  AttributeReader* read = nullptr;
+  AttributeWriter* write = nullptr;  // null: cannot be put back
   int parameter = 0;
-  bool (*savable)(const std::string& value) = nullptr;  // null: every value, if `write` is set
+  AttributeTest* savable = nullptr;  // null: every value, if `write` is set
   bool exact = true;       // false: more bits than the value's may be set afterwards (registrations)
   bool of_thread = false;  // each thread has its own value, at first its creator's
 };
 const std::map<std::string, Attribute>& attributes_by_name();
 std::span<const Attribute> attributes();  // in the order in which they are put back
 
-// Fields of /proc and prctl options outside the table, with the reason: `status:VmPeak` -> "statistics".
-const std::map<std::string, std::string>& other_attributes();
-
-// Records the values just before the program runs, at its start or at a restart. Later changes are the
-// program's.
+// Records the values just before the program runs, also at a restart. Later changes are the program's.
 void remember_attributes();
 
 // "" or a refusal: the program has changed the root directory, which the LH shares. Any thread of the LH.
 std::string root_refusal();
 
-// The attributes that the program changed in this run or an earlier one. An error names one that cannot be
-// saved.
+// The attributes that the program changed in any of its runs. An error names one that cannot be saved.
 Result<AttributeValues> changed_attributes();
 
 // "" or a refusal: a saved attribute (of a newer CropDL) that the table does not have. Any thread of the LH.
@@ -54,12 +52,11 @@ std::string unknown_attribute(const AttributeValues& saved);
 // Puts attributes back, in the stages up to kAfterCredentials. The MPI runs already, and nothing privileged
 // follows. Raises limits; the last stage only lowers them, which cannot fail.
 Status restore_attributes(const AttributeValues& saved);
-Status restore_last_attributes(const AttributeValues& saved);
-Status restore_limits(const AttributeValues& saved);  // last of all: a limit could forbid making threads
+// `limits`: only these, last of all, since one could forbid making threads; else the others.
+Status restore_last_attributes(const AttributeValues& saved, bool limits = false);
 
-// Attributes of the calling thread. differing_attributes() returns those that the program set: they differ
-// from the main thread's (`mains`), or a new thread would not inherit them. An error says which cannot be
-// saved, to follow the thread's name.
+// Attributes of the calling thread. differing_attributes() returns those that differ from the main thread's
+// (`mains`), or are not inherited by a new thread. An error, to follow the thread's name, says which cannot.
 AttributeValues thread_attributes();
 Result<AttributeValues> differing_attributes(const AttributeValues& mains);
 // "" or the attributes that could not be put back; they keep the main thread's values.

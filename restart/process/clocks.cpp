@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/time.h"
 #include "interpose/seam/control_page.h"
 
 namespace cropdl::process {
@@ -15,12 +16,6 @@ constexpr size_t kUsageWords = sizeof(rusage) / sizeof(int64_t);
 static_assert(kUsageWords == std::size(seam::ClockOffsets{}.usage[0]));
 constexpr int kUsages[] = {RUSAGE_SELF, RUSAGE_CHILDREN, RUSAGE_THREAD};
 constexpr size_t kMaximum = 4;  // ru_maxrss: the only word that is a maximum, not a sum
-
-int64_t read(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
 
 std::vector<int64_t> usage(int who) {
   rusage usage{};
@@ -32,8 +27,8 @@ std::vector<int64_t> usage(int who) {
 
 // The kernel's values in this process, without offsets.
 Clocks kernel_clocks() {
-  Clocks c{read(CLOCK_MONOTONIC),          read(CLOCK_MONOTONIC_RAW),     read(CLOCK_BOOTTIME),
-           read(CLOCK_PROCESS_CPUTIME_ID), read(CLOCK_THREAD_CPUTIME_ID), {}};
+  Clocks c{clock_ns(CLOCK_MONOTONIC),          clock_ns(CLOCK_MONOTONIC_RAW),     clock_ns(CLOCK_BOOTTIME),
+           clock_ns(CLOCK_PROCESS_CPUTIME_ID), clock_ns(CLOCK_THREAD_CPUTIME_ID), {}};
   for (const int who : kUsages) c.usage.push_back(usage(who));
   return c;
 }

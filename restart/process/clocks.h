@@ -12,16 +12,9 @@ namespace cropdl::process {
 struct Clocks {  // as the program reads them; ns
   int64_t monotonic = 0, raw = 0, boottime = 0, process_cpu = 0, thread_cpu = 0;
   std::vector<std::vector<int64_t>> usage;  // struct rusage of the process, its children, its main thread
+  static constexpr const char* kMembers[] = {"monotonic",   "raw",        "boottime",
+                                             "process_cpu", "thread_cpu", "usage"};
 };
-template <class Visit>
-void list_members(Clocks& c, Visit&& member) {  // base/json.h
-  member("monotonic", c.monotonic);
-  member("raw", c.raw);
-  member("boottime", c.boottime);
-  member("process_cpu", c.process_cpu);
-  member("thread_cpu", c.thread_cpu);
-  member("usage", c.usage);
-}
 
 Clocks read_clocks();
 

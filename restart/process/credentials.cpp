@@ -1,5 +1,5 @@
-#include "restart/process/credentials.h"
-
+// Credentials (user, groups, capabilities) of the calling thread, as text. Uses raw system calls: the C
+// library would also change the LH's other threads, which the program does not know. LH, main thread.
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
@@ -14,6 +14,7 @@
 
 #include "base/caught.h"
 #include "base/format.h"
+#include "restart/process/attribute_calls.h"
 
 namespace cropdl::process {
 namespace {
@@ -80,10 +81,7 @@ std::string ids(long call, long file_system_call) {
   unsigned id[3] = {};
   if (syscall(call, &id[0], &id[1], &id[2]) != 0) return "";
   const auto own = static_cast<unsigned>(syscall(file_system_call, -1L));  // changes nothing; returns the id
-  std::ostringstream out;
-  let_exceptions_through(out);
-  out << id[0] << ' ' << id[1] << ' ' << id[2] << ' ' << own;
-  return out.str();
+  return formatted("{} {} {} {}", id[0], id[1], id[2], own);
 }
 
 bool set_ids(const std::string& value, long call, long file_system_call) {
@@ -129,38 +127,35 @@ std::string read_secure_bits(int) {
 // Uses privileges first for all that needs them, then changes the user ids but keeps capabilities, and sets
 // these last. attributes.cpp reads everything back to find failures.
 bool restore_credentials(const AttributeValues& saved) {
-  const auto wanted = [&](const char* name) -> const std::string* {
+  // The saved value, if it is another one than now; else null.
+  const auto wanted = [&](const char* name, AttributeReader* read) -> const std::string* {
     const auto found = saved.find(name);
-    return found == saved.end() ? nullptr : &found->second;
+    return found == saved.end() || found->second == read(0) ? nullptr : &found->second;
   };
-  const auto* groups = wanted(kGroups);
-  if (groups != nullptr && *groups != read_groups(0)) {
+  if (const auto* groups = wanted(kGroups, read_groups)) {
     auto list = words<gid_t>(*groups);
     if (list.empty() || syscall(SYS_setgroups, list.size() - 1, list.data() + 1) != 0) return false;
   }
-  const auto* group_ids = wanted(kGroupIds);
-  if (group_ids != nullptr && *group_ids != read_group_ids(0) &&
-      !set_ids(*group_ids, SYS_setresgid, SYS_setfsgid))
-    return false;
+  if (const auto* group_ids = wanted(kGroupIds, read_group_ids))
+    if (!set_ids(*group_ids, SYS_setresgid, SYS_setfsgid)) return false;
 
-  const auto* user_ids = wanted(kUserIds);
-  const bool other_user = user_ids != nullptr && *user_ids != read_user_ids(0);
-  const bool other_sets = wanted(kCapabilities) != nullptr || wanted(kBoundingSet) != nullptr ||
-                          wanted(kAmbientSet) != nullptr || wanted(kSecureBits) != nullptr;
+  const auto* user_ids = wanted(kUserIds, read_user_ids);
+  const bool other_user = user_ids != nullptr;
+  const bool other_sets = saved.count(kCapabilities) + saved.count(kBoundingSet) + saved.count(kAmbientSet) +
+                              saved.count(kSecureBits) !=
+                          0;
   const int bits_before = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
   if (other_user) {
     if (other_sets) prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
     if (!set_ids(*user_ids, SYS_setresuid, SYS_setfsuid)) return false;
     if (other_sets && !raise_all()) return false;
   }
-  if (const auto* value = wanted(kBoundingSet); value != nullptr && *value != read_bounding_set(0)) {
+  if (const auto* value = wanted(kBoundingSet, read_bounding_set)) {
     const uint64_t drop = bounding() & ~strtoull(value->c_str(), nullptr, 16);
     for (unsigned long c = 0; c < kMostCapabilities; ++c)
       if ((drop >> c & 1) != 0 && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) != 0) return false;
   }
-  const auto* capabilities = wanted(kCapabilities);
-  const auto* ambient_set = wanted(kAmbientSet);
-  if (ambient_set != nullptr && *ambient_set != read_ambient_set(0)) {
+  if (const auto* ambient_set = wanted(kAmbientSet, read_ambient_set)) {
     const uint64_t target = strtoull(ambient_set->c_str(), nullptr, 16);
     Capabilities c;
     if (!get(c)) return false;
@@ -173,8 +168,7 @@ bool restore_credentials(const AttributeValues& saved) {
         return false;
     }
   }
-  const auto* secure_bits = wanted(kSecureBits);
-  if (secure_bits != nullptr && *secure_bits != read_secure_bits(0)) {
+  if (const auto* secure_bits = wanted(kSecureBits, read_secure_bits)) {
     const unsigned long bits = strtoull(secure_bits->c_str(), nullptr, 16);
     const auto now = static_cast<unsigned long>(prctl(PR_GET_SECUREBITS, 0, 0, 0, 0));
     // The one bit that needs no privilege is set by its own call (man 2 prctl, PR_SET_KEEPCAPS).
@@ -183,11 +177,11 @@ bool restore_credentials(const AttributeValues& saved) {
     } else if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) != 0) {
       return false;
     }
-  } else if (secure_bits == nullptr && other_user && other_sets) {
+  } else if (saved.count(kSecureBits) == 0 && other_user && other_sets) {
     prctl(PR_SET_KEEPCAPS, (static_cast<unsigned long>(bits_before) & kKeepCapabilities) != 0 ? 1 : 0, 0, 0,
           0);
   }
-  if (capabilities != nullptr && *capabilities != read_capabilities(0)) {
+  if (const auto* capabilities = wanted(kCapabilities, read_capabilities)) {
     const auto sets = words<uint64_t>(*capabilities, 16);
     if (sets.size() != 3) return errno = EINVAL, false;
     if (!set({sets[0], sets[1], sets[2]})) return false;

@@ -1,5 +1,4 @@
-// The process's interval timers (setitimer, alarm). LH; the main thread while the program is stopped with all
-// signals blocked, or START.
+// The process's interval timers (setitimer, alarm). LH; MAIN, stopped with all signals blocked, or START.
 #pragma once
 
 #include <sys/time.h>
@@ -14,13 +13,8 @@ namespace cropdl::process {
 struct IntervalTimer {
   int which = 0;                   // ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF
   int64_t left = 0, interval = 0;  // us; interval 0: it expires once
+  static constexpr const char* kMembers[] = {"which", "left", "interval"};  // base/json.h
 };
-template <class Visit>
-void list_members(IntervalTimer& t, Visit&& member) {  // base/json.h
-  member("which", t.which);
-  member("left", t.left);
-  member("interval", t.interval);
-}
 
 // While it lives, the timers stand still: the time of a checkpoint, perhaps minutes, is not the program's,
 // whose alarm may watch over its progress. A timer that has expired by then is not among them; its signal is

@@ -23,8 +23,7 @@ constexpr std::string_view kUserFeatures =
     "sha_ni adx rdrand rdseed clwb clflushopt clzero rdpid erms fsrm movdiri movdir64b serialize "
     "waitpkg amx_tile amx_int8 amx_bf16 rtm sse4a xop fma4 tbm xsavec cx16 lahf_lm ";
 
-// Extensions that kernels do not show in /proc/cpuinfo (arch/x86/include/asm/cpufeatures.h): CPUID leaf 7,
-// subleaf 1.
+// Extensions that /proc/cpuinfo lacks (arch/x86/include/asm/cpufeatures.h): CPUID leaf 7, subleaf 1.
 struct Hidden {
   bool in_edx;
   unsigned bit;

@@ -1,19 +1,16 @@
 #include "restart/process/other_ranks.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/procfs.h"
 #include "interpose/launch/launch.h"
 
 namespace cropdl::process {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Whether the launcher started the process, and not this process.
 bool is_below(pid_t launcher, pid_t pid) {
@@ -30,16 +27,6 @@ bool is_below(pid_t launcher, pid_t pid) {
 bool is_file(const std::string& path, const struct stat& file) {
   struct stat there {};
   return stat(path.c_str(), &there) == 0 && there.st_dev == file.st_dev && there.st_ino == file.st_ino;
-}
-
-std::vector<int> numbers_in(const std::string& directory) {
-  std::vector<int> numbers;
-  std::error_code failure;
-  for (fs::directory_iterator at(directory, failure); !failure && at != fs::directory_iterator();
-       at.increment(failure))
-    if (const std::string name = at->path().filename(); name[0] >= '0' && name[0] <= '9')
-      numbers.push_back(atoi(name.c_str()));
-  return numbers;
 }
 
 std::vector<pid_t> other_ranks() {

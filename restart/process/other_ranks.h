@@ -1,5 +1,4 @@
-// The processes of the job's other ranks on this node, found in /proc. LH; the main thread, while the program
-// is stopped.
+// The job's other ranks on this node, found in /proc. LH; the main thread, while the program is stopped.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,9 +11,6 @@ namespace cropdl::process {
 
 // Whether `path` leads to that file.
 bool is_file(const std::string& path, const struct stat& file);
-
-// The numbers that name the entries of a directory in /proc; none: it cannot be read.
-std::vector<int> numbers_in(const std::string& directory);
 
 // By the kernel's ids. None where the launcher is unknown (launching::launchers_process()).
 std::vector<pid_t> other_ranks();

@@ -1,5 +1,4 @@
-// Ids that the program got in its first run, with their values in this run (interpose/upper/ids.cpp
-// translates). LH, main thread.
+// Ids that the program got in its first run, and their values now (interpose/upper/ids.cpp). LH, MAIN.
 #pragma once
 
 #include <string>

@@ -69,8 +69,7 @@ Status keep_to_processors_below(uint32_t number, std::string* note) {
   if (const std::string now = read_affinity(0); now != before)
     *note = formatted(
         "the program began on a machine with {} processors, and is kept to as many here: it may run on {} "
-        "(of "
-        "{})",
+        "(of {})",
         number, now, before);
   return {};
 }

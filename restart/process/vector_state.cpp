@@ -40,8 +40,7 @@ VectorState state_of(const SavedRegisters& frame) {
 
 SavedRegisters own_frame;  // written by a signal handler, which nothing can be handed to
 
-// The layout of the calling thread's frames, from the frame of one signal. SIGURG is ignored unless it has a
-// handler.
+// The layout of the calling thread's frames, from that of a signal, which is ignored without a handler.
 VectorState own_state() {
   struct sigaction action = {}, former = {};
   action.sa_flags = SA_SIGINFO;
@@ -99,8 +98,7 @@ std::string vector_state_refusal(const VectorState& saved) {
   if (here == saved) return "";
   return formatted(
       "this CPU's vector registers lie otherwise in memory than on the one that the version was made on ({} "
-      "bytes, "
-      "{} there); restart it on one of that kind",
+      "bytes, {} there); restart it on one of that kind",
       here.bytes, saved.bytes);
 }
 

@@ -1,6 +1,5 @@
-// Layout of the vector registers in the signal frames from which threads resume. The kernel reads only the
-// layout that it writes (arch/x86/kernel/fpu/signal.c); of another it silently drops all registers beyond
-// SSE's. LH, main thread.
+// Layout of the vector registers in the signal frames from which threads resume. The kernel reads only its
+// own (arch/x86/kernel/fpu/signal.c); of another it silently drops all registers beyond SSE's. LH, MAIN.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -21,85 +21,54 @@
 #include "restart/process/processors.h"
 #include "restart/process/raised_limit.h"
 #include "restart/threads/pending_signals.h"
-#include "restart/threads/program_threads.h"
 
 namespace cropdl::session {
 namespace {
 
-struct LookedAt {
-  std::string directory;
-  files::FileIdentity directory_identity;
-  std::optional<bool> directory_is_mount_root;
-  process::AttributeValues attributes;
-  std::vector<files::OpenFile> files;
-};
-
-Result<LookedAt> look_at(const libraries::Libraries& libraries) {
-  LookedAt seen;
+// Records the program's directory, attributes and files.
+Status look_at(const libraries::Libraries& libraries, Metadata& m) {
   char cwd[4096];
   if (getcwd(cwd, sizeof cwd) == nullptr)
     return Error{"the program's directory is gone: " + errno_text(errno)};
-  seen.directory = cwd;
+  m.cwd = cwd;
   auto identity = files::identify_file(-1, "");
   if (!identity) return Error{"the program's directory {}: {}", cwd, identity.error().message};
-  seen.directory_identity = std::move(*identity);
-  seen.directory_is_mount_root = files::is_mount_root("");
-  auto attributes = process::changed_attributes();
-  if (!attributes) return attributes.error();
-  seen.attributes = std::move(*attributes);
+  m.cwd_identity = std::move(*identity);
+  m.cwd_is_mount_root = files::is_mount_root("");
+  if (Status s = process::changed_attributes().move_to(m.attributes); !s) return s;
   if (access(cwd, X_OK) != 0)
     return Error{"the program's directory {} cannot be entered by its name: {}", cwd, errno_text(errno)};
-  auto files = files::list_open_files(libraries.open_descriptors());
-  if (!files) return files.error();
-  seen.files = std::move(*files);
-  return seen;
+  return files::list_open_files(libraries.open_descriptors()).move_to(m.files);
 }
 
 // True if the version saves this file's contents: a restart may have to restore them first.
 bool is_written(const host_memory::MappedFile& file, const std::vector<files::FileContent>& written) {
-  for (const files::FileContent& content : written)
-    if (files::is_same_file(content.identity, file.identity) ||
-        (content.identity.device == file.identity.device && content.identity.inode == file.identity.inode))
-      return true;
-  return false;
+  return std::ranges::any_of(written, [&its = file.identity](const files::FileContent& content) {
+    return files::is_same_file(content.identity, its) || files::is_same_inode(content.identity, its);
+  });
 }
 
 }  // namespace
 
-// Whether memory may reference the file instead of being saved: the program executes its code, no descriptor
-// of the program can write to it, and it is not part of CropDL's installation.
-bool CheckpointSession::stays_as_it_is(const host_memory::MappedFile& file, const std::set<std::string>& code,
-                                       const std::vector<files::FileContent>& written) const {
-  if (file.shared || file.identity.inode == 0 || code.count(file.path) == 0) return false;
-  if (file.path.starts_with(job_.boot.installation + "/")) return false;
-  return !is_written(file, written);
-}
-
 std::string CheckpointSession::look() {
-  if (const auto seen = look_at(job_.libraries); !seen) return seen.error().message;
-  auto threads = program_threads::saved_threads();
-  if (!threads) return threads.error().message;
-  threads_ = std::move(*threads);
+  Metadata seen;
+  if (const Status looked = look_at(job_.libraries, seen); !looked) return looked.error().message;
+  if (const Status s = program_threads::saved_threads().move_to(threads_); !s) return s.error().message;
   if (const auto state = process::vector_state_of_threads(); !state) return state.error().message;
   return host_memory::refusal_of_stopped_memory(&memory_);
 }
 
 Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::string& directory,
                                                                      const boundaries::Tracker& tracker) {
-  // Look again: after this rank had stopped, others still ran, and may have written to shared open files and
-  // sent signals to its threads.
-  auto seen = look_at(job_.libraries);
-  if (!seen) return seen.error();
-  process::note_ids();
+  // Again: others ran after this rank had stopped, and may have written to shared files or sent signals.
   Snapshot snapshot;
   Metadata& m = snapshot.metadata;
+  if (const Status looked = look_at(job_.libraries, m); !looked) return looked.error();
+  process::note_ids();
   m.rank = job_.launch.rank;
   m.ranks = job_.launch.ranks;
   m.program = job_.program;
   m.arguments = job_.arguments;
-  m.cwd = seen->directory;
-  m.cwd_identity = seen->directory_identity;
-  m.cwd_is_mount_root = seen->directory_is_mount_root;
   char name[17] = {};
   prctl(PR_GET_NAME, name);
   m.name = name;
@@ -121,24 +90,18 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
                                t.number == l->number() ? l->recipes() : 0});
   m.cpu_features = process::cpu_features();
   m.processors = job_.processors;
-  auto vector_state = process::vector_state_of_threads();
-  if (!vector_state) return vector_state.error();
-  m.vector_state = std::move(*vector_state);
-  // All signals are blocked while the program is stopped; the program's own mask is in the frame that it
-  // resumes from.
+  if (Status s = process::vector_state_of_threads().move_to(m.vector_state); !s) return s.error();
+  // All signals are blocked while the program is stopped; its own mask is in the frame that it resumes from.
   m.pending_signals = program_threads::pending_signals(program_threads::blocked_everywhere());
   m.interval_timers = process::StoppedTimers::list();
   m.threads = std::move(threads_);
   if (Status read = program_threads::read_pending_signals(m.threads); !read) return read.error();
   m.clocks = process::read_clocks();
-  m.attributes = std::move(seen->attributes);
-  m.files = std::move(seen->files);
   m.save_files = job_.boot.save_files != 0 ? job_.boot.save_files : files::kSaveFilesDefault;
   // The program's file size limit, recorded by now, must not apply to its image and saved files.
   const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
   auto contents = files::save_contents(m.files, directory, job_.launch.rank, m.save_files);
-  if (!contents) return contents.error();
-  m.contents = std::move(*contents);
+  if (Status s = contents.move_to(m.contents); !s) return s.error();
   m.by_reference = job_.boot.by_reference;
   m.software_gpu = job_.boot.software_gpu;
   m.software_gpus = job_.boot.software_gpus;
@@ -147,15 +110,18 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
   auto memory = host_memory::examine_memory(
       std::exchange(memory_, {}),
       [&](const host_memory::MappedFile& file) { return !is_written(file, m.contents); });
-  if (!memory) return memory.error();
-  snapshot.memory = std::move(*memory);
+  if (Status s = memory.move_to(snapshot.memory); !s) return s.error();
   return snapshot;
 }
 
 Result<restart::ImageTotals> CheckpointSession::persist(Snapshot& snapshot, restart::ChunkSink& sink) {
   const std::set<std::string> code = host_memory::files_with_code(snapshot.memory.state);
+  // Memory may reference a file instead of being saved if the program executes its code, no descriptor of the
+  // program can write to it, and it is not part of CropDL's installation.
   const auto may_refer = [&](const host_memory::MappedFile& file) {
-    return snapshot.metadata.by_reference && stays_as_it_is(file, code, snapshot.metadata.contents);
+    return snapshot.metadata.by_reference && !file.shared && file.identity.inode != 0 &&
+           code.count(file.path) != 0 && !file.path.starts_with(job_.boot.installation + "/") &&
+           !is_written(file, snapshot.metadata.contents);
   };
   if (Status cut = host_memory::cut_memory(snapshot.memory, may_refer, sink); !cut) return cut.error();
   if (Status cut = job_.libraries.save_contents(sink); !cut) return cut.error();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -37,12 +36,10 @@ class CheckpointSession {
   explicit CheckpointSession(JobOfRank job) : job_(job) {}
 
   // Examines what must stand still: attributes, descriptors, flags of memory. Returns why the checkpoint is
-  // refused (one line), or "". Before anything is drained or written, so that a refusal costs the job almost
-  // nothing.
+  // refused (one line), or "". Before anything is drained or written: a refusal costs almost nothing.
   std::string look();
 
-  // Runs this rank's stages of a version (docs/saving.md), into an image in `directory`. `tracker`: where the
-  // program is in its iterations.
+  // Runs this rank's stages of a version (docs/saving.md), into an image in `directory`.
   Result<coord::ImageSummary> save(const std::string& directory, const boundaries::Tracker& tracker);
 
  private:
@@ -55,8 +52,6 @@ class CheckpointSession {
   Result<Snapshot> take_snapshot(const std::string& directory, const boundaries::Tracker& tracker);
   // Reads the memory listed in the snapshot and makes everything durable in `sink`.
   Result<restart::ImageTotals> persist(Snapshot& snapshot, restart::ChunkSink& sink);
-  bool stays_as_it_is(const host_memory::MappedFile& file, const std::set<std::string>& code,
-                      const std::vector<files::FileContent>& written) const;
 
   const JobOfRank job_;
   // From look(), of whose cost they are most; still valid, because a parked thread receives only signals.

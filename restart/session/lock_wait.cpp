@@ -14,25 +14,18 @@
 namespace cropdl::session {
 namespace {
 
-// Field 9 has PF_EXITING and PF_SIGNALED (include/linux/sched.h). Field 3 is Z or X after the end.
-bool stat_says_ending(const std::string& pid) {
+bool is_ending(long pid) {
+  // Field 9 has PF_EXITING and PF_SIGNALED (include/linux/sched.h). Field 3 is Z or X after the end.
   constexpr unsigned long kExiting = 0x4, kSignaled = 0x400;
-  const std::vector<std::string> stat = process_stat(pid);
+  const std::vector<std::string> stat = process_stat(std::to_string(pid));
   if (stat.empty()) return true;  // gone
-  if (stat.size() < 10) return false;
-  return stat[3] == "Z" || stat[3] == "X" ||
-         (strtoul(stat[9].c_str(), nullptr, 10) & (kExiting | kSignaled)) != 0;
-}
-
-// SIGKILL is pending; it takes effect when the thread leaves the kernel (SigPnd, ShdPnd: man 5 proc).
-bool killed(const std::string& status) {
+  if (stat.size() >= 10 && (stat[3] == "Z" || stat[3] == "X" ||
+                            (strtoul(stat[9].c_str(), nullptr, 10) & (kExiting | kSignaled)) != 0))
+    return true;
+  // A pending SIGKILL takes effect when the thread leaves the kernel (SigPnd, ShdPnd: man 5 proc).
+  const std::string status = kernel_text(formatted("/proc/{}/status", pid));
   const uint64_t pending = status_bits(status, "SigPnd") | status_bits(status, "ShdPnd");
   return (pending >> (SIGKILL - 1) & 1) != 0;
-}
-
-bool is_ending(long pid) {
-  const std::string process = std::to_string(pid);
-  return stat_says_ending(process) || killed(kernel_text(formatted("/proc/{}/status", process)));
 }
 
 }  // namespace

@@ -28,15 +28,9 @@ struct SavedLibrary {
   std::string implementation;               // "openmpi", "mpich"
   std::vector<std::string> only_functions;  // used functions that other implementations lack
   uint32_t recipes = 0;                     // Library::recipes(); for a family, at its first table
+  static constexpr const char* kMembers[] = {"number", "functions", "implementation", "only_functions",
+                                             "?recipes"};
 };
-template <class Visit>
-void list_members(SavedLibrary& l, Visit&& member) {  // base/json.h
-  member("number", l.number);
-  member("functions", l.functions);
-  member("implementation", l.implementation);
-  member("only_functions", l.only_functions);
-  member.since("recipes", l.recipes);
-}
 
 // A collective in an iteration (boundaries::Call), with the function's name.
 struct LoopCall {
@@ -45,15 +39,8 @@ struct LoopCall {
   uint64_t communicator = 0;  // the communicator's identity
   uint64_t caller = 0;        // return address
   uint64_t outer = 0;         // return address of the function that calls; 0: unknown
+  static constexpr const char* kMembers[] = {"call", "function", "communicator", "caller", "?outer"};
 };
-template <class Visit>
-void list_members(LoopCall& c, Visit&& member) {
-  member("call", c.call);
-  member("function", c.function);
-  member("communicator", c.communicator);
-  member("caller", c.caller);
-  member.since("outer", c.outer);
-}
 
 struct Metadata {
   uint32_t rank = 0, ranks = 1;

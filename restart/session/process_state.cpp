@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <system_error>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -45,10 +43,8 @@ std::string futexes() {
 
 // " (pid PID, NAME)", or "" where the kernel does not tell (CONFIG_PROC_CHILDREN).
 std::string name_of_a_child() {
-  std::error_code error;
-  std::filesystem::directory_iterator thread("/proc/self/task", error);
-  for (; !error && thread != std::filesystem::directory_iterator(); thread.increment(error)) {
-    const std::string listed = kernel_text(thread->path().string() + "/children");
+  for (const int tid : numbers_in("/proc/self/task")) {
+    const std::string listed = kernel_text(formatted("/proc/self/task/{}/children", tid));
     const std::string pid = listed.substr(0, listed.find(' '));
     if (pid.empty()) continue;
     std::string name = kernel_text("/proc/" + pid + "/comm");

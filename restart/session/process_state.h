@@ -5,8 +5,7 @@
 
 namespace cropdl::session {
 
-// Returns why the checkpoint is refused (one line: children, timers, shared memory, …), or "". Any thread of
-// the LH; exact while the program is stopped.
+// Returns why the checkpoint is refused (one line), or "". Any thread of the LH; exact while all is stopped.
 std::string process_refusal();
 
 // Records the main thread's seccomp filters: CropDL's and its starter's. A later one is the program's own and

@@ -30,6 +30,13 @@ void set_attention(uint32_t bits) {
 }
 void clear_attention() { __atomic_store_n(&seam::writable_control->attention, 0u, __ATOMIC_SEQ_CST); }
 
+template <class Work>
+void unlocked(std::unique_lock<std::mutex>& lock, Work work) {
+  lock.unlock();
+  work();
+  lock.lock();
+}
+
 }  // namespace
 
 // During an agreement status() looks; after begin_write() the main thread does.
@@ -38,8 +45,7 @@ int64_t Rank::observe(int64_t now) {
   return holding_ || !has_tracker() ? now + kPause : tracker_.look(now);
 }
 
-// The main thread uses the tracker before the program runs and while it writes an image, even a discarded
-// one.
+// The main thread uses the tracker before the program runs, and while it writes even a discarded image.
 bool Rank::has_tracker() {
   if (!ready_) return false;
   const std::lock_guard lock(mutex_);
@@ -143,8 +149,7 @@ bool Rank::examining() {
 }
 
 // Why no stop can be expected any more, or "": no signal reaches the threads, or in two attempts a thread was
-// found above a call of the LH, time after time. A handler that returns soon is rarely found so often in a
-// row.
+// found above a call of the LH, each time. A handler that returns soon is rarely found so often in a row.
 std::string Rank::call_left() {
   constexpr int64_t kFirst = 3'000'000, kApart = 100'000;  // us
   constexpr int kFound = 10, kMostLooks = 20;              // in an attempt: each look is a signal
@@ -171,8 +176,7 @@ void Rank::trace_stop() {
 }
 
 // Under mutex_. A thread seen inside a send after order_all_threads() parks next. So until the stop is over,
-// nothing of the program receives, or creates or frees what messages are sent on. Returns why it fails, or
-// "".
+// nothing of the program receives, or creates or frees what messages are sent on. Returns trouble, or "".
 std::string Rank::drain_early() {
   if (draining_early_) return libraries_.early_drain_trouble();
   if (others_stopped_ || !libraries_.drains_early() || !program_threads::threads_only_send(here_)) return "";
@@ -269,9 +273,7 @@ void Rank::stay() {
   gone_ = true;
   for (;;) {
     wake_.wait(lock, [this] { return stop_; });
-    lock.unlock();
-    serve();
-    lock.lock();
+    unlocked(lock, [this] { serve(); });
   }
 }
 
@@ -288,10 +290,11 @@ void Rank::serve() {
     if (!stop_) break;
     const process::StoppedTimers timers;
     draining_early_ = false;  // not started again in this stop
-    lock.unlock();
-    libraries_.end_early_drain();
-    Status refusal = look();
-    lock.lock();
+    Status refusal;
+    unlocked(lock, [&] {
+      libraries_.end_early_drain();
+      refusal = look();
+    });
     stopped_refusal_ = std::move(refusal);
     if (!stop_) break;  // the attempt has ended meanwhile
     serving_ = true;
@@ -306,29 +309,19 @@ void Rank::serve() {
       if (serving_ && !directory_.empty()) write(lock);
       if (!serving_) break;
       // Also after this rank's drain: a message that another rank waits for may be in a queue on this side.
-      if (!quiet_) {
-        lock.unlock();
-        libraries_.progress();
-        lock.lock();
-      }
+      if (!quiet_) unlocked(lock, [this] { libraries_.progress(); });
       if (drain_ == Drain::kAsked || !directory_.empty() || !serving_) continue;
       wake_.wait_for(lock, kNap);
     }
-    if (quiet_) {
-      quiet_ = false;
-      lock.unlock();
-      libraries_.resume();  // allocates nothing
-      lock.lock();
-    }
+    if (std::exchange(quiet_, false)) unlocked(lock, [this] { libraries_.resume(); });  // allocates nothing
   }
   here_ = false;
   program_threads::release_threads();
 }
 
-// Nothing may be thrown out of serve(), which the program's frames called, also right after a write that
-// failed for lack of memory. What allocates is caught. What lies between allocates nothing: errors are moved,
-// forget_suspend_signals() has room on the stack, and the libraries' resume() and progress() have reserved
-// what they need.
+// Nothing may be thrown out of serve(), which the program's frames called, even when a write has failed for
+// lack of memory. What allocates is caught; the rest moves errors, has room on the stack
+// (forget_suspend_signals), or has reserved what it needs (the libraries' resume() and progress()).
 Status Rank::look() const {
   return caught([&]() -> Status {
     std::string refusal = saving_.look();
@@ -347,16 +340,14 @@ void Rank::drain_some(std::unique_lock<std::mutex>& lock) {
   if (begin) {
     drain_ = Drain::kBeginning;
     const std::vector<coord::PeerCount> expected = std::exchange(expected_, {});
-    lock.unlock();
-    Status begun = caught([&] { libraries_.begin_drain(expected); });
-    lock.lock();
+    Status begun;
+    unlocked(lock, [&] { begun = caught([&] { libraries_.begin_drain(expected); }); });
     if (drain_ != Drain::kBeginning) return;  // asked again meanwhile
     if (!begun) return fail_drain(std::move(begun));
   }
-  lock.unlock();
   bool done = false;
-  Status stepped = caught([&] { done = libraries_.drain_step(); });
-  lock.lock();
+  Status stepped;
+  unlocked(lock, [&] { stepped = caught([&] { done = libraries_.drain_step(); }); });
   if (!stepped) return fail_drain(std::move(stepped));
   if (drain_ == Drain::kBeginning) drain_ = Drain::kRunning;  // trouble that one step resolves does not count
   if (done && drain_ == Drain::kRunning) drain_ = Drain::kDone;  // asked again meanwhile: drain again
@@ -368,18 +359,13 @@ void Rank::write(std::unique_lock<std::mutex>& lock) {
   coord::ImageSummary summary;
   Status saved = caught([&]() -> Status {
     if (Status quiet = libraries_.quiesce(); !quiet) return quiet;
-    auto written = saving_.write(directory_, tracker_);  // the agent leaves `directory_` alone until written_
-    if (!written) return written.error();
-    summary = std::move(*written);
-    return {};
+    // The agent leaves `directory_` alone until written_.
+    return saving_.write(directory_, tracker_).move_to(summary);
   });
   if (!saved) {
     // A file size limit on the image raised SIGXFSZ, blocked here: not the program's signal, so consume it.
-    sigset_t limit;
-    sigemptyset(&limit);
-    sigaddset(&limit, SIGXFSZ);
-    const timespec now{};
-    sigtimedwait(&limit, nullptr, &now);
+    siginfo_t info{};
+    program_threads::take_signal(1ull << (SIGXFSZ - 1), &info);
   }
   lock.lock();
   directory_.clear();

@@ -41,8 +41,7 @@ class Rank final : public coord::LocalRank {
   // MAIN, on the LH stack, after the program's main thread has ended: serves forever.
   [[noreturn]] void stay();
 
-  // MAIN, once, just before the program runs: handlers and filter are installed. Until then checkpoints are
-  // refused.
+  // MAIN, once, before the program runs, with handlers and filter: until then checkpoints are refused.
   void ready() { ready_.store(true); }
 
   // START, before the agent exists; and MAIN, while it writes an image.

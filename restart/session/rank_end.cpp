@@ -36,10 +36,7 @@ bool Rank::take_sigterm() {
   if (state->core.last_version == 0 || state->actions[SIGTERM].handler != 0) return false;
   if ((program_threads::blocked_everywhere() & kOnly) != 0) return false;
   siginfo_t info{};
-  const timespec now{};
-  if (upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&kOnly), reinterpret_cast<long>(&info),
-                 reinterpret_cast<long>(&now), 8) != SIGTERM)
-    return false;
+  if (program_threads::take_signal(kOnly, &info) != SIGTERM) return false;
   const bool sent = info.si_code == SI_USER || info.si_code == SI_QUEUE;
   if (sent && info.si_pid != getpid()) return true;
   upper::raw(SYS_rt_sigqueueinfo, getpid(), SIGTERM, reinterpret_cast<long>(&info));

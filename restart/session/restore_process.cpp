@@ -60,9 +60,8 @@ Status restore_process(const Metadata& m) {
     record.task = nullptr;
     if (&record != &main) record.lower_fs = record.lower_sp = 0;
   }
-  // Signals that were pending, blocked by the program. All are blocked here, and in the threads that are
-  // made, until a frame's mask takes over: not by sigfillset(), which leaves out 32 and 33, and with 32 the
-  // program's C library cancels threads.
+  // Signals that were pending, blocked by the program. All are blocked here, and in new threads, until a
+  // frame's mask: not by sigfillset(), which omits 32 (with it the C library cancels threads) and 33.
   const uint64_t all = ~0ull;
   upper::raw(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all), 0, 8);
   if (Status queued = program_threads::queue_again(m.pending_signals); !queued) return queued;

@@ -1,5 +1,4 @@
-// What the kernel keeps of the process besides memory, descriptors and attributes, made as the image says.
-// LH, MAIN, START of a restart.
+// What the kernel keeps of a process besides memory, files and attributes, as in the image. LH, MAIN, START.
 #pragma once
 
 #include <string>

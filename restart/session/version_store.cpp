@@ -41,8 +41,7 @@ Result<uint64_t> VersionStore::publish(const coord::NewVersion& version) {
   return number;
 }
 
-// Writes little, beside what a version needs: a disk that is nearly full is left alone, since the program may
-// be writing to it.
+// Writes little, and not to a disk that is nearly full: the program may be writing to it.
 Result<double> VersionStore::measure_disk(const std::stop_token& stop) {
   constexpr uint64_t kWritten = 128 << 20, kStaysFree = 1 << 30;
   struct statvfs disk {};

@@ -1,5 +1,4 @@
-// Rank 0's side of publishing: implements the coordinator's VersionSink with the store. LH; the agent's and
-// its publisher's threads.
+// Rank 0's side of publishing: the coordinator's VersionSink is the store. LH; agent's, publisher's threads.
 #pragma once
 
 #include <string>

@@ -1,7 +1,6 @@
 #include "restart/threads/pending_signals.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,12 +11,11 @@
 #include <optional>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/hex.h"
 #include "base/procfs.h"
+#include "base/words.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
 #include "restart/process/other_ranks.h"
@@ -39,8 +37,7 @@ struct Taken {
 bool queue(const Taken& t) {
   const pid_t pid = getpid();
   const auto info = reinterpret_cast<long>(&t.info);
-  // For signals to itself, a process may set any siginfo, si_code and sender included (kernel/signal.c,
-  // do_rt_sigqueueinfo).
+  // To itself, a process may send any siginfo, also si_code and sender (kernel/signal.c, do_rt_sigqueueinfo).
   const long result =
       t.process ? upper::raw(SYS_rt_sigqueueinfo, pid, t.info.si_signo, info)
                 : upper::raw(SYS_rt_tgsigqueueinfo, pid, syscall(SYS_gettid), t.info.si_signo, info);
@@ -48,8 +45,7 @@ bool queue(const Taken& t) {
   return result == 0;
 }
 
-// If this user's queue is full (RLIMIT_SIGPENDING), there may soon be room again. `tries`: how many times to
-// wait 1 ms.
+// If this user's queue is full (RLIMIT_SIGPENDING), there may soon be room: waits 1 ms, up to `tries` times.
 void queue_surely(const Taken& t, int* tries) {
   constexpr timespec kPause{0, 1'000'000};
   while (!queue(t) && errno == EAGAIN && *tries > 0) --*tries, nanosleep(&kPause, nullptr);
@@ -76,8 +72,7 @@ class OwnPending {
   std::string text_;
 };
 
-// Signals that are taken, thus no longer pending. If something is thrown, such as a lack of memory, they are
-// queued again: the program runs on and needs them.
+// Signals taken, thus not pending. If something is thrown, they are queued again: the program needs them.
 struct Signals {
   explicit Signals(int* tries_left) : tries(tries_left) {}
   Signals(const Signals&) = delete;
@@ -89,11 +84,9 @@ struct Signals {
       for (const Taken& t : all) queue_surely(t, tries);
   }
 
-  // Allocates before it takes the first: queued again one by one, those of one number would change places.
-  // The kernel delivers the thread's signals before the process's, the lowest number first, and signals of
-  // one number in queue order.
+  // Allocates before it takes the first: queued one by one, those of one number would change places. The
+  // kernel delivers the thread's before the process's, the lowest number first, each number in queue order.
   void take(uint64_t set) {
-    const timespec now{};
     const std::string status = kernel_text(kOwnStatus);
     constexpr size_t kMore = 64;  // those without a place in the queue, and some that come meanwhile
     all.reserve(strtoull(status_field(status, "SigQ").c_str(), nullptr, 10) + kMore);  // of this user
@@ -103,8 +96,7 @@ struct Signals {
       if (all.size() == all.capacity()) all.reserve(2 * all.size());
       const uint64_t own = pending.mask();
       siginfo_t info{};
-      const long sig = upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set),
-                                  reinterpret_cast<long>(&info), reinterpret_cast<long>(&now), 8);
+      const long sig = take_signal(set, &info);
       if (sig <= 0) return;
       all.push_back({(own >> (sig - 1) & 1) == 0, info});
     }
@@ -162,6 +154,12 @@ bool parse(const std::string& text, siginfo_t* info) {
 
 }  // namespace
 
+long take_signal(uint64_t set, siginfo_t* info) noexcept {
+  const timespec now{};
+  return upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set), reinterpret_cast<long>(info),
+                    reinterpret_cast<long>(&now), 8);
+}
+
 uint64_t pending_for_thread(int32_t tid) {
   return status_bits(kernel_text(formatted("/proc/self/task/{}/status", tid)), "SigPnd");
 }
@@ -208,7 +206,7 @@ static bool is_ignored(int sig) {
   return sig == SIGCHLD || sig == SIGCONT || sig == SIGURG || sig == SIGWINCH;
 }
 
-static Status queue_some(const std::vector<PendingSignal>& signals, bool only_ignored) {
+Status queue_again(const std::vector<PendingSignal>& signals, bool only_ignored) {
   for (const PendingSignal& s : signals) {
     Taken t{s.process, {}};
     if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
@@ -224,9 +222,5 @@ static Status queue_some(const std::vector<PendingSignal>& signals, bool only_ig
   }
   return {};
 }
-
-Status queue_again(const std::vector<PendingSignal>& signals) { return queue_some(signals, false); }
-
-Status queue_ignored_again(const std::vector<PendingSignal>& signals) { return queue_some(signals, true); }
 
 }  // namespace cropdl::program_threads

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "base/result.h"
 #include "interpose/seam/state.h"
 #include "restart/process/attributes.h"
@@ -19,8 +17,7 @@ namespace cropdl::program_threads {
 
 // Begins a stop: threads that park from now on record its number.
 void begin_thread_stop();
-// Asks running threads to park. Returns true when all are parked and no new thread can appear; call it again
-// until then.
+// Asks running threads to park; call it until true: all are parked, and no new thread can appear.
 bool stop_threads();
 // Returns whether every thread is parked or inside a blocking send (ThreadRecord::sending), after which it
 // parks. `main_serves`: the main thread is parked. Only after order_all_threads(), with attention set.
@@ -34,9 +31,8 @@ bool signal_queue_is_full();
 // The next stop_threads() and ask_to_stop() send it again.
 void ask_again();
 
-// Removes pending suspend signals: if a library unblocked the signal, a second one would overwrite the frame
-// of the first. Returns false if the program has a pending signal of that number, which stays. MAIN, in its
-// suspend handler, or a parked thread.
+// Removes pending suspend signals: if a library unblocked the signal, a second one would overwrite the
+// first's frame. False: the program has one of that number, which stays. MAIN in its handler, or parked.
 bool forget_suspend_signals() noexcept;
 
 // --- While all are stopped. MAIN.
@@ -48,10 +44,9 @@ struct SavedThread {
   process::AttributeValues attributes;  // those that differ from the main thread's
   int64_t cpu = 0;                      // ns, over all runs
   std::vector<int64_t> usage;           // struct rusage, over all runs
-  std::vector<PendingSignal> pending;
+  std::vector<std::string> pending;     // PendingSignal::info of its own
+  static constexpr const char* kMembers[] = {"record", "name", "attributes", "cpu", "usage", "pending"};
 };
-void to_json(nlohmann::json& j, const SavedThread& t);
-void from_json(const nlohmann::json& j, SavedThread& t);
 
 // Returns all but the pending signals, which other processes may still send. An error names a thread and what
 // of it cannot be saved. Unmaps the signal stacks of threads that have ended.
@@ -66,14 +61,12 @@ uint64_t blocked_everywhere();
 Status try_threads(const std::vector<SavedThread>& threads);
 
 // Creates the threads, which wait until go_on_with_threads(). They inherit the calling thread's credentials,
-// filter and so on, so call it when nothing else of the process will change. `note`: one line about what
-// could not be restored, or "".
+// filter and so on: call it last of all changes. `note`: a line about what could not be restored, or "".
 Status make_threads(const std::vector<SavedThread>& threads, std::string* note);
 void go_on_with_threads();
 
 // Registers the record's area of restartable sequences for the calling thread. Any FS base; no C library. If
-// the kernel has no such areas, writes RSEQ_CPU_ID_UNINITIALIZED to the area, as man 2 rseq specifies for the
-// program.
+// the kernel has none, writes RSEQ_CPU_ID_UNINITIALIZED to it, as man 2 rseq specifies.
 void register_rseq(const seam::ThreadRecord* t);
 
 }  // namespace cropdl::program_threads

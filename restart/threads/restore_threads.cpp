@@ -119,9 +119,6 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
     ThreadRecord& t = s->threads[saved.record];
     t.lower_fs = t.upper_fs = t.lower_sp = 0;
     t.lower_selector = t.upper_selector = 0;
-    t.asked = 0;
-    t.parked = 0;
-    t.task = nullptr;
     t.cpu_before = saved.cpu;
     for (size_t w = 0; w < std::size(t.usage_before); ++w)
       t.usage_before[w] = w < saved.usage.size() ? saved.usage[w] : 0;
@@ -132,7 +129,9 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
     Status queued = run_on(t, [&] {
       prctl(PR_SET_NAME, saved.name.c_str());
       differs = process::put_back_differing(saved.attributes);
-      return queue_again(saved.pending);
+      std::vector<PendingSignal> pending;
+      for (const std::string& info : saved.pending) pending.push_back({false, info});
+      return queue_again(pending);
     });
     if (!queued) return queued;
     if (!differs.empty() && ++lost == 1) example = name_of(t, saved.name) + ": " + differs;

@@ -10,8 +10,8 @@
 
 #include "base/file.h"
 #include "base/format.h"
-#include "base/json.h"
 #include "base/procfs.h"
+#include "base/time.h"
 #include "restart/process/clocks.h"
 #include "restart/threads/program_threads.h"
 #include "restart/threads/work_on_threads.h"
@@ -22,8 +22,7 @@ using seam::ThreadRecord;
 
 namespace {
 
-// Returns whether the calling thread shares directories and umask with thread `main`. Without kcmp (an old
-// kernel, or a container that forbids it), compares the values.
+// Whether the calling thread shares directories and umask with `main`: by kcmp, or by value where forbidden.
 bool shares_directories(pid_t main) {
   const auto own = static_cast<pid_t>(syscall(SYS_gettid));
   const long compared = syscall(SYS_kcmp, main, own, KCMP_FS, 0, 0);
@@ -37,36 +36,27 @@ bool shares_directories(pid_t main) {
   return values(main) == values(own);
 }
 
-struct Seen {
-  SavedThread saved;
-  std::string refusal;
-};
+uint64_t mask_of(const ThreadRecord& t) {
+  return reinterpret_cast<const ucontext_t*>(t.context)->uc_sigmask.__val[0];
+}
 
 // Runs on the thread itself.
-Seen look(const ThreadRecord& t, const process::AttributeValues& mains, pid_t main) {
-  Seen seen;
-  SavedThread& s = seen.saved;
+Result<SavedThread> look(const ThreadRecord& t, const process::AttributeValues& mains, pid_t main) {
+  SavedThread s;
   s.record = static_cast<uint32_t>(&t - seam::state()->threads);
   char name[17] = {};
   prctl(PR_GET_NAME, name);
   s.name = name;
   auto differing = process::differing_attributes(mains);
-  if (!differing) {
-    seen.refusal = name_of(t, s.name) + " " + differing.error().message;
-    return seen;
-  }
+  if (!differing) return Error{name_of(t, s.name) + " " + differing.error().message};
   s.attributes = std::move(*differing);
-  if (!shares_directories(main)) {
-    seen.refusal =
+  if (!shares_directories(main))
+    return Error{
         name_of(t, s.name) +
-        " has a directory and a mask of file modes of its own (unshare, clone), which cannot be saved yet";
-    return seen;
-  }
-  timespec cpu{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-  s.cpu = cpu.tv_sec * 1'000'000'000 + cpu.tv_nsec + t.cpu_before;
+        " has a directory and a mask of file modes of its own (unshare, clone), which cannot be saved yet"};
+  s.cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) + t.cpu_before;
   s.usage = process::usage_of_thread(t.usage_before);
-  return seen;
+  return s;
 }
 
 // Keeps signal stacks of ended threads out of the image. The core maps them again.
@@ -84,33 +74,22 @@ Result<std::vector<SavedThread>> saved_threads() {
   give_back_signal_stacks();
   std::vector<SavedThread> all;
   process::AttributeValues mains;
-  std::string refusal;
+  Status done;
   const pid_t main = static_cast<pid_t>(syscall(SYS_gettid));
   each_thread([&](ThreadRecord& t) {
-    if (!refusal.empty()) return;
+    if (!done) return;
     if (mains.empty()) {
-      if (auto s = have_block(); !s) {
-        refusal = s.error().message;
-        return;
-      }
+      if (done = have_block(); !done) return;
       mains = process::thread_attributes();
     }
-    Seen seen;
-    const Status looked = run_on(t, [&] {
-      seen = look(t, mains, main);
-      return Status();
-    });
-    refusal = looked ? seen.refusal : looked.error().message;
-    all.push_back(std::move(seen.saved));
+    SavedThread& saved = all.emplace_back();
+    done = run_on(t, [&] { return look(t, mains, main).move_to(saved); });
   });
-  if (!refusal.empty()) return Error{refusal};
+  if (!done) return done.error();
   return all;
 }
 
 uint64_t blocked_everywhere() {
-  const auto mask_of = [](const ThreadRecord& t) {
-    return reinterpret_cast<const ucontext_t*>(t.context)->uc_sigmask.__val[0];
-  };
   const ThreadRecord& main = seam::state()->threads[0];
   uint64_t blocked = main.gone != 0 ? ~uint64_t{0} : mask_of(main);
   each_thread([&](const ThreadRecord& t) { blocked &= mask_of(t); });
@@ -124,9 +103,8 @@ Status read_pending_signals(std::vector<SavedThread>& threads) {
     if (pending_for_thread(t.tid) == 0) continue;
     Status read = run_on(t, [&] {
       if (!forget_suspend_signals()) told = false;
-      const auto* context = reinterpret_cast<const ucontext_t*>(t.context);
-      for (PendingSignal& p : pending_signals(context->uc_sigmask.__val[0]))
-        if (!p.process) saved.pending.push_back(std::move(p));
+      for (PendingSignal& p : pending_signals(mask_of(t)))
+        if (!p.process) saved.pending.push_back(std::move(p.info));
       return Status();
     });
     if (!read) return read;
@@ -134,22 +112,6 @@ Status read_pending_signals(std::vector<SavedThread>& threads) {
   // The C library uses this signal too, and the thread that sent it waits for an answer.
   if (!told) return Error{"a thread is just changing the ids of the process (setuid and its kin); ask again"};
   return {};
-}
-
-void to_json(nlohmann::json& j, const SavedThread& t) {
-  nlohmann::json pending = nlohmann::json::array();
-  for (const PendingSignal& p : t.pending) pending.push_back(p.info);
-  j = {{"record", t.record}, {"name", json_bytes(t.name)}, {"attributes", t.attributes},
-       {"cpu", t.cpu},       {"usage", t.usage},           {"pending", pending}};
-}
-
-void from_json(const nlohmann::json& j, SavedThread& t) {
-  t.record = integer_from_json<uint32_t>(j.at("record"));
-  t.name = bytes_from_json(j.at("name"));
-  j.at("attributes").get_to(t.attributes);
-  t.cpu = integer_from_json<int64_t>(j.at("cpu"));
-  j.at("usage").get_to(t.usage);
-  for (const auto& info : j.at("pending")) t.pending.push_back({false, info.get<std::string>()});
 }
 
 }  // namespace cropdl::program_threads

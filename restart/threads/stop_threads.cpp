@@ -5,12 +5,10 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <ctime>
 
 #include "base/format.h"
 #include "base/procfs.h"
 #include "interpose/seam/control_page.h"
-#include "interpose/upper/raw.h"
 #include "restart/threads/program_threads.h"
 #include "restart/threads/work_on_threads.h"
 
@@ -20,9 +18,8 @@ using seam::ThreadRecord;
 
 namespace {
 
-// Returns whether a leaving thread has ended. Its tid may belong to a newer thread by now: to one of the
-// program, which has a record, or to one of the LH, which has a later start time (man 5 proc_pid_stat,
-// starttime).
+// Whether a leaving thread has ended. Its tid may be a newer thread's by now: the program's, which has a
+// record, or the LH's, which started later (man 5 proc_pid_stat, starttime).
 bool is_gone(const ThreadRecord& t) {
   if (syscall(SYS_tgkill, getpid(), t.tid, 0) != 0) return errno == ESRCH;
   const auto* s = seam::state();
@@ -102,8 +99,7 @@ bool threads_only_send(bool main_serves) {
   return made == __atomic_load_n(&s->threads_made, __ATOMIC_SEQ_CST);
 }
 
-// One signal is enough: a thread that cannot take it in the LH parks when it leaves; in other cases the core
-// asks for another signal.
+// One signal is enough: a thread that cannot take it in the LH parks as it leaves; else the core asks again.
 void ask_to_stop(ThreadRecord& t) {
   const uint32_t stop = seam::control()->stop;
   if (__atomic_load_n(&t.asked, __ATOMIC_SEQ_CST) == stop) return;
@@ -116,17 +112,13 @@ bool signal_queue_is_full() { return queue_was_full; }
 // Allocates nothing: what it has taken may not be lost. The program's come one at a time (see
 // read_pending_signals); of more than kMost, the rest and what is behind them stays pending.
 bool forget_suspend_signals() noexcept {
-  constexpr uint64_t kOnly = 1ull << (seam::kSuspendSignal - 1);
   constexpr size_t kMost = 32;
-  const timespec now{};
   siginfo_t programs[kMost];
   size_t taken = 0;
   while (taken < kMost) {
     siginfo_t& info = programs[taken];
     info = {};
-    if (upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&kOnly), reinterpret_cast<long>(&info),
-                   reinterpret_cast<long>(&now), 8) <= 0)
-      break;
+    if (take_signal(1ull << (seam::kSuspendSignal - 1), &info) <= 0) break;
     const bool ours = info.si_code == SI_QUEUE &&
                       reinterpret_cast<uint64_t>(info.si_value.sival_ptr) == seam::kSuspendMagic;
     if (!ours) ++taken;

@@ -13,13 +13,11 @@
 #include <cerrno>
 
 #include "interpose/seam/thread.h"
-#include "interpose/upper/raw.h"
 
 namespace cropdl::program_threads {
 namespace {
 
-// The TLS block is at the upper end of its thread's stack (glibc nptl/allocatestack.c); the stack itself is
-// used for no more than a call to pause().
+// The TLS block is at the upper end of its thread's stack (nptl/allocatestack.c), which else serves pause().
 constexpr size_t kStack = 64 << 10;
 
 constexpr unsigned kStacks = (seam::kLowEnd - seam::kLowBegin) / kStack;
@@ -31,8 +29,7 @@ uint64_t segments[kSegments];         // their bases
 unsigned segments_used;
 int segments_lock;
 
-// Writes a segment descriptor (set_thread_area(2) describes it) with modify_ldt's func 0x11 (man 2
-// modify_ldt).
+// Writes a segment descriptor (set_thread_area(2)) with modify_ldt's func 0x11 (man 2 modify_ldt).
 bool write_descriptor(unsigned index, uint64_t base) {
   user_desc d{};
   d.entry_number = index;
@@ -79,8 +76,7 @@ void* lend(void* argument) {
   rest_for_ever();
 }
 
-// noinline and no stack protector: no register may hold a pointer into the former TLS block when this
-// function returns.
+// noinline, no stack protector: no register may point into the former TLS block when this function returns.
 __attribute__((noinline, optimize("no-stack-protector"))) void change_block(uint64_t fs) {
   seam::by_kernel::set_fs_base(fs);
 }
@@ -124,8 +120,7 @@ void let_go_of_rseq() {
 
 int32_t* lend_block_to(int32_t borrower) {
   let_go_of_rseq();
-  // The kernel clears the id at the thread's end at the address where the C library keeps it (man 2
-  // set_tid_address).
+  // At the thread's end the kernel clears the C library's copy of the id (man 2 set_tid_address).
   int32_t* id = nullptr;
   if (prctl(PR_GET_TID_ADDRESS, &id) != 0 || id == nullptr ||
       *id != static_cast<int32_t>(syscall(SYS_gettid)))

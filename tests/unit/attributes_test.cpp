@@ -18,6 +18,7 @@
 
 #include "restart/process/clocks.h"
 #include "restart/process/processors.h"
+#include "tests/unit/other_attributes.h"
 
 namespace cropdl::process {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/format.h"
-#include "base/hex.h"
+#include "base/words.h"
 #include "interpose/cuda/lower/nccl/library.h"
 #include "interpose/cuda/lower/nccl/state.h"
 #include "interpose/one_abi/state.h"
