@@ -15,8 +15,6 @@
 #include <utility>
 
 #include "base/time.h"
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/device_drain.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/real.h"

@@ -1,11 +1,8 @@
 // The runtime's and the driver's functions about captures. LH, LH FS base, threads of the program.
-#include "interpose/gen/driver/undeclared.h"
-//
 #include <vector>
 
 #include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/graph_calls.h"
-#include "interpose/gen/cudart/undeclared.h"
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;

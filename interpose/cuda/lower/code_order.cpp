@@ -7,8 +7,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/registration.h"
 #include "interpose/cuda/lower/saved_devices.h"

@@ -6,8 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/code_image.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/devices.h"

@@ -1,6 +1,4 @@
 // See contexts.h. Source: CUDA Driver API, "Context Management".
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/contexts.h"
 
 #include <thread>

@@ -1,7 +1,5 @@
 // The functions of the program that reset a device: the end of its primary context. LH, LH FS base, threads
 // of the program.
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/contexts.h"

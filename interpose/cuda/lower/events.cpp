@@ -1,6 +1,4 @@
 // See events.h. An event's owner[2] is its age at the cut in ms, plus 1; 0: none.
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/events.h"
 
 #include <cstring>

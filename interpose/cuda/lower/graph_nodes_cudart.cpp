@@ -1,6 +1,5 @@
 // The runtime's functions about nodes of graphs. See graph_nodes.h.
 #include "interpose/cuda/lower/graph_nodes.h"
-#include "interpose/gen/cudart/undeclared.h"
 
 using namespace cropdl::cuda;
 

@@ -1,6 +1,4 @@
 // The driver's functions about nodes of graphs. See graph_nodes.h.
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/graph_nodes.h"
 
 using namespace cropdl::cuda;

@@ -1,6 +1,5 @@
 // The runtime's functions about graphs. See graphs.h; their nodes are in graph_nodes_cudart.cpp.
 #include "interpose/cuda/lower/graph_calls.h"
-#include "interpose/gen/cudart/undeclared.h"
 
 using namespace cropdl::cuda;
 

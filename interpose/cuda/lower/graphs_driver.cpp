@@ -1,6 +1,4 @@
 // The driver's functions about graphs. See graphs.h; their nodes are in graph_nodes_driver.cpp.
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/graph_calls.h"
 
 namespace rt = cropdl::one_abi;

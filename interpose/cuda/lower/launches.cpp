@@ -2,8 +2,6 @@
 // LH, LH FS base, any thread.
 #include <vector>
 
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/launch_attributes.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/one_abi/kinds.h"

@@ -1,8 +1,6 @@
 // The driver's linker. A link under way refuses checkpoints, since its handle has no recipe. The linked code
 // is in the driver's memory; a module loaded from it is saved with its code. Source: CUDA Driver API 13.0,
 // "Module Management". LH, LH FS base, any thread.
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/real.h"
 #include "interpose/one_abi/kinds.h"
 

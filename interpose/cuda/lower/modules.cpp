@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/code_image.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/load_options.h"

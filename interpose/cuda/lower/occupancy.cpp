@@ -1,7 +1,5 @@
 // cuOccupancyMaxPotentialBlockSize: the driver calls a function of the program, on the calling thread, for
 // the shared memory that a block of each size needs. LH, LH FS base, any thread.
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/real.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/seam/thread.h"

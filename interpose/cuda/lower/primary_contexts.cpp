@@ -1,6 +1,4 @@
 // See primary_contexts.h. Source: CUDA Driver API, "Primary Context Management".
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/primary_contexts.h"
 
 #include <mutex>

@@ -5,8 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/names.h"

@@ -1,8 +1,6 @@
 // Textures and surfaces. Kernels read their numbers, so the program gets the library's own. They have no
 // recipe, and refuse checkpoints while they exist. Source: CUDA Runtime API 13.0, "Texture Object
 // Management", "Surface Object Management". LH, LH FS base, any thread.
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/graphs.h"
 #include "interpose/one_abi/kinds.h"
 

@@ -1,5 +1,3 @@
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/variables.h"
 
 #include <algorithm>
