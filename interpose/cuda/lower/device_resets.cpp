@@ -30,9 +30,10 @@ void device_was_reset(int device) {
   forget_peer(device);
 }
 
-CUresult reset(CUdevice device) {
-  const CUresult r = CROPDL_DRIVER(cuDevicePrimaryCtxReset_v2)(device);
-  if (r != CUDA_SUCCESS) return r;
+// `r`: of the call that resets the device.
+template <class Result>
+Result was_reset(Result r, int device) {
+  if (static_cast<int>(r) != 0) return r;
   device_was_reset(device);
   note_no_context_of_thread();
   return r;
@@ -50,26 +51,18 @@ CUresult lower_cuDevicePrimaryCtxRelease(CUdevice device) {
   return release_primary(device, device_was_reset);
 }
 CUresult lower_cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  rt::Call call;
-  return release_primary(device, device_was_reset);
+  return lower_cuDevicePrimaryCtxRelease(device);
 }
 CUresult lower_cuDevicePrimaryCtxReset(CUdevice device) {
   rt::Call call;
-  return reset(device);
+  return was_reset(CROPDL_DRIVER(cuDevicePrimaryCtxReset_v2)(device), device);
 }
-CUresult lower_cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  rt::Call call;
-  return reset(device);
-}
+CUresult lower_cuDevicePrimaryCtxReset_v2(CUdevice device) { return lower_cuDevicePrimaryCtxReset(device); }
 
 cudaError_t lower_cudaDeviceReset() {
   rt::Call call;
   const int device = rt::current_device();
-  const cudaError_t r = CROPDL_CUDART(cudaDeviceReset)();
-  if (r != cudaSuccess) return r;
-  device_was_reset(device);
-  note_no_context_of_thread();
-  return r;
+  return was_reset(CROPDL_CUDART(cudaDeviceReset)(), device);
 }
 
 }  // extern "C"

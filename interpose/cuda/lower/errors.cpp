@@ -30,8 +30,9 @@ bool stays(cudaError_t error) {
 
 // Does not start the runtime to ask for an error that it cannot have.
 cudaError_t last(bool forget) {
+  rt::Call call;
   const auto noted = static_cast<cudaError_t>(rt::noted_error(forget));
-  if (!cropdl::cuda::opened(cropdl::cuda::kCudart)) return noted;
+  if (!opened(kCudart)) return noted;
   const cudaError_t its = forget ? CROPDL_CUDART(cudaGetLastError)() : CROPDL_CUDART(cudaPeekAtLastError)();
   return stays(its) ? its : noted;
 }
@@ -43,13 +44,7 @@ using namespace cropdl::cuda;
 
 extern "C" {
 
-cudaError_t lower_cudaGetLastError() {
-  rt::Call call;
-  return last(true);
-}
-cudaError_t lower_cudaPeekAtLastError() {
-  rt::Call call;
-  return last(false);
-}
+cudaError_t lower_cudaGetLastError() { return last(true); }
+cudaError_t lower_cudaPeekAtLastError() { return last(false); }
 
 }  // extern "C"

@@ -134,19 +134,20 @@ void give_number(uint64_t stream, bool own, N* number) {
                 : number_of_default_stream(rt::current_device(), own_default(stream, own), *number);
 }
 
+void name_context(CUcontext* real) {
+  if (real) *real = virtual_context(*real);
+}
 // The program made the green context, so it has a handle.
-CUgreenCtx known_green(CUgreenCtx real) {
-  return rt::handle_of<CUgreenCtx>(real ? rt::virtual_of(rt::word_of(real), kind::cudaGreenContext)
-                                        : uint64_t{0});
+void name_context(CUgreenCtx* real) {
+  if (real && *real)
+    *real = rt::handle_of<CUgreenCtx>(rt::virtual_of(rt::word_of(*real), kind::cudaGreenContext));
 }
 
-// `green`: nullptr: the function has none. `ask`: calls the real function with the real stream.
-template <class Ask>
-CUresult contexts_of(CUstream stream, CUcontext* context, CUgreenCtx* green, Ask ask) {
+template <class F, class... Context>
+CUresult contexts_of(RealFunction<F> ask, CUstream stream, Context*... contexts) {
   rt::Call call;
-  const CUresult r = ask(rt::real(stream, kind::cudaStream));
-  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
-  if (r == CUDA_SUCCESS && green) *green = known_green(*green);
+  const CUresult r = ask(rt::real(stream, kind::cudaStream), contexts...);
+  if (r == CUDA_SUCCESS) (name_context(contexts), ...);
   return r;
 }
 
@@ -253,25 +254,19 @@ GET_NUMBER(CUresult, cuStreamGetId_ptsz, CUstream, CROPDL_DRIVER(cuStreamGetId_p
 #undef GET_NUMBER
 
 CUresult lower_cuStreamGetCtx(CUstream stream, CUcontext* context) {
-  return contexts_of(stream, context, nullptr,
-                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetCtx)(real, context); });
+  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx), stream, context);
 }
 CUresult lower_cuStreamGetCtx_ptsz(CUstream stream, CUcontext* context) {
-  return contexts_of(stream, context, nullptr,
-                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetCtx_ptsz)(real, context); });
+  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx_ptsz), stream, context);
 }
 CUresult lower_cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
-  return contexts_of(stream, context, green,
-                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetCtx_v2)(real, context, green); });
+  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx_v2), stream, context, green);
 }
 CUresult lower_cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext* context, CUgreenCtx* green) {
-  return contexts_of(stream, context, green, [&](CUstream real) {
-    return CROPDL_DRIVER(cuStreamGetCtx_v2_ptsz)(real, context, green);
-  });
+  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx_v2_ptsz), stream, context, green);
 }
 CUresult lower_cuStreamGetGreenCtx(CUstream stream, CUgreenCtx* green) {
-  return contexts_of(stream, nullptr, green,
-                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetGreenCtx)(real, green); });
+  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetGreenCtx), stream, green);
 }
 
 }  // extern "C"
