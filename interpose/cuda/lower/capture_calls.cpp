@@ -17,10 +17,10 @@ Node* lent_array(size_t n) {
   return array.data();
 }
 
-// --- The functions. `Api`: a library's types, and its functions with real handles. kOwn: the variants in
-// which stream 0 is the calling thread's own default stream.
+// --- The functions. `Api`: a library's types, and its query with real handles. kOwn: the variants in which
+// stream 0 is the calling thread's own default stream.
 
-struct RuntimeCalls {
+struct Runtime {
   using Result = cudaError_t;
   using Status = cudaStreamCaptureStatus;
   using Id = unsigned long long;
@@ -32,14 +32,9 @@ struct RuntimeCalls {
     auto* f = kOwn ? CROPDL_CUDART_PTSZ(cudaStreamGetCaptureInfo) : CROPDL_CUDART(cudaStreamGetCaptureInfo);
     return f(arguments...);
   }
-  template <bool kOwn>
-  static Result end(cudaStream_t on, cudaGraph_t* out) {
-    auto* f = kOwn ? CROPDL_CUDART_PTSZ(cudaStreamEndCapture) : CROPDL_CUDART(cudaStreamEndCapture);
-    return f(on, out);
-  }
 };
 
-struct DriverCalls {
+struct Driver {
   using Result = CUresult;
   using Status = CUstreamCaptureStatus;
   using Id = cuuint64_t;
@@ -51,35 +46,40 @@ struct DriverCalls {
     auto* f = kOwn ? CROPDL_DRIVER(cuStreamGetCaptureInfo_v3_ptsz) : CROPDL_DRIVER(cuStreamGetCaptureInfo_v3);
     return f(arguments...);
   }
-  template <bool kOwn>
-  static Result end(CUstream on, CUgraph* out) {
-    auto* f = kOwn ? CROPDL_DRIVER(cuStreamEndCapture_ptsz) : CROPDL_DRIVER(cuStreamEndCapture);
-    return f(on, out);
-  }
 };
 
-template <class Api, bool kOwn, class Begin>
-typename Api::Result begin_capture(Maker m, CUstream on, bool makes_graph, Begin begin) {
+template <class Api, bool kOwn, class F, class... Mode>
+auto begin_capture(RealFunction<F> begin, CUstream on, Mode... mode) {
   rt::Call call;
-  const auto r = begin(stream(on));
+  const auto r = begin(stream(on), mode...);
   if (!succeeded(r)) return r;
   typename Api::Status status{};
   CUgraph made{};
-  if (makes_graph) Api::template info<kOwn>(stream(on), &status, nullptr, &made, nullptr, nullptr, nullptr);
-  capture_began(rt::word_of(on), kOwn, rt::word_of(made), m);
+  Api::template info<kOwn>(stream(on), &status, nullptr, &made, nullptr, nullptr, nullptr);
+  capture_began(rt::word_of(on), kOwn, rt::word_of(made), begin);
   return r;
 }
 
-template <class Api, bool kOwn>
-typename Api::Result end_capture(CUstream on, CUgraph* out, Maker m) {
+template <class Api, bool kOwn, class F>
+auto begin_capture_to(RealFunction<F> begin, CUstream on, CUgraph to, const Node* nodes,
+                      const typename Api::Edge* edges, size_t n, typename Api::Mode mode) {
+  rt::Call call;
+  const rt::Reals<Node> reals(nodes, n, kind::cudaGraphNode);
+  const auto r = begin(stream(on), graph(to), reals.data(), edges, n, mode);
+  if (succeeded(r)) capture_began(rt::word_of(on), kOwn, 0, begin);
+  return r;
+}
+
+template <class Api, bool kOwn, class F>
+auto end_capture(RealFunction<F> end, CUstream on, CUgraph* out) {
   rt::Call call;
   CUgraph made{};
-  const auto r = Api::template end<kOwn>(stream(on), out ? &made : nullptr);
+  const auto r = end(stream(on), out ? &made : nullptr);
   auto status = Api::kNone;
   if (!succeeded(r))
     Api::template info<kOwn>(stream(on), &status, nullptr, nullptr, nullptr, nullptr, nullptr);
   if (status == Api::kNone) capture_ended(rt::word_of(on), kOwn, made != nullptr);
-  if (out) *out = known(made, kind::cudaGraph, m);
+  if (out) *out = known(made, kind::cudaGraph, end);
   return r;
 }
 
@@ -115,53 +115,46 @@ using namespace cropdl::cuda;
 extern "C" {
 
 CUresult lower_cuStreamBeginCapture(CUstream on) {
-  return begin_capture<DriverCalls, false>(CROPDL_DRIVER_MAKER(cuStreamBeginCapture), on, true,
-                                           [&](auto s) { return CROPDL_DRIVER(cuStreamBeginCapture)(s); });
+  return begin_capture<Driver, false>(CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture), on);
 }
 CUresult lower_cuStreamBeginCapture_ptsz(CUstream on) {
-  return begin_capture<DriverCalls, true>(
-      CROPDL_DRIVER_MAKER(cuStreamBeginCapture_ptsz), on, true,
-      [&](auto s) { return CROPDL_DRIVER(cuStreamBeginCapture_ptsz)(s); });
+  return begin_capture<Driver, true>(CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture_ptsz), on);
 }
 
-#define BEGIN_CAPTURE(Api, name, own, maker, real_function)                                                \
-  Api::Result lower_##name(CUstream on, Api::Mode mode) {                                                  \
-    return begin_capture<Api, own>(maker(name), on, true, [&](auto s) { return real_function(s, mode); }); \
+#define BEGIN_CAPTURE(Api, name, own, real_function)         \
+  Api::Result lower_##name(CUstream on, Api::Mode mode) {    \
+    return begin_capture<Api, own>(real_function, on, mode); \
   }
-BEGIN_CAPTURE(DriverCalls, cuStreamBeginCapture_v2, false, CROPDL_DRIVER_MAKER,
-              CROPDL_DRIVER(cuStreamBeginCapture_v2))
-BEGIN_CAPTURE(DriverCalls, cuStreamBeginCapture_v2_ptsz, true, CROPDL_DRIVER_MAKER,
-              CROPDL_DRIVER(cuStreamBeginCapture_v2_ptsz))
-BEGIN_CAPTURE(RuntimeCalls, cudaStreamBeginCapture, false, CROPDL_CUDART_MAKER,
-              CROPDL_CUDART(cudaStreamBeginCapture))
-BEGIN_CAPTURE(RuntimeCalls, cudaStreamBeginCapture_ptsz, true, CROPDL_CUDART_MAKER,
-              CROPDL_CUDART_PTSZ(cudaStreamBeginCapture))
+BEGIN_CAPTURE(Driver, cuStreamBeginCapture_v2, false, CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture_v2))
+BEGIN_CAPTURE(Driver, cuStreamBeginCapture_v2_ptsz, true,
+              CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture_v2_ptsz))
+BEGIN_CAPTURE(Runtime, cudaStreamBeginCapture, false, CROPDL_CUDART_FUNCTION(cudaStreamBeginCapture))
+BEGIN_CAPTURE(Runtime, cudaStreamBeginCapture_ptsz, true, CROPDL_CUDART_PTSZ_FUNCTION(cudaStreamBeginCapture))
 #undef BEGIN_CAPTURE
 
-#define BEGIN_CAPTURE_TO_GRAPH(Api, name, own, maker, real_function)                                     \
+#define BEGIN_CAPTURE_TO_GRAPH(Api, name, own, real_function)                                            \
   Api::Result lower_##name(CUstream on, CUgraph to, const Node* nodes, const Api::Edge* edges, size_t n, \
                            Api::Mode mode) {                                                             \
-    return begin_capture<Api, own>(maker(name), on, false, [&](auto s) {                                 \
-      const rt::Reals<Node> reals(nodes, n, kind::cudaGraphNode);                                        \
-      return real_function(s, graph(to), reals.data(), edges, n, mode);                                  \
-    });                                                                                                  \
+    return begin_capture_to<Api, own>(real_function, on, to, nodes, edges, n, mode);                     \
   }
-BEGIN_CAPTURE_TO_GRAPH(DriverCalls, cuStreamBeginCaptureToGraph, false, CROPDL_DRIVER_MAKER,
-                       CROPDL_DRIVER(cuStreamBeginCaptureToGraph))
-BEGIN_CAPTURE_TO_GRAPH(DriverCalls, cuStreamBeginCaptureToGraph_ptsz, true, CROPDL_DRIVER_MAKER,
-                       CROPDL_DRIVER(cuStreamBeginCaptureToGraph_ptsz))
-BEGIN_CAPTURE_TO_GRAPH(RuntimeCalls, cudaStreamBeginCaptureToGraph, false, CROPDL_CUDART_MAKER,
-                       CROPDL_CUDART(cudaStreamBeginCaptureToGraph))
-BEGIN_CAPTURE_TO_GRAPH(RuntimeCalls, cudaStreamBeginCaptureToGraph_ptsz, true, CROPDL_CUDART_MAKER,
-                       CROPDL_CUDART_PTSZ(cudaStreamBeginCaptureToGraph))
+BEGIN_CAPTURE_TO_GRAPH(Driver, cuStreamBeginCaptureToGraph, false,
+                       CROPDL_DRIVER_FUNCTION(cuStreamBeginCaptureToGraph))
+BEGIN_CAPTURE_TO_GRAPH(Driver, cuStreamBeginCaptureToGraph_ptsz, true,
+                       CROPDL_DRIVER_FUNCTION(cuStreamBeginCaptureToGraph_ptsz))
+BEGIN_CAPTURE_TO_GRAPH(Runtime, cudaStreamBeginCaptureToGraph, false,
+                       CROPDL_CUDART_FUNCTION(cudaStreamBeginCaptureToGraph))
+BEGIN_CAPTURE_TO_GRAPH(Runtime, cudaStreamBeginCaptureToGraph_ptsz, true,
+                       CROPDL_CUDART_PTSZ_FUNCTION(cudaStreamBeginCaptureToGraph))
 #undef BEGIN_CAPTURE_TO_GRAPH
 
-#define END_CAPTURE(Api, name, own, maker) \
-  Api::Result lower_##name(CUstream on, CUgraph* out) { return end_capture<Api, own>(on, out, maker(name)); }
-END_CAPTURE(DriverCalls, cuStreamEndCapture, false, CROPDL_DRIVER_MAKER)
-END_CAPTURE(DriverCalls, cuStreamEndCapture_ptsz, true, CROPDL_DRIVER_MAKER)
-END_CAPTURE(RuntimeCalls, cudaStreamEndCapture, false, CROPDL_CUDART_MAKER)
-END_CAPTURE(RuntimeCalls, cudaStreamEndCapture_ptsz, true, CROPDL_CUDART_MAKER)
+#define END_CAPTURE(Api, name, own, real_function)        \
+  Api::Result lower_##name(CUstream on, CUgraph* out) {   \
+    return end_capture<Api, own>(real_function, on, out); \
+  }
+END_CAPTURE(Driver, cuStreamEndCapture, false, CROPDL_DRIVER_FUNCTION(cuStreamEndCapture))
+END_CAPTURE(Driver, cuStreamEndCapture_ptsz, true, CROPDL_DRIVER_FUNCTION(cuStreamEndCapture_ptsz))
+END_CAPTURE(Runtime, cudaStreamEndCapture, false, CROPDL_CUDART_FUNCTION(cudaStreamEndCapture))
+END_CAPTURE(Runtime, cudaStreamEndCapture_ptsz, true, CROPDL_CUDART_PTSZ_FUNCTION(cudaStreamEndCapture))
 #undef END_CAPTURE
 
 #define CAPTURE_INFO(Api, name, own, maker)                                                                 \
@@ -169,21 +162,21 @@ END_CAPTURE(RuntimeCalls, cudaStreamEndCapture_ptsz, true, CROPDL_CUDART_MAKER)
                            const Api::Edge** edges, size_t* n) {                                            \
     return capture_info<Api, own>(on, status, id, out, nodes, edges, n, maker(name));                       \
   }
-CAPTURE_INFO(DriverCalls, cuStreamGetCaptureInfo_v3, false, CROPDL_DRIVER_MAKER)
-CAPTURE_INFO(DriverCalls, cuStreamGetCaptureInfo_v3_ptsz, true, CROPDL_DRIVER_MAKER)
-CAPTURE_INFO(RuntimeCalls, cudaStreamGetCaptureInfo, false, CROPDL_CUDART_MAKER)
-CAPTURE_INFO(RuntimeCalls, cudaStreamGetCaptureInfo_ptsz, true, CROPDL_CUDART_MAKER)
+CAPTURE_INFO(Driver, cuStreamGetCaptureInfo_v3, false, CROPDL_DRIVER_MAKER)
+CAPTURE_INFO(Driver, cuStreamGetCaptureInfo_v3_ptsz, true, CROPDL_DRIVER_MAKER)
+CAPTURE_INFO(Runtime, cudaStreamGetCaptureInfo, false, CROPDL_CUDART_MAKER)
+CAPTURE_INFO(Runtime, cudaStreamGetCaptureInfo_ptsz, true, CROPDL_CUDART_MAKER)
 #undef CAPTURE_INFO
 
 CUresult lower_cuStreamGetCaptureInfo_v2(CUstream on, CUstreamCaptureStatus* status, cuuint64_t* id,
                                          CUgraph* out, const Node** nodes, size_t* n) {
-  return capture_info<DriverCalls, false>(on, status, id, out, nodes, nullptr, n,
-                                          CROPDL_DRIVER_MAKER(cuStreamGetCaptureInfo_v2));
+  return capture_info<Driver, false>(on, status, id, out, nodes, nullptr, n,
+                                     CROPDL_DRIVER_MAKER(cuStreamGetCaptureInfo_v2));
 }
 CUresult lower_cuStreamGetCaptureInfo_v2_ptsz(CUstream on, CUstreamCaptureStatus* status, cuuint64_t* id,
                                               CUgraph* out, const Node** nodes, size_t* n) {
-  return capture_info<DriverCalls, true>(on, status, id, out, nodes, nullptr, n,
-                                         CROPDL_DRIVER_MAKER(cuStreamGetCaptureInfo_v2_ptsz));
+  return capture_info<Driver, true>(on, status, id, out, nodes, nullptr, n,
+                                    CROPDL_DRIVER_MAKER(cuStreamGetCaptureInfo_v2_ptsz));
 }
 
 }  // extern "C"
