@@ -1,11 +1,11 @@
 // Nodes of graphs: functions that the runtime and the driver share, and the structures with nodes'
-// parameters. to_real() puts the library's handles and functions into a copy of the program's structure,
-// to_program() the program's into a structure of the library. Both know a structure, in all its versions, by
-// its members. LH, LH FS base, threads of the program.
+// parameters. translate() knows a structure, in all its versions, by its members. LH, LH FS base, threads of
+// the program.
 #pragma once
 
 #include <concepts>
 #include <cstdlib>
+#include <optional>
 
 #include "interpose/cuda/lower/callbacks.h"
 #include "interpose/cuda/lower/graph_calls.h"
@@ -13,79 +13,41 @@
 
 namespace cropdl::cuda {
 
+// Puts the library's handles and functions into a copy of the program's structure.
+struct ToReal {
+  template <class H>
+  H handle(H h, uint32_t kind) const {
+    return one_abi::real(h, kind);
+  }
+  // The program's own stub, or a kernel's handle.
+  void* kernel(void* f) const {
+    one_abi::use_code(f);
+    return one_abi::handle_of<void*>(one_abi::real_word(one_abi::word_of(f)));
+  }
+  CUfunction kernel(CUfunction f) const { return one_abi::real(f, one_abi::kind::cudaFunction); }
+  void host(HostNode& n) const { host_node(n); }
+};
+// Puts the program's into a structure of the library.
+struct ToProgram {
+  template <class H>
+  H handle(H h, uint32_t kind) const {
+    return known_or_real(h, kind);
+  }
+  void* kernel(void* f) const { return known_or_real(f, one_abi::kind::cudaKernel); }
+  CUfunction kernel(CUfunction f) const { return function_or_kernel(f); }
+  void host(HostNode& n) const { program_host_node(n); }
+};
+
 inline CUcontext real_context(CUcontext c) { return one_abi::real(c, one_abi::kind::cudaContext); }
-// The program's own stub, or a kernel's handle.
-inline void* real_kernel(void* f) {
-  one_abi::use_code(f);
-  return one_abi::handle_of<void*>(one_abi::real_word(one_abi::word_of(f)));
-}
-inline CUfunction real_kernel(CUfunction f) { return one_abi::real(f, one_abi::kind::cudaFunction); }
-inline void* program_kernel(void* f) { return known_or_real(f, one_abi::kind::cudaKernel); }
-inline CUfunction program_kernel(CUfunction f) { return function_or_kernel(f); }
 
-// Kernels.
-template <class P>
-concept KernelParams = requires(P p) {
-  p.kernelParams;
-};
-template <KernelParams P>
-void to_real(P& p) {
-  p.func = real_kernel(p.func);
-  if constexpr (requires { p.kern; }) {
-    p.kern = one_abi::real(p.kern, one_abi::kind::cudaKernel);
-    p.ctx = real_context(p.ctx);
-  }
+// Only the driver's structure of any node has contexts.
+inline void contexts_to_real(cudaGraphNodeParams&) {}
+inline void contexts_to_real(CUgraphNodeParams& p) {
+  if (p.type == CU_GRAPH_NODE_TYPE_MEMCPY) p.memcpy.copyCtx = real_context(p.memcpy.copyCtx);
+  if (p.type == CU_GRAPH_NODE_TYPE_MEMSET) p.memset.ctx = real_context(p.memset.ctx);
+  if (p.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) p.memOp.ctx = real_context(p.memOp.ctx);
+  if (p.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) p.conditional.ctx = real_context(p.conditional.ctx);
 }
-template <KernelParams P>
-void to_program(P& p) {
-  p.func = program_kernel(p.func);
-  if constexpr (requires { p.kern; }) {
-    p.kern = known_or_real(p.kern, one_abi::kind::cudaKernel);
-    p.ctx = known_or_real(p.ctx, one_abi::kind::cudaContext);
-  }
-}
-
-// Copies.
-template <class P>
-concept CopyParams = requires(P p) {
-  p.srcArray;
-};
-template <CopyParams P>
-void to_real(P& p) {
-  p.srcArray = one_abi::real(p.srcArray, one_abi::kind::cudaArray);
-  p.dstArray = one_abi::real(p.dstArray, one_abi::kind::cudaArray);
-}
-template <CopyParams P>
-void to_program(P& p) {
-  p.srcArray = known_or_real(p.srcArray, one_abi::kind::cudaArray);
-  p.dstArray = known_or_real(p.dstArray, one_abi::kind::cudaArray);
-}
-
-// Host functions.
-template <class P>
-concept HostParams = requires(P p) {
-  p.userData;
-};
-template <HostParams P>
-void to_real(P& p) {
-  HostNode n{p.fn, p.userData};
-  host_node(n);
-  p = {n.function, n.data};
-}
-template <HostParams P>
-void to_program(P& p) {
-  HostNode n{p.fn, p.userData};
-  program_host_node(n);
-  p = {n.function, n.data};
-}
-
-// Operations on memory (the driver's).
-inline void to_real(CUDA_BATCH_MEM_OP_NODE_PARAMS& p) { p.ctx = real_context(p.ctx); }
-inline void to_program(CUDA_BATCH_MEM_OP_NODE_PARAMS& p) {
-  p.ctx = known_or_real(p.ctx, one_abi::kind::cudaContext);
-}
-
-// Any node. Only the driver's structures have contexts.
 static_assert(int{cudaGraphNodeTypeKernel} == int{CU_GRAPH_NODE_TYPE_KERNEL} &&
               int{cudaGraphNodeTypeMemcpy} == int{CU_GRAPH_NODE_TYPE_MEMCPY} &&
               int{cudaGraphNodeTypeHost} == int{CU_GRAPH_NODE_TYPE_HOST} &&
@@ -95,38 +57,34 @@ static_assert(int{cudaGraphNodeTypeKernel} == int{CU_GRAPH_NODE_TYPE_KERNEL} &&
               int{cudaGraphNodeTypeMemAlloc} == int{CU_GRAPH_NODE_TYPE_MEM_ALLOC} &&
               int{cudaGraphNodeTypeConditional} == int{CU_GRAPH_NODE_TYPE_CONDITIONAL} &&
               int{cudaGraphChildGraphOwnershipMove} == int{CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE});
-template <class P>
-concept AnyParams = requires(P p) {
-  p.conditional;
-};
-inline void contexts_to_real(cudaGraphNodeParams&) {}
-inline void contexts_to_real(CUgraphNodeParams& p) {
-  if (p.type == CU_GRAPH_NODE_TYPE_MEMCPY) p.memcpy.copyCtx = real_context(p.memcpy.copyCtx);
-  if (p.type == CU_GRAPH_NODE_TYPE_MEMSET) p.memset.ctx = real_context(p.memset.ctx);
-  if (p.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) p.memOp.ctx = real_context(p.memOp.ctx);
-  if (p.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) p.conditional.ctx = real_context(p.conditional.ctx);
-}
-template <AnyParams P>
-void to_real(P& p) {
-  contexts_to_real(p);
-  switch (static_cast<int>(p.type)) {
-    case CU_GRAPH_NODE_TYPE_KERNEL:
-      return to_real(p.kernel);
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-      return to_real(p.memcpy.copyParams);
-    case CU_GRAPH_NODE_TYPE_HOST:
-      return to_real(p.host);
-    case CU_GRAPH_NODE_TYPE_GRAPH:
-      p.graph.graph = graph(p.graph.graph);
-      break;
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      p.eventWait.event = event(p.eventWait.event);
-      break;
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-      p.eventRecord.event = event(p.eventRecord.event);
-      break;
-    default:
-      break;
+
+template <class To, class P>
+void translate(To to, P& p) {
+  if constexpr (requires { p.kernelParams; }) {
+    p.func = to.kernel(p.func);
+    if constexpr (requires { p.kern; }) {
+      p.kern = to.handle(p.kern, one_abi::kind::cudaKernel);
+      p.ctx = to.handle(p.ctx, one_abi::kind::cudaContext);
+    }
+  } else if constexpr (requires { p.srcArray; }) {  // a copy
+    p.srcArray = to.handle(p.srcArray, one_abi::kind::cudaArray);
+    p.dstArray = to.handle(p.dstArray, one_abi::kind::cudaArray);
+  } else if constexpr (requires { p.userData; }) {  // a host function
+    HostNode n{p.fn, p.userData};
+    to.host(n);
+    p = {n.function, n.data};
+  } else if constexpr (std::same_as<P, CUDA_BATCH_MEM_OP_NODE_PARAMS>) {
+    p.ctx = to.handle(p.ctx, one_abi::kind::cudaContext);
+  } else {  // any node; no call returns one
+    static_assert(std::same_as<To, ToReal>);
+    contexts_to_real(p);
+    const int type = static_cast<int>(p.type);
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL) translate(to, p.kernel);
+    if (type == CU_GRAPH_NODE_TYPE_MEMCPY) translate(to, p.memcpy.copyParams);
+    if (type == CU_GRAPH_NODE_TYPE_HOST) translate(to, p.host);
+    if (type == CU_GRAPH_NODE_TYPE_GRAPH) p.graph.graph = graph(p.graph.graph);
+    if (type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) p.eventWait.event = event(p.eventWait.event);
+    if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) p.eventRecord.event = event(p.eventRecord.event);
   }
 }
 
@@ -134,14 +92,13 @@ void to_real(P& p) {
 template <class P>
 class RealParams {
  public:
-  explicit RealParams(const P* from) : null_(!from), params_(from ? *from : P{}) {
-    if (from) to_real(params_);
+  explicit RealParams(const P* from) {
+    if (from) translate(ToReal{}, its_.emplace(*from));
   }
-  P* get() { return null_ ? nullptr : &params_; }
+  P* get() { return its_ ? &*its_ : nullptr; }
 
  private:
-  bool null_;
-  P params_;
+  std::optional<P> its_;
 };
 
 // --- Adding nodes. `more`: what the library gets after the dependencies.
@@ -223,7 +180,7 @@ template <class Result, class P>
 Result get_node(Node of, P* params, RealFunction<Result(Node, P*)> get) {
   one_abi::Call call;
   const Result r = get(node(of), params);
-  if (succeeded(r) && params) to_program(*params);
+  if (succeeded(r) && params) translate(ToProgram{}, *params);
   return r;
 }
 template <class F, class P>
