@@ -73,23 +73,27 @@ auto instantiate_in_call(RealFunction<F> make, CUgraphExec* out, CUgraph of, uns
   return r;
 }
 
-template <class F, class... More>
-auto instantiate(RealFunction<F> make, CUgraphExec* out, CUgraph of, unsigned long long flags, More... more) {
+template <class F>
+auto instantiate(RealFunction<F> make, CUgraphExec* out, CUgraph of, unsigned long long flags) {
   one_abi::Call call;
-  return instantiate_in_call(make, out, of, flags, more...);
+  return instantiate_in_call(make, out, of, flags, flags);
 }
 
-// `upload` and `wrong`: the members of the structure that are a stream and a node.
+inline CUstream& upload_in(cudaGraphInstantiateParams& p) { return p.uploadStream; }
+inline CUstream& upload_in(CUDA_GRAPH_INSTANTIATE_PARAMS& p) { return p.hUploadStream; }
+inline Node& wrong_in(cudaGraphInstantiateParams& p) { return p.errNode_out; }
+inline Node& wrong_in(CUDA_GRAPH_INSTANTIATE_PARAMS& p) { return p.hErrNode_out; }
+
 template <class F, class Params>
-auto instantiate_with(RealFunction<F> make, CUgraphExec* out, CUgraph of, Params* params,
-                      CUstream Params::*upload, Node Params::*wrong) {
+auto instantiate_with(RealFunction<F> make, CUgraphExec* out, CUgraph of, Params* params) {
   one_abi::Call call;
   if (!params) return make(nullptr, nullptr, nullptr);
   Params p = *params;
-  p.*upload = stream(p.*upload);
+  upload_in(p) = stream(upload_in(p));
   const auto r = instantiate_in_call(make, out, of, p.flags, &p);
   params->result_out = p.result_out;
-  params->*wrong = p.*wrong && !succeeded(r) ? node_of(one_abi::word_of(of), p.*wrong, make) : nullptr;
+  const bool names_a_node = wrong_in(p) && !succeeded(r);
+  wrong_in(*params) = names_a_node ? node_of(one_abi::word_of(of), wrong_in(p), make) : nullptr;
   return r;
 }
 

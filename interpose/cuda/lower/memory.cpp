@@ -6,6 +6,7 @@
 #include "base/say.h"
 #include "gpu_state/memory/steering.h"
 #include "interpose/cuda/lower/captures.h"
+#include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/handles/heap.h"
 #include "interpose/one_abi/state.h"
@@ -34,10 +35,6 @@ memory::Driver real_driver() {
 // Retained by this file, from the first primary_context() of a cut or restart until let_contexts_go(). No
 // member of either: gpu_state/memory calls primary_context() by a pointer without data.
 CUcontext retained_contexts[memory::kDevices];
-
-MemoryState* state_in_heap() {
-  return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
-}
 
 // Null: the heap is full.
 MemoryState* new_state() {
@@ -134,7 +131,8 @@ DeviceMemory* device_memory() {
 }
 
 Result<DeviceMemory*> restored_device_memory() {
-  MemoryState* state = one_abi::family ? state_in_heap() : nullptr;
+  if (!one_abi::family) return nullptr;
+  auto* state = reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
   if (!state) return nullptr;
   if (const char* why = state->device->check(); *why) return Error{std::string("cannot restart: ") + why};
   auto* its = new DeviceMemory(*state);
@@ -163,26 +161,23 @@ cudaError_t of_runtime(CUresult result) {
 CUresult wait_for_device(int device) {
   const DeviceMemory* its = known_device_memory();
   if (!its) return CUDA_SUCCESS;
-  CUcontext current = nullptr;
+  const CUcontext current = current_context();
   // The usual case, and the whole cost of cudaFree then: the calling thread's context is the only one to wait
   // for.
-  if (device >= 0 && device < memory::kDevices && !captures_under_way() &&
-      CROPDL_DRIVER(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current &&
+  if (device >= 0 && device < memory::kDevices && !captures_under_way() && current &&
       current == seen_primary[device].load(std::memory_order_relaxed))
     return CROPDL_DRIVER(cuCtxSynchronize)();
   const memory::OutsideOfCaptures outside(its->driver);
   CUresult result = CUDA_SUCCESS;
-  current = nullptr;
   CUdevice current_device = -1;
-  if (CROPDL_DRIVER(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current &&
-      CROPDL_DRIVER(cuCtxGetDevice)(&current_device) == CUDA_SUCCESS &&
+  if (current && CROPDL_DRIVER(cuCtxGetDevice)(&current_device) == CUDA_SUCCESS &&
       (device < 0 || current_device == device))
     result = CROPDL_DRIVER(cuCtxSynchronize)();
   for (int other = 0; other < device_count(); ++other) {
     if ((device >= 0 && other != device) || !device_used(other)) continue;
     const OnDevice on(other);
-    CUcontext primary = nullptr;
-    if (!on.fine() || CROPDL_DRIVER(cuCtxGetCurrent)(&primary) != CUDA_SUCCESS) continue;
+    const CUcontext primary = on.fine() ? current_context() : nullptr;
+    if (!primary) continue;
     if (other < memory::kDevices) seen_primary[other].store(primary, std::memory_order_relaxed);
     if (primary == current) continue;
     const CUresult its_result = CROPDL_DRIVER(cuCtxSynchronize)();
@@ -266,8 +261,7 @@ void forget_memory_of(int device) {
     if (its->state.device->enabled[other] >> device & 1) its->arena.allow_peer(other, device, false);
   // Memory made by cudaHostAlloc stays the program's like malloc's, since the shim mapped it.
   std::erase_if(its->host, [&](const auto& one) {
-    const bool its_own = one.second->device == device;
-    if (!its_own) return false;
+    if (one.second->device != device) return false;
     its->forget_numbers(one.first, one.first + 1);
     its->state.host.drop(one.second);
     return true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,9 @@ struct DeviceMemory {
   std::map<uint64_t, HostMemory*> host;       // by begin
   std::map<uint64_t, MemoryNumber*> numbers;  // by begin
 };
+
+// The program's block around the address, if it is not freed.
+std::optional<memory::Block> block_around(CUdeviceptr address);
 
 // Made at the first request for memory. nullptr: not available. The reason was printed once, unless the
 // driver cannot be initialised, which the program's own calls return.

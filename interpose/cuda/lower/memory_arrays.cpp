@@ -1,6 +1,7 @@
 // Arrays. The driver lays out their memory, so they are real, and each refuses checkpoints while it exists,
 // by its maker's name. Also copies whose structures name arrays or contexts. Sources: CUDA Runtime API and
 // Driver API 13.0, "Memory Management". LH, LH FS base, a thread of the program.
+#include <optional>
 #include <vector>
 
 #include "interpose/cuda/lower/memory.h"
@@ -37,21 +38,20 @@ Result destroy_array(H array, uint32_t kind, RealFunction<Result(H)> end) {
 template <class Copy>
 class WithRealArrays {
  public:
-  explicit WithRealArrays(const Copy* from) : null_(!from) {
-    if (null_) return;
-    copy_ = *from;
-    copy_.srcArray = rt::real(copy_.srcArray, kArray);
-    copy_.dstArray = rt::real(copy_.dstArray, kArray);
-    if constexpr (requires { copy_.srcContext; }) {
-      copy_.srcContext = rt::real(copy_.srcContext, rt::kind::cudaContext);
-      copy_.dstContext = rt::real(copy_.dstContext, rt::kind::cudaContext);
+  explicit WithRealArrays(const Copy* from) {
+    if (!from) return;
+    Copy& its = copy_.emplace(*from);
+    its.srcArray = rt::real(its.srcArray, kArray);
+    its.dstArray = rt::real(its.dstArray, kArray);
+    if constexpr (requires { its.srcContext; }) {
+      its.srcContext = rt::real(its.srcContext, rt::kind::cudaContext);
+      its.dstContext = rt::real(its.dstContext, rt::kind::cudaContext);
     }
   }
-  const Copy* get() const { return null_ ? nullptr : &copy_; }
+  const Copy* get() const { return copy_ ? &*copy_ : nullptr; }
 
  private:
-  Copy copy_{};
-  const bool null_;
+  std::optional<Copy> copy_;
 };
 
 template <class Operation>

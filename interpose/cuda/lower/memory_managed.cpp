@@ -1,11 +1,11 @@
 // Managed memory, with the program's advice and prefetches. Sources: CUDA Runtime API and Driver API 13.0,
 // "Memory Management", "Unified Addressing". LH, LH FS base, a thread of the program.
+#include <optional>
+#include <vector>
+
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/one_abi/kinds.h"
-
-#include <optional>
-#include <vector>
 
 namespace rt = cropdl::one_abi;
 namespace cudart = cropdl::seam::cudart;
@@ -47,12 +47,8 @@ CUmemLocation location(CUdevice device) {
 // The managed block around the address. Managed variables, and memory backed by the host's pages, have none:
 // the driver handles them, and their advice is not kept.
 std::optional<Block> managed_block_around(CUdeviceptr address) {
-  const DeviceMemory* its = known_device_memory();
-  if (!its) return std::nullopt;
-  std::lock_guard lock(its->blocks.lock());
-  const Block* block = its->blocks.around(address);
-  if (!block || block->kind != cropdl::memory::BlockKind::kManaged) return std::nullopt;
-  return *block;
+  const std::optional<Block> block = block_around(address);
+  return block && block->kind == cropdl::memory::BlockKind::kManaged ? block : std::nullopt;
 }
 bool is_block(CUdeviceptr address) { return managed_block_around(address).has_value(); }
 

@@ -3,7 +3,6 @@
 // Addressing". LH, LH FS base, a thread of the program.
 #include <cstring>
 #include <map>
-#include <optional>
 
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
@@ -17,14 +16,6 @@ using cropdl::memory::Block;
 using cropdl::memory::BlockKind;
 
 namespace {
-
-std::optional<Block> block_around(CUdeviceptr address) {
-  const DeviceMemory* its = known_device_memory();
-  if (!its) return std::nullopt;
-  std::lock_guard lock(its->blocks.lock());
-  const Block* found = its->blocks.around(address);
-  return found && !found->freed ? std::optional(*found) : std::nullopt;
-}
 
 // Whether the address is in the arena or a managed region. Outside blocks, what the driver has there is not
 // the program's.
@@ -144,6 +135,14 @@ CUresult attribute_at(void* data, CUpointer_attribute which, CUdeviceptr address
 }
 
 }  // namespace
+
+std::optional<Block> cropdl::cuda::block_around(CUdeviceptr address) {
+  const DeviceMemory* its = known_device_memory();
+  if (!its) return std::nullopt;
+  std::lock_guard lock(its->blocks.lock());
+  const Block* found = its->blocks.around(address);
+  return found && !found->freed ? std::optional(*found) : std::nullopt;
+}
 
 cropdl::Status cropdl::cuda::set_pointer_attributes_again() {
   DeviceMemory* its = known_device_memory();
