@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/lz4.h"
-#include "interpose/cuda/lower/code_text.h"
 
 namespace cropdl::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "interpose/cuda/lower/code_facts.h"
+#include "interpose/cuda/lower/code_text.h"
 
 namespace cropdl::cuda {
 

@@ -6,7 +6,6 @@
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/names.h"
-#include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/saved_devices.h"
 #include "interpose/one_abi/kinds.h"

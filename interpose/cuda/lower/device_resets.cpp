@@ -4,7 +4,6 @@
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/memory.h"
-#include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/variables.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"

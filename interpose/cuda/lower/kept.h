@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "interpose/handles/heap.h"
 #include "interpose/one_abi/state.h"
 
 namespace cropdl::cuda {
@@ -23,6 +24,11 @@ struct Kept {
 };
 
 // Made zero-filled at the first use. Null: the heap is full, or the family has no state yet.
-Kept* kept();
+inline Kept* kept() {
+  if (!one_abi::family) return nullptr;
+  uint64_t& member = one_abi::family->members[one_abi::kMemberCalls];
+  if (!member) member = reinterpret_cast<uint64_t>(handles::heap_allocate(sizeof(Kept)));
+  return reinterpret_cast<Kept*>(member);
+}
 
 }  // namespace cropdl::cuda

@@ -128,6 +128,7 @@ CUresult in_driver(Work work) {
 }
 inline CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 inline CUstream real_stream(CUstream stream) { return one_abi::real(stream, one_abi::kind::cudaStream); }
+inline CUmemoryPool real_pool(CUmemoryPool pool) { return one_abi::real(pool, one_abi::kind::cudaMemPool); }
 // For the functions in which stream 0 is the calling thread's own default stream.
 inline CUstream real_own_stream(CUstream stream) {
   return stream ? real_stream(stream) : CU_STREAM_PER_THREAD;
@@ -153,6 +154,10 @@ auto with_room(int device, Allocate allocate) {
   make_room(device);
   return allocate();
 }
+
+// The arena's side of a pool of the driver, which provides its memory. Each pool of device memory has one,
+// default pools from their first use. nullptr: the driver provides the pool's memory itself.
+memory::Pool* arenas_side(DeviceMemory& its, CUmemoryPool real);
 
 // Frees a block of the arena, for cudaFree and cuMemFree. CUDA_ERROR_INVALID_VALUE: no block begins there.
 CUresult free_block(CUdeviceptr address);

@@ -1,5 +1,10 @@
-// cudaMalloc, cuMemAlloc and the functions that free their memory: blocks of the arena. Sources: CUDA Runtime
+// cudaMalloc, cuMemAlloc, cublasAlloc (of cuBLAS's interface without handles) and the functions that free
+// their memory: blocks of the arena. Sources: CUDA Runtime
 // API and Driver API 13.0, "Memory Management". LH, LH FS base, a thread of the program.
+#if __has_include(<cublas.h>)
+#include <cublas.h>
+#endif
+
 #include "interpose/cuda/lower/memory.h"
 
 namespace rt = cropdl::one_abi;
@@ -124,5 +129,16 @@ CUresult lower_cuMemGetInfo_v2(size_t* free, size_t* total) {
     return info(device, free, [&] { return CROPDL_DRIVER(cuMemGetInfo_v2)(free, total); });
   });
 }
+
+#if __has_include(<cublas.h>)
+cublasStatus_t lower_cublasAlloc(int n, int size, void** pointer) {
+  if (n <= 0 || size <= 0 || !pointer) return CUBLAS_STATUS_INVALID_VALUE;
+  const size_t bytes = static_cast<size_t>(n) * static_cast<size_t>(size);
+  return lower_cudaMalloc(pointer, bytes) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+}
+cublasStatus_t lower_cublasFree(void* pointer) {
+  return lower_cudaFree(pointer) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INTERNAL_ERROR;
+}
+#endif
 
 }  // extern "C"

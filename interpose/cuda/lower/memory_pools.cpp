@@ -1,13 +1,12 @@
 // Pools. A pool in the driver is real, made again by its recipe, and has its attributes, but provides no
 // memory, so its usage counters come from here. Sources: CUDA Runtime API and Driver API 13.0, "Stream
 // Ordered Memory Allocator". LH, LH FS base, a thread of the program.
-#include "interpose/cuda/lower/memory_pools.h"
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/memory.h"
 
 namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;

@@ -1,7 +1,7 @@
 // Stream-ordered memory: blocks of the arena, from its side of a pool. Memory in a captured stream belongs to
 // the graph, which no image contains. Sources: CUDA Runtime API and Driver API 13.0, "Stream Ordered Memory
 // Allocator". LH, LH FS base, a thread of the program.
-#include "interpose/cuda/lower/memory_pools.h"
+#include "interpose/cuda/lower/memory.h"
 
 namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;

@@ -1,5 +1,5 @@
-// See primary_contexts.h. Source: CUDA Driver API, "Primary Context Management".
-#include "interpose/cuda/lower/primary_contexts.h"
+// See contexts.h. Source: CUDA Driver API, "Primary Context Management".
+#include "interpose/cuda/lower/contexts.h"
 
 #include <mutex>
 

@@ -13,7 +13,6 @@
 #include "base/say.h"
 #include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/real_libraries.h"
-#include "interpose/cuda/lower/shipped.h"
 
 namespace cropdl::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <string>
+#include <span>
 
 #include "cudart_functions.h"
 #include "driver_functions.h"
@@ -19,7 +19,13 @@ namespace cropdl::cuda {
 inline constexpr const one_abi::RealLibrary& kCudart = cropdl_cudart_lower_table_library;
 inline constexpr const one_abi::RealLibrary& kDriver = cropdl_driver_lower_table_library;
 
-// By seam::LibraryNumber; null: this build does not have the library.
+// The libraries in this build.
+struct Shipped {
+  const one_abi::RealLibrary* library;
+  void* const* table;
+};
+std::span<const Shipped> shipped();
+// The same by seam::LibraryNumber; null: this build does not have the library.
 const one_abi::RealLibrary* const* libraries();
 
 // A function by which a new handle, kept state or a refusal is named.
