@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 
 #include "interpose/handles/heap.h"
 #include "interpose/one_abi/state.h"
@@ -22,6 +24,13 @@ struct Kept {
   // Contexts (contexts.h).
   int32_t retained[one_abi::kMaxDevices];  // the program's references to each primary context
 };
+
+// A copy of the text in the heap. Null: the heap is full.
+inline char* heap_text(std::string_view text) {
+  auto* copy = static_cast<char*>(handles::heap_allocate(text.size() + 1));  // zero-filled
+  if (copy) memcpy(copy, text.data(), text.size());
+  return copy;
+}
 
 // Made zero-filled at the first use. Null: the heap is full, or the family has no state yet.
 inline Kept* kept() {

@@ -4,7 +4,6 @@
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/kept.h"
-#include "interpose/handles/heap.h"
 #include "interpose/seam/thread.h"
 
 namespace cropdl::cuda {

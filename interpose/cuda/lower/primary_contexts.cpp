@@ -43,18 +43,6 @@ uint64_t word_of_primary(int device) {
   return 0;
 }
 
-CUresult retain(CUcontext* context, CUdevice device) {
-  if (!context || !rt::need_family()) return CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(context, device);
-  const std::scoped_lock lock(retaining());
-  CUcontext real = nullptr;
-  const CUresult r = hold(device, &real);
-  if (r != CUDA_SUCCESS) return r;
-  *context = rt::handle_of<CUcontext>(primary_word(real, device));
-  const handles::SpinGuard guard(rt::family_lock);
-  if (Kept* k = kept(); k && has_number(device)) ++k->retained[device];
-  return r;
-}
-
 // The runtime's device flags and the flags of the primary context are the same, whichever API sets them. They
 // belong to the device and outlive its context.
 void keep_flags(int device) {
@@ -137,7 +125,15 @@ extern "C" {
 
 CUresult lower_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   rt::Call call;
-  return retain(context, device);
+  if (!context || !rt::need_family()) return CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(context, device);
+  const std::scoped_lock lock(retaining());
+  CUcontext real = nullptr;
+  const CUresult r = hold(device, &real);
+  if (r != CUDA_SUCCESS) return r;
+  *context = rt::handle_of<CUcontext>(primary_word(real, device));
+  const cropdl::handles::SpinGuard guard(rt::family_lock);
+  if (Kept* k = kept(); k && has_number(device)) ++k->retained[device];
+  return r;
 }
 int64_t again_cuDevicePrimaryCtxRetain(rt::Again& from) {
   const auto device = from.value<int32_t>();

@@ -1,6 +1,5 @@
 #include "interpose/cuda/lower/saved_devices.h"
 
-#include <cstring>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -8,10 +7,9 @@
 #include "base/format.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/environment.h"
+#include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
-#include "interpose/handles/heap.h"
-#include "interpose/one_abi/state.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -144,10 +142,8 @@ Status note_libraries() {
     text += l.soname + '\n' + l.path + '\n' + l.version + '\n' + (l.software ? "software" : "") + '\n';
   uint64_t& kept = one_abi::family->members[one_abi::kMemberLibraries];
   handles::heap_free(reinterpret_cast<void*>(kept));
-  auto* copy = static_cast<char*>(handles::heap_allocate(text.size() + 1));
-  kept = reinterpret_cast<uint64_t>(copy);
-  if (!copy) return Error{kHeapIsFull};
-  memcpy(copy, text.c_str(), text.size() + 1);
+  kept = reinterpret_cast<uint64_t>(heap_text(text));
+  if (!kept) return Error{kHeapIsFull};
   return {};
 }
 

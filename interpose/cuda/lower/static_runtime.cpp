@@ -15,8 +15,8 @@
 #include "gpu_state/static_runtime/archive.h"
 #include "gpu_state/static_runtime/object_file.h"
 #include "interpose/cuda/lower/environment.h"
+#include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/real_libraries.h"
-#include "interpose/handles/heap.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/seam/late_call.h"
 #include "interpose/seam/state.h"
@@ -41,11 +41,6 @@ struct Taking {
 Taking& taking() {
   static Taking* its = new Taking;
   return *its;
-}
-
-const char* heap_text(const std::string& text) {
-  auto* copy = static_cast<char*>(handles::heap_allocate(text.size() + 1));
-  return copy != nullptr ? strcpy(copy, text.c_str()) : nullptr;
 }
 
 template <class Function>

@@ -7,7 +7,7 @@
 
 #include "base/format.h"
 #include "interpose/cuda/lower/devices.h"
-#include "interpose/handles/heap.h"
+#include "interpose/cuda/lower/kept.h"
 
 namespace rt = cropdl::one_abi;
 
@@ -126,10 +126,9 @@ bool note_taken(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUd
     known = true;
   });
   if (known) return true;
-  char* kept = name ? static_cast<char*>(handles::heap_allocate(strlen(name) + 1)) : nullptr;
+  const char* kept = name ? heap_text(name) : nullptr;
   TakenVariable* made = !name || kept ? its->state.variables.make() : nullptr;
   if (!made) return false;
-  if (name) strcpy(kept, name);
   made->symbol = symbol;
   made->kind = kind;
   made->name = reinterpret_cast<uint64_t>(kept);
