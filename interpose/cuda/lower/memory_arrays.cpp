@@ -14,16 +14,13 @@ namespace {
 
 constexpr uint32_t kArray = rt::kind::cudaArray, kMipmapped = rt::kind::cudaMipmappedArray;
 
-CUresult as_is(CUresult error) { return error; }
-cudaError_t as_is(cudaError_t error) { return of_runtime(static_cast<CUresult>(error)); }
-
 template <class F, class H, class... How>
 auto make_array(RealFunction<F> make, uint32_t kind, H* array, How... how) {
   rt::Call call;
   const auto error = with_room(-1, [&] { return make(array, how...); });
   if (static_cast<int>(error) == CUDA_SUCCESS)
     *array = rt::handle_of<H>(rt::made_word(rt::word_of(*array), kind, make.library, make.function, nullptr));
-  return as_is(error);
+  return error;
 }
 
 template <class Result, class H>
@@ -31,7 +28,7 @@ Result destroy_array(H array, uint32_t kind, RealFunction<Result(H)> end) {
   rt::Call call;
   const Result error = end(rt::real(array, kind));
   if (static_cast<int>(error) == CUDA_SUCCESS) rt::forget_word(rt::word_of(array));
-  return as_is(error);
+  return error;
 }
 
 // The structure with real handles. Null is passed on: the library checks it.
@@ -109,15 +106,15 @@ CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
 }
 
 // --- Copies: by structure alone, and with a stream.
-#define COPY(Result, REAL, NAME, STRUCTURE)                          \
-  Result lower_##NAME(const STRUCTURE* copy) {                       \
-    rt::Call call;                                                   \
-    return as_is(REAL(NAME)(WithRealArrays<STRUCTURE>(copy).get())); \
+#define COPY(Result, REAL, NAME, STRUCTURE)                   \
+  Result lower_##NAME(const STRUCTURE* copy) {                \
+    rt::Call call;                                            \
+    return REAL(NAME)(WithRealArrays<STRUCTURE>(copy).get()); \
   }
-#define COPY_IN(Result, REAL, NAME, STRUCTURE)                                            \
-  Result lower_##NAME(const STRUCTURE* copy, CUstream stream) {                           \
-    rt::Call call;                                                                        \
-    return as_is(REAL(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real_stream(stream))); \
+#define COPY_IN(Result, REAL, NAME, STRUCTURE)                                     \
+  Result lower_##NAME(const STRUCTURE* copy, CUstream stream) {                    \
+    rt::Call call;                                                                 \
+    return REAL(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real_stream(stream)); \
   }
 #define COPIES(Result, REAL, NAME, STRUCTURE) \
   COPY(Result, REAL, NAME, STRUCTURE)         \
@@ -126,11 +123,11 @@ CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
   COPY_IN(Result, REAL, NAME, STRUCTURE)         \
   COPY_IN(Result, REAL, NAME##_ptsz, STRUCTURE)
 // NOLINTBEGIN(bugprone-macro-parentheses): a type
-#define BATCH(Result, REAL, NAME, Copy)                                                     \
-  Result lower_##NAME(size_t n, Copy* all, unsigned long long flags, CUstream stream) {     \
-    rt::Call call;                                                                          \
-    auto copies = with_real_arrays(all, n);                                                 \
-    return as_is(REAL(NAME)(n, all ? copies.data() : nullptr, flags, real_stream(stream))); \
+#define BATCH(Result, REAL, NAME, Copy)                                                 \
+  Result lower_##NAME(size_t n, Copy* all, unsigned long long flags, CUstream stream) { \
+    rt::Call call;                                                                      \
+    auto copies = with_real_arrays(all, n);                                             \
+    return REAL(NAME)(n, all ? copies.data() : nullptr, flags, real_stream(stream));    \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 

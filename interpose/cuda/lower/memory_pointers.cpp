@@ -246,7 +246,7 @@ cudaError_t lower_cudaPointerGetAttributes(cudaPointerAttributes* attributes, co
   const int nobodys = 0;
   const void* asked = !block && is_ours(address) ? &nobodys : p;
   const cudaError_t error = CROPDL_CUDART(cudaPointerGetAttributes)(attributes, asked);
-  if (error != cudaSuccess || !attributes) return of_runtime(static_cast<CUresult>(error));
+  if (error != cudaSuccess || !attributes) return error;
   if (asked != p && attributes->hostPointer == asked) attributes->hostPointer = const_cast<void*>(p);
   if (asked != p && attributes->devicePointer == asked) attributes->devicePointer = nullptr;
   if (block) attributes->device = block->device;
