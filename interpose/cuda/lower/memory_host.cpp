@@ -229,10 +229,6 @@ CUresult lower_cuMemHostUnregister(void* p) {
   rt::Call call;
   return strike_off(p, false, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
-CUresult lower_cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* p, unsigned flags) {
-  rt::Call call;
-  return CROPDL_DRIVER(cuMemHostGetDevicePointer_v2)(address, p, flags);
-}
 CUresult lower_cuMemHostGetFlags(unsigned* flags, void* p) {
   rt::Call call;
   return flags_of(flags, p);

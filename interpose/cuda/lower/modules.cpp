@@ -305,14 +305,4 @@ CUresult lower_cuModuleEnumerateFunctions(CUfunction* functions, unsigned n, CUm
                    CROPDL_DRIVER_FUNCTION(cuFuncGetName), CROPDL_DRIVER_FUNCTION(cuModuleEnumerateFunctions));
 }
 
-// The result is from the program's own table (CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE).
-CUresult lower_cuLibraryGetUnifiedFunction(void** function, CUlibrary library, const char* symbol) {
-  rt::Call call;
-  return CROPDL_DRIVER(cuLibraryGetUnifiedFunction)(function, rt::real(library, kind::cudaLibrary), symbol);
-}
-cudaError_t lower_cudaLibraryGetUnifiedFunction(void** function, cudaLibrary_t library, const char* symbol) {
-  rt::Call call;
-  return CROPDL_CUDART(cudaLibraryGetUnifiedFunction)(function, rt::real(library, kind::cudaLibrary), symbol);
-}
-
 }  // extern "C"

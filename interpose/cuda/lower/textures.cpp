@@ -72,15 +72,6 @@ cudaError_t lower_cudaDestroyTextureObject(cudaTextureObject_t texture) {
 cudaError_t lower_cudaGetTextureObjectResourceDesc(cudaResourceDesc* resource, cudaTextureObject_t texture) {
   return resource_of(resource, texture, CROPDL_CUDART_FUNCTION(cudaGetTextureObjectResourceDesc));
 }
-cudaError_t lower_cudaGetTextureObjectTextureDesc(cudaTextureDesc* how, cudaTextureObject_t texture) {
-  rt::Call call;
-  return CROPDL_CUDART(cudaGetTextureObjectTextureDesc)(how, texture);
-}
-cudaError_t lower_cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc* view,
-                                                       cudaTextureObject_t texture) {
-  rt::Call call;
-  return CROPDL_CUDART(cudaGetTextureObjectResourceViewDesc)(view, texture);
-}
 cudaError_t lower_cudaCreateSurfaceObject(cudaSurfaceObject_t* surface, const cudaResourceDesc* resource) {
   return make_object(CROPDL_CUDART_FUNCTION(cudaCreateSurfaceObject), kind::cudaSurfaceObject, surface,
                      resource);
@@ -102,14 +93,6 @@ CUresult lower_cuTexObjectDestroy(CUtexObject texture) {
 }
 CUresult lower_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUtexObject texture) {
   return resource_of(resource, texture, CROPDL_DRIVER_FUNCTION(cuTexObjectGetResourceDesc));
-}
-CUresult lower_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* how, CUtexObject texture) {
-  rt::Call call;
-  return CROPDL_DRIVER(cuTexObjectGetTextureDesc)(how, texture);
-}
-CUresult lower_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* view, CUtexObject texture) {
-  rt::Call call;
-  return CROPDL_DRIVER(cuTexObjectGetResourceViewDesc)(view, texture);
 }
 CUresult lower_cuSurfObjectCreate(CUsurfObject* surface, const CUDA_RESOURCE_DESC* resource) {
   return make_object(CROPDL_DRIVER_FUNCTION(cuSurfObjectCreate), kind::cudaSurfaceObject, surface, resource);
