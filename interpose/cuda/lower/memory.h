@@ -119,6 +119,16 @@ template <class Work>
 cudaError_t in_runtime(Work work) {
   return in_runtime(true, work);
 }
+// A whole function of the runtime that allocates: `work(device, &address)` returns a CUresult.
+template <class Work>
+cudaError_t allocate_in_runtime(void** p, Work work) {
+  return in_runtime(p, [&](int device) {
+    CUdeviceptr address = 0;
+    const CUresult error = work(device, &address);
+    if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
+    return error;
+  });
+}
 template <class Work>
 CUresult in_driver(Work work) {
   one_abi::Call call;

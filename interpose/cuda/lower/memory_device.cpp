@@ -14,8 +14,6 @@ using cropdl::memory::BlockKind;
 
 namespace {
 
-void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
-
 CUresult allocate_on_device(int device, size_t size, CUdeviceptr* address) {
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -52,7 +50,7 @@ CUresult runtime_rows(int device, void** p, size_t* pitch, size_t width, size_t 
   if (width == 0 || rows == 0) return CUDA_SUCCESS;
   CUdeviceptr address = 0;
   const CUresult error = allocate_rows(device, width, rows, &address, pitch);
-  *p = pointer(address);
+  *p = reinterpret_cast<void*>(address);
   return error;
 }
 
@@ -71,11 +69,8 @@ CUresult info(int device, size_t* free, Ask ask) {
 extern "C" {
 
 cudaError_t lower_cudaMalloc(void** p, size_t size) {
-  return in_runtime(p, [&](int device) {
-    CUdeviceptr address = 0;
-    const CUresult error = size ? allocate_on_device(device, size, &address) : CUDA_SUCCESS;
-    if (error == CUDA_SUCCESS) *p = pointer(address);
-    return error;
+  return allocate_in_runtime(p, [&](int device, CUdeviceptr* address) {
+    return size ? allocate_on_device(device, size, address) : CUDA_SUCCESS;
   });
 }
 

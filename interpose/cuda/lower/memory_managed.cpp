@@ -110,11 +110,8 @@ CUresult driver_prefetch_batch(RealFunction<F> batch, CUdeviceptr* addresses, si
 // devices it is only a promise of the program, and not kept. The driver is not told, since a block is only a
 // part of its allocation.
 bool all_share_with_the_host() {
-  for (int device = 0; device < device_count(); ++device) {
-    int shares = 0;
-    CROPDL_DRIVER(cuDeviceGetAttribute)(&shares, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device);
-    if (!shares) return false;
-  }
+  for (int device = 0; device < device_count(); ++device)
+    if (!device_attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device)) return false;
   return true;
 }
 
@@ -143,12 +140,8 @@ CUresult attach(CUstream stream, CUdeviceptr address, size_t size, unsigned flag
 extern "C" {
 
 cudaError_t lower_cudaMallocManaged(void** p, size_t size, unsigned flags) {
-  return in_runtime(p, [&](int device) {
-    CUdeviceptr address = 0;
-    const CUresult error = allocate_managed(device, size, flags, &address);
-    if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
-    return error;
-  });
+  return allocate_in_runtime(
+      p, [&](int device, CUdeviceptr* address) { return allocate_managed(device, size, flags, address); });
 }
 CUresult lower_cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned flags) {
   return in_driver([&](int device) { return allocate_managed(device, size, flags, address); });

@@ -110,14 +110,6 @@ CUresult trim(CUmemoryPool pool, size_t keep) {
   return CUDA_SUCCESS;
 }
 
-// High-water marks are the arena's own, and can only be reset.
-void set_back(CUmemoryPool pool, CUmemPool_attribute attribute) {
-  Pool* known = arenas_side(pool);
-  if (!known) return;
-  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) known->used_high = known->used;
-  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) known->reserved_high = known->reserved;
-}
-
 CUmemPool_attribute as_driver(cudaMemPoolAttr attribute) {
   static_assert(int{cudaMemPoolAttrReleaseThreshold} == int{CU_MEMPOOL_ATTR_RELEASE_THRESHOLD} &&
                 int{cudaMemPoolAttrUsedMemHigh} == int{CU_MEMPOOL_ATTR_USED_MEM_HIGH});
@@ -131,10 +123,12 @@ CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* v
   const rt::Setting setting;
   if (const CUresult error = CROPDL_DRIVER(cuMemPoolSetAttribute)(real_pool(pool), attribute, value))
     return error;
-  set_back(pool, attribute);
   Pool* known = arenas_side(pool);
   if (known && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
     memcpy(&known->keep, value, sizeof known->keep);
+  // High-water marks are the arena's own, and can only be reset.
+  if (known && attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) known->used_high = known->used;
+  if (known && attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) known->reserved_high = known->reserved;
   if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
     return CUDA_SUCCESS;
   rt::RecipeWriter recipe;

@@ -63,11 +63,8 @@ CUresult free_in_stream(CUdeviceptr address, CUstream stream) {
 // `handle`: the program's pool, null for the current one. `real_of`: real_stream or real_own_stream.
 template <class Real>
 cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool handle, CUstream stream, Real real_of) {
-  return in_runtime(p, [&](int) {
-    CUdeviceptr address = 0;
-    const CUresult error = allocate_in_stream(&address, size, real_pool(handle), real_of(stream));
-    if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
-    return error;
+  return allocate_in_runtime(p, [&](int, CUdeviceptr* address) {
+    return allocate_in_stream(address, size, real_pool(handle), real_of(stream));
   });
 }
 

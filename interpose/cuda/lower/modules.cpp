@@ -186,22 +186,10 @@ int64_t load_library_again(rt::Again& from, Load<Result, void, Jit, Own>* load) 
   return r == CUDA_SUCCESS ? bring_library(library, from.ended()) : r;
 }
 
-// --- Arrays filled with handles of kernels, each found again by its name.
-template <class H>
-H named(H real, uint64_t of, uint32_t its_kind, uint32_t function, const char* name) {
-  rt::RecipeWriter recipe;
-  recipe.handle(of);
-  recipe.text(name);
-  const uint64_t word =
-      rt::known_word(rt::word_of(real), its_kind, kDriver, function, name ? &recipe : nullptr);
-  rt::ends_with(word, of);
-  return rt::handle_of<H>(word);
-}
-
-// Kernels of a library, or functions of a module. `find`: the function that finds one of them by its name.
+// Arrays filled with handles of a library's kernels, or of a module's functions, each found again by its
+// name.
 template <class Result, class H, class Of>
-Result enumerate(H* all, unsigned n, Of of, uint32_t find, RealFunction<CUresult(const char**, H)> name_of,
-                 RealFunction<Result(H*, unsigned, Of)> list) {
+Result enumerate(RealFunction<Result(H*, unsigned, Of)> list, H* all, unsigned n, Of of) {
   constexpr bool kLibrary = std::is_same_v<Of, CUlibrary>;
   rt::Call call;
   for (unsigned i = 0; all && i < n; ++i) all[i] = nullptr;
@@ -209,8 +197,19 @@ Result enumerate(H* all, unsigned n, Of of, uint32_t find, RealFunction<CUresult
   for (unsigned i = 0; static_cast<int>(r) == CUDA_SUCCESS && all && i < n; ++i) {
     const char* name = nullptr;
     if (!all[i]) continue;
-    name_of(&name, all[i]);
-    all[i] = named(all[i], rt::word_of(of), kLibrary ? kind::cudaKernel : kind::cudaFunction, find, name);
+    if constexpr (kLibrary)
+      CROPDL_DRIVER(cuKernelGetName)(&name, all[i]);
+    else
+      CROPDL_DRIVER(cuFuncGetName)(&name, all[i]);
+    rt::RecipeWriter recipe;
+    recipe.handle(rt::word_of(of));
+    recipe.text(name);
+    const uint64_t word =
+        rt::known_word(rt::word_of(all[i]), kLibrary ? kind::cudaKernel : kind::cudaFunction, kDriver,
+                       kLibrary ? driver::kFn_cuLibraryGetKernel : driver::kFn_cuModuleGetFunction,
+                       name ? &recipe : nullptr);
+    rt::ends_with(word, rt::word_of(of));
+    all[i] = rt::handle_of<H>(word);
   }
   return r;
 }
@@ -291,18 +290,13 @@ int64_t again_cudaLibraryLoadData(rt::Again& from) {
 int64_t again_cudaLibraryLoadFromFile(rt::Again& from) { return again_cudaLibraryLoadData(from); }
 
 CUresult lower_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned n, CUlibrary library) {
-  return enumerate(kernels, n, library, driver::kFn_cuLibraryGetKernel,
-                   CROPDL_DRIVER_FUNCTION(cuKernelGetName),
-                   CROPDL_DRIVER_FUNCTION(cuLibraryEnumerateKernels));
+  return enumerate(CROPDL_DRIVER_FUNCTION(cuLibraryEnumerateKernels), kernels, n, library);
 }
 cudaError_t lower_cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned n, cudaLibrary_t library) {
-  return enumerate(kernels, n, library, driver::kFn_cuLibraryGetKernel,
-                   CROPDL_DRIVER_FUNCTION(cuKernelGetName),
-                   CROPDL_CUDART_FUNCTION(cudaLibraryEnumerateKernels));
+  return enumerate(CROPDL_CUDART_FUNCTION(cudaLibraryEnumerateKernels), kernels, n, library);
 }
 CUresult lower_cuModuleEnumerateFunctions(CUfunction* functions, unsigned n, CUmodule module) {
-  return enumerate(functions, n, module, driver::kFn_cuModuleGetFunction,
-                   CROPDL_DRIVER_FUNCTION(cuFuncGetName), CROPDL_DRIVER_FUNCTION(cuModuleEnumerateFunctions));
+  return enumerate(CROPDL_DRIVER_FUNCTION(cuModuleEnumerateFunctions), functions, n, module);
 }
 
 }  // extern "C"

@@ -1,5 +1,7 @@
 // cuOccupancyMaxPotentialBlockSize: the driver calls a function of the program, on the calling thread, for
 // the shared memory that a block of each size needs. LH, LH FS base, any thread.
+#include <utility>
+
 #include "interpose/cuda/lower/real.h"
 #include "interpose/one_abi/kinds.h"
 #include "interpose/seam/thread.h"
@@ -15,15 +17,16 @@ thread_local CUoccupancyB2DSize asked = nullptr;
 
 size_t ask(int block) { return seam::call_upper(asked, block); }
 
-class Asking {
- public:
-  explicit Asking(CUoccupancyB2DSize function) : before_(asked) { asked = function; }
-  ~Asking() { asked = before_; }
-  Asking(const Asking&) = delete;
-
- private:
-  CUoccupancyB2DSize before_;
-};
+// `more`: what the function gets after the callback.
+template <class F, class... More>
+CUresult block_size(RealFunction<F> find, int* grid, int* block, CUfunction function, CUoccupancyB2DSize size,
+                    More... more) {
+  rt::Call call;
+  const CUoccupancyB2DSize before = std::exchange(asked, size);
+  const CUresult r = find(grid, block, rt::real(function, kind::cudaFunction), size ? ask : nullptr, more...);
+  asked = before;
+  return r;
+}
 
 }  // namespace
 }  // namespace cropdl::cuda
@@ -34,18 +37,14 @@ extern "C" {
 
 CUresult lower_cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
                                                 CUoccupancyB2DSize size, size_t shared, int limit) {
-  rt::Call call;
-  const Asking asking(size);
-  return CROPDL_DRIVER(cuOccupancyMaxPotentialBlockSize)(grid, block, rt::real(function, kind::cudaFunction),
-                                                         size ? ask : nullptr, shared, limit);
+  return block_size(CROPDL_DRIVER_FUNCTION(cuOccupancyMaxPotentialBlockSize), grid, block, function, size,
+                    shared, limit);
 }
 CUresult lower_cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function,
                                                          CUoccupancyB2DSize size, size_t shared, int limit,
                                                          unsigned flags) {
-  rt::Call call;
-  const Asking asking(size);
-  return CROPDL_DRIVER(cuOccupancyMaxPotentialBlockSizeWithFlags)(
-      grid, block, rt::real(function, kind::cudaFunction), size ? ask : nullptr, shared, limit, flags);
+  return block_size(CROPDL_DRIVER_FUNCTION(cuOccupancyMaxPotentialBlockSizeWithFlags), grid, block, function,
+                    size, shared, limit, flags);
 }
 
 }  // extern "C"

@@ -25,17 +25,12 @@ struct Facts {
   DeviceFacts devices[kMostDevices];
 };
 
-int attribute_of_device(CUdevice_attribute what, int device) {
-  int value = 0;
-  return CROPDL_DRIVER(cuDeviceGetAttribute)(&value, what, device) == CUDA_SUCCESS ? value : 0;
-}
-
 DeviceFacts facts_of_device(int device) {
   DeviceFacts f{};
   f.used = device_used(device);
-  f.major = attribute_of_device(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-  f.minor = attribute_of_device(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
-  f.multiprocessors = attribute_of_device(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  f.major = device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  f.minor = device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  f.multiprocessors = device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
   CROPDL_DRIVER(cuDeviceGetName)(f.name, sizeof f.name - 1, device);
   size_t total = 0;
   CROPDL_DRIVER(cuDeviceTotalMem_v2)(&total, device);
