@@ -3,7 +3,6 @@
 // Sources: ELF; for fat binaries, whose format NVIDIA does not document, dumps of nvcc 13.0's output.
 #pragma once
 
-#include <cstddef>
 #include <span>
 
 #include "interpose/cuda/lower/code_text.h"

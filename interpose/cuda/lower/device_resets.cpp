@@ -6,7 +6,6 @@
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/variables.h"
 #include "interpose/one_abi/kinds.h"
-#include "interpose/one_abi/state.h"
 
 namespace rt = cropdl::one_abi;
 namespace cudart = cropdl::seam::cudart;

@@ -4,8 +4,6 @@
 
 #include <map>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "base/result.h"
 #include "gpu_state/memory/advice.h"

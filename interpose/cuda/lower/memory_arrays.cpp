@@ -131,20 +131,12 @@ CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
-// Variants for each thread's own default stream, which the toolkit's headers declare only on request.
+// The runtime's variants for each thread's own default stream, which its header declares only on request.
 cudaError_t cudaMemcpy3D_ptds(const cudaMemcpy3DParms*);
 cudaError_t cudaMemcpy3DAsync_ptsz(const cudaMemcpy3DParms*, cudaStream_t);
 cudaError_t cudaMemcpy3DPeer_ptds(const cudaMemcpy3DPeerParms*);
 cudaError_t cudaMemcpy3DPeerAsync_ptsz(const cudaMemcpy3DPeerParms*, cudaStream_t);
 cudaError_t cudaMemcpy3DBatchAsync_ptsz(size_t, cudaMemcpy3DBatchOp*, unsigned long long, cudaStream_t);
-CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D*);
-CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D*);
-CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D*);
-CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER*);
-CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D*, CUstream);
-CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D*, CUstream);
-CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER*, CUstream);
-CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t, CUDA_MEMCPY3D_BATCH_OP*, unsigned long long, CUstream);
 
 COPIES(cudaError_t, CROPDL_CUDART, cudaMemcpy3D, cudaMemcpy3DParms)
 COPIES_IN(cudaError_t, CROPDL_CUDART, cudaMemcpy3DAsync, cudaMemcpy3DParms)

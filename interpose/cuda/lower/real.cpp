@@ -10,7 +10,6 @@
 #include <mutex>
 #include <string_view>
 
-#include "base/say.h"
 #include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/real_libraries.h"
 

@@ -4,7 +4,6 @@
 #include <link.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
