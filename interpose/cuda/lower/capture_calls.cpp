@@ -6,8 +6,8 @@
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // The program gets the array as the library's: valid until the thread's next call.
@@ -20,7 +20,7 @@ Node* lent_array(size_t n) {
 // --- The functions. `Api`: a library's types, and its query with real handles. kOwn: the variants in which
 // stream 0 is the calling thread's own default stream.
 
-struct Runtime {
+struct RuntimeApi {
   using Result = cudaError_t;
   using Status = cudaStreamCaptureStatus;
   using Id = unsigned long long;
@@ -34,7 +34,7 @@ struct Runtime {
   }
 };
 
-struct Driver {
+struct DriverApi {
   using Result = CUresult;
   using Status = CUstreamCaptureStatus;
   using Id = cuuint64_t;
@@ -108,28 +108,26 @@ typename Api::Result capture_info(CUstream on, typename Api::Status* status, typ
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 
 CUresult lower_cuStreamBeginCapture(CUstream on) {
-  return begin_capture<Driver, false>(CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture), on);
+  return begin_capture<DriverApi, false>(CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture), on);
 }
 CUresult lower_cuStreamBeginCapture_ptsz(CUstream on) {
-  return begin_capture<Driver, true>(CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture_ptsz), on);
+  return begin_capture<DriverApi, true>(CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture_ptsz), on);
 }
 
 #define BEGIN_CAPTURE(Api, name, own, real_function)         \
   Api::Result lower_##name(CUstream on, Api::Mode mode) {    \
     return begin_capture<Api, own>(real_function, on, mode); \
   }
-BEGIN_CAPTURE(Driver, cuStreamBeginCapture_v2, false, CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture_v2))
-BEGIN_CAPTURE(Driver, cuStreamBeginCapture_v2_ptsz, true,
+BEGIN_CAPTURE(DriverApi, cuStreamBeginCapture_v2, false, CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture_v2))
+BEGIN_CAPTURE(DriverApi, cuStreamBeginCapture_v2_ptsz, true,
               CROPDL_DRIVER_FUNCTION(cuStreamBeginCapture_v2_ptsz))
-BEGIN_CAPTURE(Runtime, cudaStreamBeginCapture, false, CROPDL_CUDART_FUNCTION(cudaStreamBeginCapture))
-BEGIN_CAPTURE(Runtime, cudaStreamBeginCapture_ptsz, true, CROPDL_CUDART_PTSZ_FUNCTION(cudaStreamBeginCapture))
+BEGIN_CAPTURE(RuntimeApi, cudaStreamBeginCapture, false, CROPDL_CUDART_FUNCTION(cudaStreamBeginCapture))
+BEGIN_CAPTURE(RuntimeApi, cudaStreamBeginCapture_ptsz, true,
+              CROPDL_CUDART_PTSZ_FUNCTION(cudaStreamBeginCapture))
 #undef BEGIN_CAPTURE
 
 #define BEGIN_CAPTURE_TO_GRAPH(Api, name, own, real_function)                                            \
@@ -137,13 +135,13 @@ BEGIN_CAPTURE(Runtime, cudaStreamBeginCapture_ptsz, true, CROPDL_CUDART_PTSZ_FUN
                            Api::Mode mode) {                                                             \
     return begin_capture_to<Api, own>(real_function, on, to, nodes, edges, n, mode);                     \
   }
-BEGIN_CAPTURE_TO_GRAPH(Driver, cuStreamBeginCaptureToGraph, false,
+BEGIN_CAPTURE_TO_GRAPH(DriverApi, cuStreamBeginCaptureToGraph, false,
                        CROPDL_DRIVER_FUNCTION(cuStreamBeginCaptureToGraph))
-BEGIN_CAPTURE_TO_GRAPH(Driver, cuStreamBeginCaptureToGraph_ptsz, true,
+BEGIN_CAPTURE_TO_GRAPH(DriverApi, cuStreamBeginCaptureToGraph_ptsz, true,
                        CROPDL_DRIVER_FUNCTION(cuStreamBeginCaptureToGraph_ptsz))
-BEGIN_CAPTURE_TO_GRAPH(Runtime, cudaStreamBeginCaptureToGraph, false,
+BEGIN_CAPTURE_TO_GRAPH(RuntimeApi, cudaStreamBeginCaptureToGraph, false,
                        CROPDL_CUDART_FUNCTION(cudaStreamBeginCaptureToGraph))
-BEGIN_CAPTURE_TO_GRAPH(Runtime, cudaStreamBeginCaptureToGraph_ptsz, true,
+BEGIN_CAPTURE_TO_GRAPH(RuntimeApi, cudaStreamBeginCaptureToGraph_ptsz, true,
                        CROPDL_CUDART_PTSZ_FUNCTION(cudaStreamBeginCaptureToGraph))
 #undef BEGIN_CAPTURE_TO_GRAPH
 
@@ -151,10 +149,10 @@ BEGIN_CAPTURE_TO_GRAPH(Runtime, cudaStreamBeginCaptureToGraph_ptsz, true,
   Api::Result lower_##name(CUstream on, CUgraph* out) {   \
     return end_capture<Api, own>(real_function, on, out); \
   }
-END_CAPTURE(Driver, cuStreamEndCapture, false, CROPDL_DRIVER_FUNCTION(cuStreamEndCapture))
-END_CAPTURE(Driver, cuStreamEndCapture_ptsz, true, CROPDL_DRIVER_FUNCTION(cuStreamEndCapture_ptsz))
-END_CAPTURE(Runtime, cudaStreamEndCapture, false, CROPDL_CUDART_FUNCTION(cudaStreamEndCapture))
-END_CAPTURE(Runtime, cudaStreamEndCapture_ptsz, true, CROPDL_CUDART_PTSZ_FUNCTION(cudaStreamEndCapture))
+END_CAPTURE(DriverApi, cuStreamEndCapture, false, CROPDL_DRIVER_FUNCTION(cuStreamEndCapture))
+END_CAPTURE(DriverApi, cuStreamEndCapture_ptsz, true, CROPDL_DRIVER_FUNCTION(cuStreamEndCapture_ptsz))
+END_CAPTURE(RuntimeApi, cudaStreamEndCapture, false, CROPDL_CUDART_FUNCTION(cudaStreamEndCapture))
+END_CAPTURE(RuntimeApi, cudaStreamEndCapture_ptsz, true, CROPDL_CUDART_PTSZ_FUNCTION(cudaStreamEndCapture))
 #undef END_CAPTURE
 
 #define CAPTURE_INFO(Api, name, own, maker)                                                                 \
@@ -162,21 +160,21 @@ END_CAPTURE(Runtime, cudaStreamEndCapture_ptsz, true, CROPDL_CUDART_PTSZ_FUNCTIO
                            const Api::Edge** edges, size_t* n) {                                            \
     return capture_info<Api, own>(on, status, id, out, nodes, edges, n, maker(name));                       \
   }
-CAPTURE_INFO(Driver, cuStreamGetCaptureInfo_v3, false, CROPDL_DRIVER_MAKER)
-CAPTURE_INFO(Driver, cuStreamGetCaptureInfo_v3_ptsz, true, CROPDL_DRIVER_MAKER)
-CAPTURE_INFO(Runtime, cudaStreamGetCaptureInfo, false, CROPDL_CUDART_MAKER)
-CAPTURE_INFO(Runtime, cudaStreamGetCaptureInfo_ptsz, true, CROPDL_CUDART_MAKER)
+CAPTURE_INFO(DriverApi, cuStreamGetCaptureInfo_v3, false, CROPDL_DRIVER_MAKER)
+CAPTURE_INFO(DriverApi, cuStreamGetCaptureInfo_v3_ptsz, true, CROPDL_DRIVER_MAKER)
+CAPTURE_INFO(RuntimeApi, cudaStreamGetCaptureInfo, false, CROPDL_CUDART_MAKER)
+CAPTURE_INFO(RuntimeApi, cudaStreamGetCaptureInfo_ptsz, true, CROPDL_CUDART_MAKER)
 #undef CAPTURE_INFO
 
 CUresult lower_cuStreamGetCaptureInfo_v2(CUstream on, CUstreamCaptureStatus* status, cuuint64_t* id,
                                          CUgraph* out, const Node** nodes, size_t* n) {
-  return capture_info<Driver, false>(on, status, id, out, nodes, nullptr, n,
-                                     CROPDL_DRIVER_MAKER(cuStreamGetCaptureInfo_v2));
+  return capture_info<DriverApi, false>(on, status, id, out, nodes, nullptr, n,
+                                        CROPDL_DRIVER_MAKER(cuStreamGetCaptureInfo_v2));
 }
 CUresult lower_cuStreamGetCaptureInfo_v2_ptsz(CUstream on, CUstreamCaptureStatus* status, cuuint64_t* id,
                                               CUgraph* out, const Node** nodes, size_t* n) {
-  return capture_info<Driver, true>(on, status, id, out, nodes, nullptr, n,
-                                    CROPDL_DRIVER_MAKER(cuStreamGetCaptureInfo_v2_ptsz));
+  return capture_info<DriverApi, true>(on, status, id, out, nodes, nullptr, n,
+                                       CROPDL_DRIVER_MAKER(cuStreamGetCaptureInfo_v2_ptsz));
 }
 
 }  // extern "C"

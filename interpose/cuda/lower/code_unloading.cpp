@@ -21,8 +21,8 @@ namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
 namespace cudart = cropdl::seam::cudart;
 namespace driver = cropdl::seam::driver;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // With more than kFew unloaded pieces of code, keeps only those that code with variables needs; with more
@@ -34,7 +34,7 @@ constexpr size_t kMostBytes = 64 << 20;  // largest copy of registered code
 std::vector<uint64_t> times_of(const std::vector<uint64_t>& code) {
   std::vector<uint64_t> all;
   for (uint64_t word : code) {
-    const handles::Slot& slot = *rt::slot_of(word);
+    const cropdl::handles::Slot& slot = *rt::slot_of(word);
     const bool registered = slot.maker == rt::maker_of(kCudart, cudart::kFn___cudaRegisterFatBinary);
     if (const uint64_t came = registered ? first_use_of(word) : slot.serial) all.push_back(came);
   }
@@ -105,7 +105,7 @@ bool is_in_executable(const void* address) {
 // The heaps that registered code has used, which is being unregistered. The executable's code is unregistered
 // as the process ends: it is read only if a checkpoint is taken even then.
 void note_heaps_of_registered(uint64_t code) {
-  const handles::Slot* slot = rt::slot_of(code);
+  const cropdl::handles::Slot* slot = rt::slot_of(code);
   const auto* image = slot && slot->recipe ? rt::arguments_of(*slot).value<const void*>() : nullptr;
   if (image && is_in_executable(image)) {
     if (first_use_of(code) != 0) note_ended_image(image);
@@ -116,7 +116,7 @@ void note_heaps_of_registered(uint64_t code) {
 
 // Keeps a copy of registered code that is being unregistered.
 void stay_instead(uint64_t code) {
-  const handles::Slot* slot = rt::slot_of(code);
+  const cropdl::handles::Slot* slot = rt::slot_of(code);
   const uint64_t came = first_use_of(code);
   if (!slot || !slot->recipe || !came) return;
   const auto living = times_of(living_code());
@@ -138,9 +138,9 @@ void stay_instead(uint64_t code) {
   rt::linger_instead(kind::cudaLibrary, kDriver, driver::kFn_cuLibraryLoadData, recipe, came);
 }
 
-int64_t end_again(handles::Handle h) {
-  const handles::Slot& slot = *rt::tables->slot(h);
-  if (handles::kind_of(h) == kind::cudaLibrary)
+int64_t end_again(cropdl::handles::Handle h) {
+  const cropdl::handles::Slot& slot = *rt::tables->slot(h);
+  if (cropdl::handles::kind_of(h) == kind::cudaLibrary)
     return CROPDL_DRIVER(cuLibraryUnload)(reinterpret_cast<CUlibrary>(slot.owner[0]));
   const OnDevice on(rt::device_of(slot));
   return on.fine() ? CROPDL_DRIVER(cuModuleUnload)(reinterpret_cast<CUmodule>(slot.owner[0]))
@@ -152,9 +152,6 @@ struct UnloadingHooks {
 } unloading_hooks;
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 

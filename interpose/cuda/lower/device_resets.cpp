@@ -9,8 +9,8 @@
 
 namespace rt = cropdl::one_abi;
 namespace cudart = cropdl::seam::cudart;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // Drops everything made in a context of the device. Registered code, and code loaded for all contexts, stays:
@@ -38,9 +38,6 @@ Result was_reset(Result r, int device) {
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 

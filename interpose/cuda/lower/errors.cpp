@@ -3,8 +3,8 @@
 #include "interpose/cuda/lower/real.h"
 
 namespace rt = cropdl::one_abi;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // Whether the device is lost to this process: then every call returns the error, and so does the runtime's
@@ -38,9 +38,6 @@ cudaError_t last(bool forget) {
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 

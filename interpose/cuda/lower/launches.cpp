@@ -8,8 +8,8 @@
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // A graph node that kernels update: the launch writes its handle, which kernels read.
@@ -85,9 +85,6 @@ auto occupancy(RealFunction<F> of, int* result, Code code, const Config* config)
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 

@@ -17,8 +17,8 @@
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
 namespace driver = cropdl::seam::driver;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 struct Options {
@@ -215,9 +215,6 @@ Result enumerate(RealFunction<Result(H*, unsigned, Of)> list, H* all, unsigned n
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 

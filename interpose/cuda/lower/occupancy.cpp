@@ -8,14 +8,14 @@
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // The driver's callback has no data argument.
 thread_local CUoccupancyB2DSize asked = nullptr;
 
-size_t ask(int block) { return seam::call_upper(asked, block); }
+size_t ask(int block) { return cropdl::seam::call_upper(asked, block); }
 
 // `more`: what the function gets after the callback.
 template <class F, class... More>
@@ -29,9 +29,6 @@ CUresult block_size(RealFunction<F> find, int* grid, int* block, CUfunction func
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 

@@ -134,11 +134,11 @@ void give_number(uint64_t stream, bool own, N* number) {
                 : number_of_default_stream(rt::current_device(), own_default(stream, own), *number);
 }
 
-void name_context(CUcontext* real) {
+void give_handle(CUcontext* real) {
   if (real) *real = virtual_context(*real);
 }
 // The program made the green context, so it has a handle.
-void name_context(CUgreenCtx* real) {
+void give_handle(CUgreenCtx* real) {
   if (real && *real)
     *real = rt::handle_of<CUgreenCtx>(rt::virtual_of(rt::word_of(*real), kind::cudaGreenContext));
 }
@@ -147,7 +147,7 @@ template <class F, class... Context>
 CUresult contexts_of(RealFunction<F> ask, CUstream stream, Context*... contexts) {
   rt::Call call;
   const CUresult r = ask(rt::real(stream, kind::cudaStream), contexts...);
-  if (r == CUDA_SUCCESS) (name_context(contexts), ...);
+  if (r == CUDA_SUCCESS) (give_handle(contexts), ...);
   return r;
 }
 

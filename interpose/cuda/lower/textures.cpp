@@ -6,8 +6,8 @@
 
 namespace rt = cropdl::one_abi;
 namespace kind = rt::kind;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // Calls change(handle, kind) for the array that is the resource, if it is one.
@@ -55,9 +55,6 @@ auto unmake_object(uint64_t number, uint32_t its_kind, RealFunction<F> driver_en
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 
