@@ -56,11 +56,12 @@ Error cannot_be_asked(int device) {
       device};
 }
 
-// `r`: result of the call with the real events.
-template <class R>
-R correct(R r, uint64_t from, uint64_t to, float* ms) {
+template <class Result>
+Result elapsed_time(RealFunction<Result(float*, CUevent, CUevent)> ask, float* ms, CUevent from, CUevent to) {
+  rt::Call call;
+  const Result r = ask(ms, rt::real(from, kind::cudaEvent), rt::real(to, kind::cudaEvent));
   if (static_cast<int>(r) != 0 || !ms) return r;
-  const handles::Slot *a = rt::slot_of(from), *b = rt::slot_of(to);
+  const handles::Slot *a = rt::slot_of(rt::word_of(from)), *b = rt::slot_of(rt::word_of(to));
   const double since_a = of_before(a) ? age_of(*a) : 0, since_b = of_before(b) ? age_of(*b) : 0;
   const bool both = of_before(a) && of_before(b);  // a restart recorded them, one after the other
   *ms = static_cast<float>((both ? 0 : *ms) + since_a - since_b);
@@ -189,19 +190,14 @@ using namespace cropdl::cuda;
 
 extern "C" {
 
-#define ELAPSED_TIME(Result, name, Event)                                                          \
-  Result lower_##name(float* ms, Event from, Event to) {                                           \
-    rt::Call call;                                                                                 \
-    return correct(REAL(name)(ms, rt::real(from, kind::cudaEvent), rt::real(to, kind::cudaEvent)), \
-                   rt::word_of(from), rt::word_of(to), ms);                                        \
-  }
-#define REAL CROPDL_CUDART
-ELAPSED_TIME(cudaError_t, cudaEventElapsedTime, cudaEvent_t)
-#undef REAL
-#define REAL CROPDL_DRIVER
-ELAPSED_TIME(CUresult, cuEventElapsedTime, CUevent)
-ELAPSED_TIME(CUresult, cuEventElapsedTime_v2, CUevent)
-#undef REAL
-#undef ELAPSED_TIME
+cudaError_t lower_cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
+  return elapsed_time(CROPDL_CUDART_FUNCTION(cudaEventElapsedTime), ms, from, to);
+}
+CUresult lower_cuEventElapsedTime(float* ms, CUevent from, CUevent to) {
+  return elapsed_time(CROPDL_DRIVER_FUNCTION(cuEventElapsedTime), ms, from, to);
+}
+CUresult lower_cuEventElapsedTime_v2(float* ms, CUevent from, CUevent to) {
+  return elapsed_time(CROPDL_DRIVER_FUNCTION(cuEventElapsedTime_v2), ms, from, to);
+}
 
 }  // extern "C"
