@@ -39,7 +39,7 @@ struct KnownCode {
   std::unordered_map<uint64_t, Symbol> symbols;
   uint64_t symbols_of = 0;            // the newest object or record at that time
   std::unordered_set<uint64_t> used;  // all of rt::used_code, and entries displaced there
-  uint64_t times_forgotten = 0;
+  std::atomic<uint64_t> times_forgotten{0};
 };
 KnownCode& known_code() {
   static auto& its = *new KnownCode;
@@ -57,11 +57,7 @@ void forget_uses() {
   known_code().used.clear();
   for (uint64_t& word : rt::used_code) __atomic_store_n(&word, 0, __ATOMIC_RELAXED);
 }
-uint64_t times_forgotten() {
-  const std::lock_guard lock(known_code().mutex);
-  return known_code().times_forgotten;
-}
-// `at`: times_forgotten() before the code was loaded on all used devices.
+// `at`: times_forgotten before the code was loaded on all used devices.
 void note_use(uint64_t word, uint64_t at) {
   const std::lock_guard lock(known_code().mutex);
   if (at != known_code().times_forgotten) return;
@@ -224,7 +220,7 @@ void begin_on_current_device() {
 void code_is_used(uint64_t word) {
   if (was_displaced(word)) return;
   if (!rt::is_virtual(word)) begin_on_current_device();
-  const uint64_t forgotten = times_forgotten();
+  const uint64_t forgotten = known_code().times_forgotten;
   const CodeOrder in_order;
   if (!rt::is_virtual(word)) {
     const auto symbol = symbol_of(word);

@@ -54,9 +54,7 @@ size_t prune(bool with_variables) {
   std::vector<uint64_t> came = times_of(with_variables ? code_with_variables() : living_code());
   size_t left = 0;
   for (auto one = all.rbegin(); one != all.rend(); ++one) {
-    const bool needed =
-        std::any_of(came.begin(), came.end(), [&](uint64_t c) { return c > one->began && c < one->ended; });
-    if (needed) {
+    if (std::ranges::any_of(came, [&](uint64_t c) { return c > one->began && c < one->ended; })) {
       came.push_back(one->began);
       ++left;
     } else {

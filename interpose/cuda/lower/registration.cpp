@@ -45,13 +45,8 @@ int lower___cudaRegisterManagedVar(void** code, void** slot, char* address, cons
   (rt::real(code, rt::kind::cudaFatBinary), slot, address, name, external, size, constant, global);
   rt::RecipeWriter recipe;
   recipe.handle(rt::word_of(code));
-  recipe.value(slot);
-  recipe.value(address);
-  recipe.value(name);
-  recipe.value(external);
-  recipe.value(size);
-  recipe.value(constant);
-  recipe.value(global);
+  const auto write = [&](auto... values) { (recipe.value(values), ...); };
+  write(slot, address, name, external, size, constant, global);
   rt::Key key;
   key.value(slot);
   rt::keep_state(rt::word_of(code), kCudart, cudart::kFn___cudaRegisterManagedVar, kManagedVariable, key,
