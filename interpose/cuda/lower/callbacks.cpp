@@ -102,8 +102,7 @@ bool is_capturing(CUstream stream, bool own) {
   return r == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// False while the program is to stop, unless the thread is inside a host function and so cannot stop. Under
-// the lock.
+// False while the program is to stop, unless the thread is in a host function and cannot. Under the lock.
 bool may_give() { return !stop_wanted() || seam::current_thread()->pinned != 1; }
 
 // Gives the library a host function; `give` calls the library with it. A thread of the program.

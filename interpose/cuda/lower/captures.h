@@ -1,5 +1,5 @@
-// Captures of streams into graphs. A capture refuses checkpoints while it is under way. LH, LH FS base,
-// threads of the program.
+// Captures of streams into graphs: each refuses checkpoints while under way. LH, LH FS base, program's
+// threads.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -46,8 +46,7 @@ KnownCode& known_code() {
   return its;
 }
 std::atomic<uint64_t> devices_with_code{0};  // one bit per device that has all code; changed under order()
-// During a restart: code is loaded only on the devices that the image names. No member of anything, since the
-// hooks below read it.
+// In a restart, code is loaded only on the devices that the image names. The hooks below read this.
 bool starting = false;
 
 void forget_uses() {
@@ -95,8 +94,7 @@ std::optional<Symbol> symbol_of(uint64_t address) {
   return found == known_code().symbols.end() ? std::nullopt : std::optional(found->second);
 }
 
-// The error says that the code has nothing for the device, or is invalid. It was the same at the code's first
-// use.
+// The code has nothing for the device, or is invalid: the same error as at the code's first use.
 bool is_of_code(int64_t error) {
   switch (error) {
     case cudaErrorInvalidSymbol:

@@ -1,6 +1,5 @@
-// The facts of device code that a checkpoint needs, and those that PTX declares. Any thread, LH FS base;
-// reads only its arguments. Source: PTX ISA 8.8, "Syntax", "State Spaces, Types, and Variables",
-// "Directives".
+// The facts of device code that a checkpoint needs, and those in PTX. Any thread, LH FS base; reads only its
+// arguments. Source: PTX ISA 8.8, "Syntax", "State Spaces, Types, and Variables", "Directives".
 #pragma once
 
 #include <set>

@@ -47,8 +47,7 @@ std::vector<uint64_t> living_code() {
   return all;
 }
 
-// Forgets unloaded code that nothing was loaded after. Goes from the youngest on: an older one may be needed
-// for a younger one's place.
+// Forgets unloaded code that nothing was loaded after, youngest first: its place may need an older one.
 size_t prune(bool with_variables) {
   std::vector<rt::Lingering> all = rt::lingering();
   std::vector<uint64_t> came = times_of(with_variables ? code_with_variables() : living_code());

@@ -171,8 +171,7 @@ using namespace cropdl::cuda;
 
 extern "C" {
 
-// Often a thread's first call. rt::Call(true) avoids making a context on the device that a new thread begins
-// with.
+// Often a thread's first call. rt::Call(true): makes no context on the device that a new thread begins with.
 cudaError_t lower_cudaSetDevice(int device) {
   rt::Call call(true);
   const cudaError_t r = CROPDL_CUDART(cudaSetDevice)(device);

@@ -1,5 +1,4 @@
-// The functions of the program that reset a device: the end of its primary context. LH, LH FS base, threads
-// of the program.
+// Calls that reset a device: the end of its primary context. LH, LH FS base, threads of the program.
 #include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/contexts.h"

@@ -38,8 +38,7 @@ auto clone_graph(RealFunction<F> clone, CUgraph* out, CUgraph original) {
   return r;
 }
 
-// During `destroy`, the driver may give the real handle to another thread, so everything kept by it is
-// removed first.
+// During `destroy`, another thread may get the real handle, so everything kept by it is removed first.
 template <class H, class F>
 auto end_object(uint64_t word, H real, RealFunction<F> destroy) {
   one_abi::hide_word(word);

@@ -1,6 +1,5 @@
-// Nodes of graphs: functions that the runtime and the driver share, and the structures with nodes'
-// parameters. translate() knows a structure, in all its versions, by its members. LH, LH FS base, threads of
-// the program.
+// Nodes of graphs: functions that the runtime and the driver share. translate() knows a structure with a
+// node's parameters, in all its versions, by its members. LH, LH FS base, threads of the program.
 #pragma once
 
 #include <concepts>

@@ -1,7 +1,6 @@
 // Shared by the runtime's and the driver's functions about graphs. Graphs, executable graphs and user objects
 // have no recipes: each refuses checkpoints while it exists. A node belongs to its graph. Handles in
-// structures and arrays are translated in both directions. LH, LH FS base, threads of the program, unless
-// stated otherwise.
+// structures and arrays are translated both ways. LH, LH FS base, threads of the program, or as stated.
 #pragma once
 
 #include <cstddef>
@@ -62,8 +61,7 @@ uint64_t word_of_executable(uint64_t word);
 
 // --- Functions of the program that threads of the library call.
 
-// Enclose the launch of an executable graph (real handle). False: the launch is held; leave the LH and call
-// again.
+// Enclose the launch of an executable graph (real handle). False: it is held; leave the LH and call again.
 bool begin_launch(cudaGraphExec_t executable);
 void end_launch(cudaGraphExec_t executable, bool launched);
 

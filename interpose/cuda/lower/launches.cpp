@@ -1,5 +1,4 @@
-// Launches with attributes. Attributes contain handles: of the stream, and of events that the launch records.
-// LH, LH FS base, any thread.
+// Launches with attributes: handles of the stream, and of events to record. LH, LH FS base, any thread.
 #include <vector>
 
 #include "interpose/cuda/lower/launch_attributes.h"

@@ -1,5 +1,4 @@
-// CUDA's family as a library of the lower half. interpose/libraries/library.h states when each function is
-// called.
+// CUDA's family as a library of the lower half; interpose/libraries/library.h says when each is called.
 #include "interpose/libraries/libraries.h"
 
 #include <thread>

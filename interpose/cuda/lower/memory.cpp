@@ -20,8 +20,7 @@ std::mutex& beginning() {
 }
 std::atomic<DeviceMemory*> made{nullptr};
 std::atomic<uint64_t> begun{0};  // one bit per device where the runtime has started
-// Each device's primary context, from the time when wait_for_device() first sees it until the device is
-// reset.
+// Each device's primary context, from when wait_for_device() first sees it until the device is reset.
 std::atomic<CUcontext> seen_primary[memory::kDevices];
 
 memory::Driver real_driver() {
@@ -162,8 +161,7 @@ CUresult wait_for_device(int device) {
   const DeviceMemory* its = known_device_memory();
   if (!its) return CUDA_SUCCESS;
   const CUcontext current = current_context();
-  // The usual case, and the whole cost of cudaFree then: the calling thread's context is the only one to wait
-  // for.
+  // The usual case, and the whole cost of cudaFree then: only the calling thread's context is waited for.
   if (device >= 0 && device < memory::kDevices && !captures_under_way() && current &&
       current == seen_primary[device].load(std::memory_order_relaxed))
     return CROPDL_DRIVER(cuCtxSynchronize)();
@@ -204,8 +202,7 @@ CUresult verdict_of_driver(int device) {
   const uint64_t errors = one_abi::errors_noted.load(std::memory_order_relaxed);
   std::atomic<uint64_t>& fine = fine_after[device >= 0 && device < memory::kDevices ? device : 0];
   if (errors == fine.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
-  // Every call returns a lasting error, so use a call that does not wait: a kernel may wait for what the
-  // program does next.
+  // Any call returns a lasting error. This one does not wait: a kernel may wait for the program's next step.
   const CUresult error = CROPDL_DRIVER(cuStreamQuery)(CU_STREAM_LEGACY);
   if (error != CUDA_SUCCESS && error != CUDA_ERROR_NOT_READY) return error;
   fine.store(errors, std::memory_order_relaxed);
@@ -274,8 +271,7 @@ void forget_memory_of(int device) {
 uint64_t memory_in_use() {
   const DeviceMemory* its = known_device_memory();
   if (!its) return 0;
-  // A thread that writes an image, or waits for the device, holds the lock for long; then return the last
-  // value.
+  // The last value, while a thread that writes an image or waits for the device holds the lock.
   static std::atomic<uint64_t> last{0};
   std::unique_lock lock(its->blocks.lock(), std::try_to_lock);
   if (!lock.owns_lock()) return last;

@@ -148,8 +148,7 @@ CUresult wait_for_device(int device);
 
 // What the driver would answer to an operation that the arena is about to do without it. While streams are
 // captured, allocating or freeing calls may spoil a capture and are refused; after a failed kernel every call
-// fails. The driver is asked only in these cases: during captures, and once after each error returned to any
-// thread.
+// fails. So the driver is asked only during captures, and once after each error returned to any thread.
 CUresult verdict_of_driver(int device);
 
 // Runs `allocate`, which asks the driver for memory of the device (-1: the current one). If memory is short,

@@ -23,8 +23,7 @@ CUresult enroll(int device, void* p, size_t size, unsigned flags, unsigned regis
   if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto begin = reinterpret_cast<uint64_t>(p);
   {
-    // The driver keeps a registration until it is unregistered, even if the memory is unmapped;
-    // gone == 2 stands for that.
+    // The driver keeps a registration even if the memory is unmapped, for which gone == 2 stands.
     std::lock_guard lock(its->blocks.lock());
     const auto next = its->host.lower_bound(begin);
     const HostMemory* before = its->host_around(begin);
@@ -106,8 +105,7 @@ CUresult flags_of(unsigned* flags, void* p) {
 
 enum class Mapped { kAll, kNothing, kInPart };
 
-// How much of the memory is mapped such that the driver could register it again: writable, unless registered
-// read-only. `all`: ascending.
+// How much is mapped so that it can be registered again: writable, unless read-only then. `all`: ascending.
 Mapped mapped(const std::vector<host_memory::Mapping>& all, const HostMemory& memory) {
   const uint64_t begin = memory.begin / memory::kHostPage * memory::kHostPage,
                  end = memory::rounded_up(memory.begin + memory.size, memory::kHostPage);
@@ -123,8 +121,7 @@ Mapped mapped(const std::vector<host_memory::Mapping>& all, const HostMemory& me
   return open == end - begin ? Mapped::kAll : there == 0 ? Mapped::kNothing : Mapped::kInPart;
 }
 
-// Calls visit(record, how much of it is mapped) for each registration of this run. The error: the mappings
-// cannot be read.
+// Calls visit(record, how much is mapped) for each registration of this run. Error: mappings are unreadable.
 template <class Visit>
 Status each_registered(DeviceMemory& its, Visit visit) {
   std::lock_guard lock(its.blocks.lock());

@@ -62,8 +62,7 @@ CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation where, unsigne
                            : CROPDL_DRIVER(cuMemPrefetchAsync_v2)(address, size, where, flags, real);
 }
 
-// Passes the batch to the driver unchanged and records the prefetches. `where`, `which`: as in
-// cuMemPrefetchBatchAsync.
+// Passes the batch on unchanged, and records it. `where`, `which`: as in cuMemPrefetchBatchAsync.
 template <class Call>
 CUresult prefetch_batch(Call call, const CUdeviceptr* addresses, const size_t* sizes, size_t n,
                         const CUmemLocation* where, const size_t* which, size_t places) {
@@ -106,9 +105,8 @@ CUresult driver_prefetch_batch(RealFunction<F> batch, CUdeviceptr* addresses, si
       sizes, n, where, which, places);
 }
 
-// Stream attachment restricts devices that cannot share managed memory with the host at any time. On other
-// devices it is only a promise of the program, and not kept. The driver is not told, since a block is only a
-// part of its allocation.
+// Stream attachment restricts devices that cannot share managed memory with the host at any time. On others
+// it is only a promise, and not kept. The driver is not told: a block is only a part of its allocation.
 bool all_share_with_the_host() {
   for (int device = 0; device < device_count(); ++device)
     if (!device_attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device)) return false;

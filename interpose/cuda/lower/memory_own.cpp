@@ -84,8 +84,7 @@ CUresult lower_cuMemRelease(Handle handle) {
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(its->blocks.lock());
-  // One reference to the driver's handle stands for all of the program's, so a restart needs no count of
-  // them.
+  // One reference to the driver's handle stands for all of the program's: a restart needs no count.
   const OwnPhysical* physical = its->own.known(handle);
   if (!physical || physical->references == 1)
     if (const CUresult error = CROPDL_DRIVER(cuMemRelease)(real(handle))) return error;

@@ -17,8 +17,7 @@ using cropdl::memory::BlockKind;
 
 namespace {
 
-// Whether the address is in the arena or a managed region. Outside blocks, what the driver has there is not
-// the program's.
+// Whether the address is in the arena or a managed region, of which the program has only the blocks.
 bool is_ours(CUdeviceptr address) {
   using namespace cropdl::memory;
   return known_device_memory() && address >= kManagedBegin && address < kArenaBegin + kDevices * kArenaSlice;

@@ -1,7 +1,6 @@
 // Modules and libraries of kernels that the program loads itself. The recipe has a copy of the code at the
-// load, and the options that are plain values. (The program's own load fills buffers for the compiler's
-// messages.) Source: CUDA Driver API 13.0, "Module Management", "Library Management", "CUjit_option". LH, LH
-// FS base, any thread.
+// load, and the options that are plain values, not the buffers for the compiler's messages. Source: CUDA
+// Driver API 13.0, "Module Management", "Library Management", "CUjit_option". LH, LH FS base, any thread.
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -55,8 +54,7 @@ Options jit_options(const void* names, void* const* values, unsigned n) {
   return o;
 }
 
-// Tables of the program keep their addresses. CU_LIBRARY_BINARY_IS_PRESERVED is dropped, since a restart
-// loads the recipe's copy.
+// The program's tables stay in place. No CU_LIBRARY_BINARY_IS_PRESERVED: a restart loads the recipe's copy.
 Options library_options(const void* names, void* const* values, unsigned n) {
   Options o;
   const auto* all = static_cast<const int32_t*>(names);
@@ -103,8 +101,7 @@ CUresult load_module(Maker m, CUmodule* module, F* load, const void* image, cons
   return r;
 }
 
-// Reads the file here, so that the recipe has what is loaded. False: the library's own function reports the
-// error.
+// Read here, so that the recipe has what is loaded. False: the library's own function reports the error.
 bool read_file(const char* name, std::string* contents) {
   if (!name) return false;
   std::ifstream file(name, std::ios::binary);
@@ -186,8 +183,7 @@ int64_t load_library_again(rt::Again& from, Load<Result, void, Jit, Own>* load) 
   return r == CUDA_SUCCESS ? bring_library(library, from.ended()) : r;
 }
 
-// Arrays filled with handles of a library's kernels, or of a module's functions, each found again by its
-// name.
+// Arrays filled with handles of a library's kernels or a module's functions, each found again by its name.
 template <class Result, class H, class Of>
 Result enumerate(RealFunction<Result(H*, unsigned, Of)> list, H* all, unsigned n, Of of) {
   constexpr bool kLibrary = std::is_same_v<Of, CUlibrary>;

@@ -46,9 +46,8 @@ struct RealFunction : Maker {
 // Whether the library's file was opened in this process. Before that, it has no state.
 bool opened(const one_abi::RealLibrary& library);
 
-// Whether the program has initialised the driver (cuInit, by any call). Before that, no device may be looked
-// for: it would initialise the driver, which then reads CUDA_VISIBLE_DEVICES, and the program may not have
-// set that yet. Any thread.
+// Whether the program has initialised the driver (cuInit, by any call). Looking for a device before would do
+// so, and the driver would read a CUDA_VISIBLE_DEVICES that the program has not set yet. Any thread.
 bool driver_begun();
 
 }  // namespace cropdl::cuda

@@ -91,8 +91,7 @@ std::vector<std::string> functions_of_shim() {
   return names;
 }
 
-// Finds a runtime without symbols by the code of a toolkit's of the same version, if one is here. Otherwise
-// returns kStripped.
+// Finds a runtime without symbols by the code of a toolkit's of the same version; kStripped: none is here.
 StaticRuntime find_by_code(std::string_view file) {
   const std::vector<std::string> known = functions_of_shim();
   std::set<std::string> seen;

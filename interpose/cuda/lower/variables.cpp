@@ -50,8 +50,7 @@ bool loads(uint32_t maker) {
          maker == rt::maker_of(kCudart, cudart::kFn_cudaLibraryLoadFromFile);
 }
 
-// Without its kernels and variables. Nothing: no code, or code without a copy in its recipe. Under
-// family_lock.
+// Without kernels and variables. Nothing: no code, or its recipe has no copy. Under family_lock.
 std::optional<Code> code_of(handles::Handle h) {
   const handles::Slot& slot = *rt::tables->slot(h);
   if (slot.state != handles::kLive || !slot.recipe) return std::nullopt;
@@ -119,8 +118,7 @@ const CodeFacts& facts(const Code& code, int architecture) {
   return at->second;
 }
 
-// Heaps of devices that may hold what unloaded code has allocated. Not in the image: while there are any,
-// there is none.
+// Heaps of devices that may hold what unloaded code has allocated. While there are any, there is no image.
 struct LeftHeaps {
   std::mutex mutex;
   uint64_t devices = 0;  // one bit each
