@@ -1,5 +1,4 @@
-// Captures of streams into graphs: each refuses checkpoints while under way. LH, LH FS base, program's
-// threads.
+// Captures of streams into graphs. One under way refuses checkpoints. LH, LH FS base, the program's threads.
 #pragma once
 
 #include <cuda_runtime_api.h>
