@@ -18,12 +18,8 @@
 #include "interpose/cuda/lower/device_drain.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/seam/cuda_shims.h"
 #include "interpose/seam/thread.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
 
 namespace cropdl::cuda {
 

@@ -8,11 +8,7 @@
 #include <vector>
 
 #include "interpose/cuda/lower/graph_calls.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
 
 namespace cropdl::cuda {
 namespace {

@@ -11,12 +11,7 @@
 #include "interpose/cuda/lower/registration.h"
 #include "interpose/cuda/lower/saved_devices.h"
 #include "interpose/handles/heap.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace cudart = cropdl::seam::cudart;
 
 namespace cropdl::cuda {
 namespace {

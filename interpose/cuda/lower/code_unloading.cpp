@@ -14,13 +14,8 @@
 #include "interpose/cuda/lower/variables.h"
 #include "interpose/gen/cudart/undeclared.h"
 #include "interpose/libraries/program_environment.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace cudart = cropdl::seam::cudart;
-namespace driver = cropdl::seam::driver;
 using namespace cropdl::cuda;
 
 namespace {

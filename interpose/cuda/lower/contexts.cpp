@@ -8,12 +8,6 @@
 #include "interpose/cuda/lower/names.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/saved_devices.h"
-#include "interpose/one_abi/kinds.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace cudart = cropdl::seam::cudart;
-namespace driver = cropdl::seam::driver;
 
 namespace cropdl::cuda {
 namespace {

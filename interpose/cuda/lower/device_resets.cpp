@@ -4,10 +4,7 @@
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/variables.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace cudart = cropdl::seam::cudart;
 using namespace cropdl::cuda;
 
 namespace {
@@ -15,7 +12,7 @@ namespace {
 // Drops everything made in a context of the device. Registered code, and code loaded for all contexts, stays:
 // the library loads it again itself.
 void device_was_reset(int device) {
-  for (const uint64_t word : rt::living(rt::kind::ncclComm))
+  for (const uint64_t word : rt::living(kind::ncclComm))
     if (rt::device_of(*rt::slot_of(word)) == device)
       rt::mark_unsaved(kCudart, cudart::kFn_cudaDeviceReset,
                        "the device was reset while NCCL communicators of it were there");

@@ -2,7 +2,6 @@
 // hand-written and generated code, and so survives the runtime. LH, LH FS base, any thread.
 #include "interpose/cuda/lower/real.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 
 namespace {

@@ -6,11 +6,7 @@
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
 
 namespace cropdl::cuda {
 namespace {

@@ -1,7 +1,6 @@
 // The driver's functions about graphs. See graphs.h and graph_nodes.h.
 #include "interpose/cuda/lower/graph_nodes.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 
 #define REAL CROPDL_DRIVER_FUNCTION

@@ -3,10 +3,7 @@
 
 #include "interpose/cuda/lower/launch_attributes.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
 using namespace cropdl::cuda;
 
 namespace {

@@ -13,7 +13,6 @@
 #include "gpu_state/memory/own.h"
 #include "gpu_state/memory/pools.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 
 namespace cropdl::cuda {
 
@@ -108,7 +107,7 @@ cudaError_t of_runtime(CUresult result);
 // `valid`: false: the arguments are refused before the runtime looks for the device.
 template <class Work>
 cudaError_t in_runtime(bool valid, Work work) {
-  one_abi::Call call;
+  rt::Call call;
   int device = 0;
   const CUresult error = valid ? enter_runtime(&device) : CUDA_ERROR_INVALID_VALUE;
   return of_runtime(error ? error : work(device));
@@ -129,14 +128,14 @@ cudaError_t allocate_in_runtime(void** p, Work work) {
 }
 template <class Work>
 CUresult in_driver(Work work) {
-  one_abi::Call call;
+  rt::Call call;
   int device = 0;
   const CUresult error = enter_driver(&device);
   return error ? error : work(device);
 }
 inline CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
-inline CUstream real_stream(CUstream stream) { return one_abi::real(stream, one_abi::kind::cudaStream); }
-inline CUmemoryPool real_pool(CUmemoryPool pool) { return one_abi::real(pool, one_abi::kind::cudaMemPool); }
+inline CUstream real_stream(CUstream stream) { return rt::real(stream, kind::cudaStream); }
+inline CUmemoryPool real_pool(CUmemoryPool pool) { return rt::real(pool, kind::cudaMemPool); }
 // For the functions in which stream 0 is the calling thread's own default stream.
 inline CUstream real_own_stream(CUstream stream) {
   return stream ? real_stream(stream) : CU_STREAM_PER_THREAD;

@@ -5,14 +5,12 @@
 #include <vector>
 
 #include "interpose/cuda/lower/memory.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 
 namespace {
 
-constexpr uint32_t kArray = rt::kind::cudaArray, kMipmapped = rt::kind::cudaMipmappedArray;
+constexpr uint32_t kArray = kind::cudaArray, kMipmapped = kind::cudaMipmappedArray;
 
 template <class F, class H, class... How>
 auto make_array(RealFunction<F> make, uint32_t kind, H* array, How... how) {
@@ -41,8 +39,8 @@ class WithRealArrays {
     its.srcArray = rt::real(its.srcArray, kArray);
     its.dstArray = rt::real(its.dstArray, kArray);
     if constexpr (requires { its.srcContext; }) {
-      its.srcContext = rt::real(its.srcContext, rt::kind::cudaContext);
-      its.dstContext = rt::real(its.dstContext, rt::kind::cudaContext);
+      its.srcContext = rt::real(its.srcContext, kind::cudaContext);
+      its.dstContext = rt::real(its.dstContext, kind::cudaContext);
     }
   }
   const Copy* get() const { return copy_ ? &*copy_ : nullptr; }

@@ -2,9 +2,7 @@
 // CUDA Driver API 13.0, cuMemSetMemPool (the same as cuDeviceSetMemPool for pinned memory on a device). LH,
 // LH FS base, a thread of the program.
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 
 static_assert(int{CUDA_ERROR_INVALID_HANDLE} == int{cudaErrorInvalidResourceHandle});
@@ -32,7 +30,7 @@ void keep_current_pool(int location, int id, int type, Pool pool, Maker m, const
 template <class Result, class Pool>
 Result set_of_device(RealFunction<Result(int, Pool)> set, int device, Pool pool) {
   rt::Call call;
-  const Pool its = rt::real(pool, rt::kind::cudaMemPool);
+  const Pool its = rt::real(pool, kind::cudaMemPool);
   if (rt::is_ended_object(its)) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
   const rt::Setting setting;
   const Result r = set(device, its);
@@ -52,7 +50,7 @@ int64_t set_of_device_again(rt::Again& from, Result (*set)(int, Pool)) {
 template <class Result, class Location, class Type, class Pool>
 Result set_at(RealFunction<Result(Location*, Type, Pool)> set, Location* location, Type type, Pool pool) {
   rt::Call call;
-  const Pool its = rt::real(pool, rt::kind::cudaMemPool);
+  const Pool its = rt::real(pool, kind::cudaMemPool);
   if (rt::is_ended_object(its)) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
   const rt::Setting setting;
   const Result r = set(location, type, its);

@@ -7,7 +7,6 @@
 
 #include "interpose/cuda/lower/memory.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 using cropdl::memory::Block;
 using cropdl::memory::BlockKind;

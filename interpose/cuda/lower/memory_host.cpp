@@ -12,7 +12,6 @@
 #include "interpose/cuda/lower/saved_memory.h"
 #include "restart/memory/mappings.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl;
 using namespace cropdl::cuda;
 
@@ -198,8 +197,8 @@ cudaError_t lower_cudaHostUnregister(void* p) {
 cudaError_t lower_cudaHostGetDevicePointer(void** device_pointer, void* p, unsigned flags) {
   return in_runtime([&](int) {
     // Its type is spelled out: cuda_runtime.h overloads the name.
-    auto* const get = rt::function_of<cudaError_t(void**, void*, unsigned)>(
-        kCudart, cropdl::seam::cudart::kFn_cudaHostGetDevicePointer);
+    auto* const get =
+        rt::function_of<cudaError_t(void**, void*, unsigned)>(kCudart, cudart::kFn_cudaHostGetDevicePointer);
     return static_cast<CUresult>(get(device_pointer, p, flags));
   });
 }

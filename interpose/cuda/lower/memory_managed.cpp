@@ -5,10 +5,7 @@
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace cudart = cropdl::seam::cudart;
 using namespace cropdl::cuda;
 using cropdl::memory::Block;
 
@@ -116,7 +113,7 @@ bool all_share_with_the_host() {
 CUresult attach(CUstream stream, CUdeviceptr address, size_t size, unsigned flags) {
   const bool share = all_share_with_the_host();
   if (!share)
-    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuStreamAttachMemAsync,
+    rt::mark_unsaved(kDriver, driver::kFn_cuStreamAttachMemAsync,
                      "managed memory has a stream, on a device that cannot share it");
   const auto block = managed_block_around(address);
   if (!block) return CROPDL_DRIVER(cuStreamAttachMemAsync)(stream, address, size, flags);

@@ -8,9 +8,7 @@
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/saved_memory.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 using cropdl::memory::Block;
 using cropdl::memory::BlockKind;
@@ -35,7 +33,7 @@ CUmemoryPool pool_of(const Block& block) {
   if (rt::is_virtual(key)) return rt::handle_of<CUmemoryPool>(key);
   CUmemoryPool real = nullptr;
   if (CROPDL_DRIVER(cuDeviceGetDefaultMemPool)(&real, block.device) != CUDA_SUCCESS) return nullptr;
-  const uint64_t known = rt::virtual_of(rt::word_of(real), rt::kind::cudaMemPool);
+  const uint64_t known = rt::virtual_of(rt::word_of(real), kind::cudaMemPool);
   return rt::handle_of<CUmemoryPool>(known);
 }
 
@@ -114,7 +112,7 @@ void name_memory(void* data, CUdeviceptr address) {
   if (const uint64_t number = its->number_of(begin))
     give(data, static_cast<unsigned long long>(number));
   else
-    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuPointerGetAttribute,
+    rt::mark_unsaved(kDriver, driver::kFn_cuPointerGetAttribute,
                      "there is no room to note the number of a buffer");
 }
 
@@ -232,7 +230,7 @@ CUresult lower_cuPointerSetAttribute(const void* value, CUpointer_attribute whic
   else if (host)
     host->sync_memops = set != 0;
   else
-    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuPointerSetAttribute,
+    rt::mark_unsaved(kDriver, driver::kFn_cuPointerSetAttribute,
                      "it was set of memory that is no allocation");
   return CUDA_SUCCESS;
 }

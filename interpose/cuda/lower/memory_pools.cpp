@@ -8,7 +8,6 @@
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 using cropdl::memory::Pool;
 
@@ -31,7 +30,7 @@ const std::vector<CUmemoryPool>& default_pools() {
 uint64_t key_of(CUmemoryPool real, int* device) {
   const auto& usual = default_pools();
   const auto found = real ? std::find(usual.begin(), usual.end(), real) : usual.end();
-  if (found == usual.end()) return rt::virtual_of(rt::word_of(real), rt::kind::cudaMemPool);
+  if (found == usual.end()) return rt::virtual_of(rt::word_of(real), kind::cudaMemPool);
   *device = static_cast<int>(found - usual.begin());
   return static_cast<uint64_t>(*device) + 1;
 }
@@ -50,8 +49,8 @@ CUresult create_pool(CUmemoryPool* pool, const CUmemPoolProps* properties, Maker
   recipe.array(properties, 1);
   // Shared with other processes: not saved.
   const bool shared = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
-  const uint64_t word = rt::made_word(rt::word_of(made), rt::kind::cudaMemPool, m.library, m.function,
-                                      shared ? nullptr : &recipe);
+  const uint64_t word =
+      rt::made_word(rt::word_of(made), kind::cudaMemPool, m.library, m.function, shared ? nullptr : &recipe);
   *pool = rt::handle_of<CUmemoryPool>(word);
   const bool of_a_device = properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
                            properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;

@@ -3,7 +3,6 @@
 // Allocator". LH, LH FS base, a thread of the program.
 #include "interpose/cuda/lower/memory.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 using cropdl::memory::Block;
 using cropdl::memory::BlockKind;
@@ -27,7 +26,7 @@ CUresult allocate_in_stream(CUdeviceptr* address, size_t size, CUmemoryPool real
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
   if (is_captured(stream)) {
-    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuMemAllocAsync, kOfAGraph);
+    rt::mark_unsaved(kDriver, driver::kFn_cuMemAllocAsync, kOfAGraph);
     return real ? CROPDL_DRIVER(cuMemAllocFromPoolAsync)(address, size, real, stream)
                 : CROPDL_DRIVER(cuMemAllocAsync)(address, size, stream);
   }
@@ -38,8 +37,7 @@ CUresult allocate_in_stream(CUdeviceptr* address, size_t size, CUmemoryPool real
   Pool* pool = arenas_side(*its, real);
   if (!pool) {
     const CUresult error = CROPDL_DRIVER(cuMemAllocFromPoolAsync)(address, size, real, stream);
-    if (error == CUDA_SUCCESS)
-      rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuMemAllocFromPoolAsync, kNotOfADevice);
+    if (error == CUDA_SUCCESS) rt::mark_unsaved(kDriver, driver::kFn_cuMemAllocFromPoolAsync, kNotOfADevice);
     return error;
   }
   Block* block = nullptr;

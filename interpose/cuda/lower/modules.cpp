@@ -11,11 +11,7 @@
 #include "interpose/cuda/lower/load_options.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/variables.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace driver = cropdl::seam::driver;
 using namespace cropdl::cuda;
 
 namespace {

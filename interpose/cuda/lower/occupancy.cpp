@@ -3,11 +3,8 @@
 #include <utility>
 
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/seam/thread.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
 using namespace cropdl::cuda;
 
 namespace {

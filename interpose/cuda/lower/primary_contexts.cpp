@@ -8,10 +8,6 @@
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/saved_devices.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace driver = cropdl::seam::driver;
-
 namespace cropdl::cuda {
 namespace {
 

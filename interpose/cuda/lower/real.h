@@ -9,12 +9,19 @@
 
 #include "cudart_functions.h"
 #include "driver_functions.h"
+#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/lower.h"
 
 extern const cropdl::one_abi::RealLibrary cropdl_cudart_lower_table_library;
 extern const cropdl::one_abi::RealLibrary cropdl_driver_lower_table_library;
 
 namespace cropdl::cuda {
+
+// Short names for this folder.
+namespace rt = one_abi;
+namespace kind = one_abi::kind;
+namespace cudart = seam::cudart;
+namespace driver = seam::driver;
 
 inline constexpr const one_abi::RealLibrary& kCudart = cropdl_cudart_lower_table_library;
 inline constexpr const one_abi::RealLibrary& kDriver = cropdl_driver_lower_table_library;

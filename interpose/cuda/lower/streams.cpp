@@ -9,11 +9,7 @@
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/names.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace driver = cropdl::seam::driver;
 using namespace cropdl::cuda;
 
 namespace {

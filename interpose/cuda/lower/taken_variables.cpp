@@ -9,8 +9,6 @@
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/kept.h"
 
-namespace rt = cropdl::one_abi;
-
 namespace cropdl::cuda {
 namespace {
 
@@ -33,19 +31,19 @@ void note_told(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUde
 }
 
 template <class F, class Address, class H>
-auto get_global(RealFunction<F> find, Address* address, size_t* size, H of, TakenVariable::Kind kind,
+auto get_global(RealFunction<F> find, Address* address, size_t* size, H of, TakenVariable::Kind how,
                 const char* name) {
   rt::Call call;
-  const uint32_t its = kind == TakenVariable::kOfModule ? rt::kind::cudaModule : rt::kind::cudaLibrary;
+  const uint32_t its = how == TakenVariable::kOfModule ? kind::cudaModule : kind::cudaLibrary;
   const auto error = find(address, size, rt::real(of, its), name);
-  if (static_cast<int>(error) == 0 && address) note_told(rt::word_of(of), kind, name, rt::word_of(*address));
+  if (static_cast<int>(error) == 0 && address) note_told(rt::word_of(of), how, name, rt::word_of(*address));
   return error;
 }
 
 template <class F, class Address>
 auto get_managed(RealFunction<F> find, Address* address, size_t* size, CUlibrary library, const char* name) {
   rt::Call call;
-  const auto error = find(address, size, rt::real(library, rt::kind::cudaLibrary), name);
+  const auto error = find(address, size, rt::real(library, kind::cudaLibrary), name);
   if (static_cast<int>(error) == 0)
     rt::mark_unsaved(find.library, find.function, "the library has managed variables (__managed__)");
   return error;

@@ -2,10 +2,7 @@
 // recipe, and refuse checkpoints while they exist. Source: CUDA Runtime API 13.0, "Texture Object
 // Management", "Surface Object Management". LH, LH FS base, any thread.
 #include "interpose/cuda/lower/graphs.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
 using namespace cropdl::cuda;
 
 namespace {

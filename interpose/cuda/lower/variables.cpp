@@ -14,13 +14,7 @@
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
 #include "interpose/cuda/lower/registration.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace driver = cropdl::seam::driver;
-namespace cudart = cropdl::seam::cudart;
 
 namespace cropdl::cuda {
 namespace {
