@@ -195,6 +195,72 @@ int64_t set_access_again(rt::Again& from) {
   return CROPDL_DRIVER(cuMemPoolSetAccess)(pool, from.array<CUmemAccessDesc>(), 1);
 }
 
+// --- The current pool of a location. Four functions set it, and the last call of any of them counts. Source:
+// CUDA Driver API 13.0, cuMemSetMemPool (the same as cuDeviceSetMemPool for pinned memory on a device).
+
+static_assert(int{CUDA_ERROR_INVALID_HANDLE} == int{cudaErrorInvalidResourceHandle});
+
+constexpr uint64_t kCurrentPool = 0x6d70'6375'7272;  // kind of state: any number that no other has
+
+static_assert(int{cudaMemLocationTypeDevice} == int{CU_MEM_LOCATION_TYPE_DEVICE} &&
+              int{cudaMemLocationTypeHostNuma} == int{CU_MEM_LOCATION_TYPE_HOST_NUMA} &&
+              int{cudaMemAllocationTypePinned} == int{CU_MEM_ALLOCATION_TYPE_PINNED});
+
+// After a successful call. When the pool ends, the library resets the location, whichever function set it.
+void keep_current_pool(int location, int id, int type, CUmemoryPool pool, Maker m,
+                       const rt::RecipeWriter& recipe) {
+  const bool has_number =
+      location == CU_MEM_LOCATION_TYPE_DEVICE || location == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  rt::Key key;
+  key.value<int32_t>(location);
+  key.value<int32_t>(has_number ? id : 0);
+  key.value<int32_t>(type);
+  rt::keep_state(rt::kOfLibrary, m.library, m.function, kCurrentPool, key, recipe, rt::word_of(pool));
+}
+
+template <class Result>
+Result set_of_device(RealFunction<Result(int, CUmemoryPool)> set, int device, CUmemoryPool pool) {
+  rt::Call call;
+  const CUmemoryPool its = real_pool(pool);
+  if (rt::is_ended_object(its)) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
+  const rt::Setting setting;
+  const Result r = set(device, its);
+  if (static_cast<int>(r) != 0) return r;
+  rt::RecipeWriter recipe;
+  recipe.value<int32_t>(device);
+  recipe.handle(rt::word_of(pool));
+  keep_current_pool(CU_MEM_LOCATION_TYPE_DEVICE, device, CU_MEM_ALLOCATION_TYPE_PINNED, pool, set, recipe);
+  return r;
+}
+template <class Result>
+int64_t set_of_device_again(rt::Again& from, Result (*set)(int, CUmemoryPool)) {
+  const auto device = from.value<int32_t>();
+  return set(device, rt::handle_of<CUmemoryPool>(from.handle()));
+}
+
+template <class Result, class Location, class Type>
+Result set_at(RealFunction<Result(Location*, Type, CUmemoryPool)> set, Location* location, Type type,
+              CUmemoryPool pool) {
+  rt::Call call;
+  const CUmemoryPool its = real_pool(pool);
+  if (rt::is_ended_object(its)) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
+  const rt::Setting setting;
+  const Result r = set(location, type, its);
+  if (static_cast<int>(r) != 0 || !location) return r;
+  rt::RecipeWriter recipe;
+  recipe.array(location, 1);
+  recipe.value(type);
+  recipe.handle(rt::word_of(pool));
+  keep_current_pool(location->type, location->id, type, pool, set, recipe);
+  return r;
+}
+template <class Result, class Location, class Type>
+int64_t set_at_again(rt::Again& from, Result (*set)(Location*, Type, CUmemoryPool)) {
+  auto* location = const_cast<Location*>(from.array<Location>());
+  const auto type = from.value<Type>();
+  return set(location, type, rt::handle_of<CUmemoryPool>(from.handle()));
+}
+
 }  // namespace
 
 Pool* cropdl::cuda::arenas_side(DeviceMemory& its, CUmemoryPool real) {
@@ -276,5 +342,30 @@ CUresult lower_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
   rt::Call call;
   return trim(pool, keep);
 }
+
+cudaError_t lower_cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
+  return set_of_device(CROPDL_CUDART_FUNCTION(cudaDeviceSetMemPool), device, pool);
+}
+int64_t again_cudaDeviceSetMemPool(rt::Again& from) {
+  return set_of_device_again(from, CROPDL_CUDART(cudaDeviceSetMemPool));
+}
+CUresult lower_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+  return set_of_device(CROPDL_DRIVER_FUNCTION(cuDeviceSetMemPool), device, pool);
+}
+int64_t again_cuDeviceSetMemPool(rt::Again& from) {
+  return set_of_device_again(from, CROPDL_DRIVER(cuDeviceSetMemPool));
+}
+
+cudaError_t lower_cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType type,
+                                    cudaMemPool_t pool) {
+  return set_at(CROPDL_CUDART_FUNCTION(cudaMemSetMemPool), location, type, pool);
+}
+int64_t again_cudaMemSetMemPool(rt::Again& from) {
+  return set_at_again(from, CROPDL_CUDART(cudaMemSetMemPool));
+}
+CUresult lower_cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  return set_at(CROPDL_DRIVER_FUNCTION(cuMemSetMemPool), location, type, pool);
+}
+int64_t again_cuMemSetMemPool(rt::Again& from) { return set_at_again(from, CROPDL_DRIVER(cuMemSetMemPool)); }
 
 }  // extern "C"
