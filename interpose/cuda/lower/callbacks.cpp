@@ -15,17 +15,11 @@
 #include <utility>
 
 #include "base/time.h"
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/device_drain.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/seam/cuda_shims.h"
 #include "interpose/seam/thread.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
 
 namespace cropdl::cuda {
 
@@ -92,10 +86,8 @@ void wait_for(HostFunction* what, int status) {
   if (!what->of_graph) delete what;
 }
 
-void call_stream_callback(CUstream, CUresult status, void* of) {
-  wait_for(static_cast<HostFunction*>(of), static_cast<int>(status));
-}
-void call_runtime_callback(cudaStream_t, cudaError_t status, void* of) {
+template <class Status>
+void call_stream_callback(CUstream, Status status, void* of) {
   wait_for(static_cast<HostFunction*>(of), static_cast<int>(status));
 }
 
@@ -106,8 +98,7 @@ bool is_capturing(CUstream stream, bool own) {
   return r == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// False while the program is to stop, unless the thread is inside a host function and so cannot stop. Under
-// the lock.
+// False while the program is to stop, unless the thread is in a host function and cannot. Under the lock.
 bool may_give() { return !stop_wanted() || seam::current_thread()->pinned != 1; }
 
 // Gives the library a host function; `give` calls the library with it. A thread of the program.
@@ -134,10 +125,10 @@ auto enqueue(HostFunction function, Give give) -> decltype(give(nullptr)) {
 
 // Enqueues a host function, or adds a node while the stream is captured. `own`: stream 0 is the thread's own
 // default stream. `give`: as in enqueue(), with the function and its data.
-template <class Stream, class Give>
-auto launch(void (*function)(void*), void* data, Stream real, bool own, Give give)
+template <class Give>
+auto launch(void (*function)(void*), void* data, CUstream real, bool own, Give give)
     -> decltype(give(nullptr, nullptr)) {
-  if (!function || is_capturing(reinterpret_cast<CUstream>(real), own)) {
+  if (!function || is_capturing(real, own)) {
     HostNode node{function, data};
     host_node(node);
     return give(node.function, node.data);
@@ -145,21 +136,17 @@ auto launch(void (*function)(void*), void* data, Stream real, bool own, Give giv
   return enqueue({function, nullptr, data, nullptr, false},
                  [&](HostFunction* f) { return give(call_host_function, f); });
 }
-template <class Callback, class Stream>
-HostFunction callback_of(Callback callback, void* data, Stream stream) {
+template <class Callback>
+HostFunction callback_of(Callback callback, void* data, CUstream stream) {
   return {nullptr, reinterpret_cast<void (*)(void*, int, void*)>(callback), data, stream, false};
 }
 
 // Whether the callback thread may stop. `lock`: of `c`; released while a library is called.
 bool may_leave(Calls& c, std::unique_lock<std::mutex>& lock) {
-  if (!stop_wanted()) {
+  const bool wanted = stop_wanted();
+  if (!wanted || (c.under_way.empty() && !c.graphs_call)) {
     c.stays_since = 0;
-    return false;
-  }
-  const bool awaits = !c.under_way.empty() || c.graphs_call;
-  if (!awaits) {
-    c.stays_since = 0;
-    return true;
+    return wanted;
   }
   if (c.giving) return false;
   const bool begins = c.stays_since == 0;
@@ -305,22 +292,19 @@ LAUNCH_HOST_FUNC(CUresult, cuLaunchHostFunc, false, CROPDL_DRIVER(cuLaunchHostFu
 LAUNCH_HOST_FUNC(CUresult, cuLaunchHostFunc_ptsz, true, CROPDL_DRIVER(cuLaunchHostFunc_ptsz))
 #undef LAUNCH_HOST_FUNC
 
-#define ADD_CALLBACK(Result, name, Callback, calls_it, real_function)                         \
-  Result lower_##name(CUstream stream, Callback callback, void* data, unsigned flags) {       \
-    rt::Call call;                                                                            \
-    const auto real = rt::real(stream, kind::cudaStream);                                     \
-    if (!callback) return real_function(real, callback, data, flags);                         \
-    return enqueue(callback_of(callback, data, stream),                                       \
-                   [&](HostFunction* f) { return real_function(real, calls_it, f, flags); }); \
+#define ADD_CALLBACK(Result, name, Callback, real_function)                                               \
+  Result lower_##name(CUstream stream, Callback callback, void* data, unsigned flags) {                   \
+    rt::Call call;                                                                                        \
+    const auto real = rt::real(stream, kind::cudaStream);                                                 \
+    if (!callback) return real_function(real, callback, data, flags);                                     \
+    return enqueue(callback_of(callback, data, stream),                                                   \
+                   [&](HostFunction* f) { return real_function(real, call_stream_callback, f, flags); }); \
   }
-ADD_CALLBACK(cudaError_t, cudaStreamAddCallback, cudaStreamCallback_t, call_runtime_callback,
-             CROPDL_CUDART(cudaStreamAddCallback))
-ADD_CALLBACK(cudaError_t, cudaStreamAddCallback_ptsz, cudaStreamCallback_t, call_runtime_callback,
+ADD_CALLBACK(cudaError_t, cudaStreamAddCallback, cudaStreamCallback_t, CROPDL_CUDART(cudaStreamAddCallback))
+ADD_CALLBACK(cudaError_t, cudaStreamAddCallback_ptsz, cudaStreamCallback_t,
              CROPDL_CUDART_PTSZ(cudaStreamAddCallback))
-ADD_CALLBACK(CUresult, cuStreamAddCallback, CUstreamCallback, call_stream_callback,
-             CROPDL_DRIVER(cuStreamAddCallback))
-ADD_CALLBACK(CUresult, cuStreamAddCallback_ptsz, CUstreamCallback, call_stream_callback,
-             CROPDL_DRIVER(cuStreamAddCallback_ptsz))
+ADD_CALLBACK(CUresult, cuStreamAddCallback, CUstreamCallback, CROPDL_DRIVER(cuStreamAddCallback))
+ADD_CALLBACK(CUresult, cuStreamAddCallback_ptsz, CUstreamCallback, CROPDL_DRIVER(cuStreamAddCallback_ptsz))
 #undef ADD_CALLBACK
 
 }  // extern "C"

@@ -33,8 +33,7 @@ extern std::atomic<bool> any_host_node;  // the library has ever got one
 bool begin_calling_graph();
 void end_calling_graph();
 
-// Since when (monotonic_us) the callback thread has delayed the stop; now, if it does not. MAIN, while the
-// program is stopped.
+// Since when (monotonic_us) the callback thread delays the stop; else now. MAIN, the program is stopped.
 int64_t callbacks_awaited_since();
 
 // The calls that CUDA's shims make themselves (interpose/seam/cuda_shims.h).

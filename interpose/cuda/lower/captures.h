@@ -1,5 +1,4 @@
-// Captures of streams into graphs. A capture refuses checkpoints while it is under way. LH, LH FS base,
-// threads of the program.
+// Captures of streams into graphs. One under way refuses checkpoints. LH, LH FS base, the program's threads.
 #pragma once
 
 #include <cuda_runtime_api.h>

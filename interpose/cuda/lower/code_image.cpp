@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/lz4.h"
-#include "interpose/cuda/lower/code_text.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -132,8 +131,7 @@ void read_entry(const Entry& entry, std::string_view payload, CodeFacts* facts) 
     read_elf(code, facts);
 }
 
-// Reads the entry that a device uses: machine code of the device's major version, else the newest text that
-// is not newer than the device.
+// Reads the entry that a device uses: machine code of its major version, else the newest text not above it.
 void read_fat_binary(std::span<const char> code, int architecture, bool text_only, CodeFacts* facts) {
   const auto h = at<Container>(code.data());
   size_t from = h.header;

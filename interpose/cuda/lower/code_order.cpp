@@ -7,18 +7,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/registration.h"
 #include "interpose/cuda/lower/saved_devices.h"
 #include "interpose/handles/heap.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace cudart = cropdl::seam::cudart;
 
 namespace cropdl::cuda {
 namespace {
@@ -41,15 +34,14 @@ struct KnownCode {
   std::unordered_map<uint64_t, Symbol> symbols;
   uint64_t symbols_of = 0;            // the newest object or record at that time
   std::unordered_set<uint64_t> used;  // all of rt::used_code, and entries displaced there
-  uint64_t times_forgotten = 0;
+  std::atomic<uint64_t> times_forgotten{0};
 };
 KnownCode& known_code() {
   static auto& its = *new KnownCode;
   return its;
 }
 std::atomic<uint64_t> devices_with_code{0};  // one bit per device that has all code; changed under order()
-// During a restart: code is loaded only on the devices that the image names. No member of anything, since the
-// hooks below read it.
+// In a restart, code is loaded only on the devices that the image names. The hooks below read this.
 bool starting = false;
 
 void forget_uses() {
@@ -59,11 +51,7 @@ void forget_uses() {
   known_code().used.clear();
   for (uint64_t& word : rt::used_code) __atomic_store_n(&word, 0, __ATOMIC_RELAXED);
 }
-uint64_t times_forgotten() {
-  const std::lock_guard lock(known_code().mutex);
-  return known_code().times_forgotten;
-}
-// `at`: times_forgotten() before the code was loaded on all used devices.
+// `at`: times_forgotten before the code was loaded on all used devices.
 void note_use(uint64_t word, uint64_t at) {
   const std::lock_guard lock(known_code().mutex);
   if (at != known_code().times_forgotten) return;
@@ -101,8 +89,7 @@ std::optional<Symbol> symbol_of(uint64_t address) {
   return found == known_code().symbols.end() ? std::nullopt : std::optional(found->second);
 }
 
-// The error says that the code has nothing for the device, or is invalid. It was the same at the code's first
-// use.
+// The code has nothing for the device, or is invalid: the same error as at the code's first use.
 bool is_of_code(int64_t error) {
   switch (error) {
     case cudaErrorInvalidSymbol:
@@ -226,7 +213,7 @@ void begin_on_current_device() {
 void code_is_used(uint64_t word) {
   if (was_displaced(word)) return;
   if (!rt::is_virtual(word)) begin_on_current_device();
-  const uint64_t forgotten = times_forgotten();
+  const uint64_t forgotten = known_code().times_forgotten;
   const CodeOrder in_order;
   if (!rt::is_virtual(word)) {
     const auto symbol = symbol_of(word);

@@ -1,9 +1,8 @@
 // Keeps the order in which the program's code is loaded on the devices. The driver places variables as their
-// code arrives, so the same order in another process gives the same addresses. The first use of
-// registered code loads it, and is recorded as a recipe; modules and libraries are recorded by the calls that
-// load them. Unloaded code is loaded and unloaded again at its place in the order while any code exists that
-// was loaded in between (docs/gpu.md, "Code and its variables"). LH, LH FS base; a thread of the program,
-// MAIN or START.
+// code arrives, so the same order in another process gives the same addresses. The first use of registered
+// code loads it, and is recorded as a recipe; modules and libraries are recorded by the calls that load them.
+// Unloaded code is loaded and unloaded again at its place while any code exists that was loaded in between
+// (docs/gpu.md, "Code and its variables"). LH, LH FS base; a thread of the program, MAIN or START.
 #pragma once
 
 #include <cuda.h>
@@ -13,8 +12,7 @@
 
 namespace cropdl::cuda {
 
-// While it exists, no other thread loads code on the devices, and every device in use has all code loaded
-// before. Do not nest.
+// While it exists, no other thread loads code, and every device in use has all earlier code. Do not nest.
 class CodeOrder {
  public:
   CodeOrder();

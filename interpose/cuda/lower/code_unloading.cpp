@@ -6,8 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/code_image.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/devices.h"
@@ -16,15 +14,10 @@
 #include "interpose/cuda/lower/variables.h"
 #include "interpose/gen/cudart/undeclared.h"
 #include "interpose/libraries/program_environment.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace cudart = cropdl::seam::cudart;
-namespace driver = cropdl::seam::driver;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // With more than kFew unloaded pieces of code, keeps only those that code with variables needs; with more
@@ -36,7 +29,7 @@ constexpr size_t kMostBytes = 64 << 20;  // largest copy of registered code
 std::vector<uint64_t> times_of(const std::vector<uint64_t>& code) {
   std::vector<uint64_t> all;
   for (uint64_t word : code) {
-    const handles::Slot& slot = *rt::slot_of(word);
+    const cropdl::handles::Slot& slot = *rt::slot_of(word);
     const bool registered = slot.maker == rt::maker_of(kCudart, cudart::kFn___cudaRegisterFatBinary);
     if (const uint64_t came = registered ? first_use_of(word) : slot.serial) all.push_back(came);
   }
@@ -49,16 +42,13 @@ std::vector<uint64_t> living_code() {
   return all;
 }
 
-// Forgets unloaded code that nothing was loaded after. Goes from the youngest on: an older one may be needed
-// for a younger one's place.
+// Forgets unloaded code that nothing was loaded after, youngest first: its place may need an older one.
 size_t prune(bool with_variables) {
   std::vector<rt::Lingering> all = rt::lingering();
   std::vector<uint64_t> came = times_of(with_variables ? code_with_variables() : living_code());
   size_t left = 0;
   for (auto one = all.rbegin(); one != all.rend(); ++one) {
-    const bool needed =
-        std::any_of(came.begin(), came.end(), [&](uint64_t c) { return c > one->began && c < one->ended; });
-    if (needed) {
+    if (std::ranges::any_of(came, [&](uint64_t c) { return c > one->began && c < one->ended; })) {
       came.push_back(one->began);
       ++left;
     } else {
@@ -107,7 +97,7 @@ bool is_in_executable(const void* address) {
 // The heaps that registered code has used, which is being unregistered. The executable's code is unregistered
 // as the process ends: it is read only if a checkpoint is taken even then.
 void note_heaps_of_registered(uint64_t code) {
-  const handles::Slot* slot = rt::slot_of(code);
+  const cropdl::handles::Slot* slot = rt::slot_of(code);
   const auto* image = slot && slot->recipe ? rt::arguments_of(*slot).value<const void*>() : nullptr;
   if (image && is_in_executable(image)) {
     if (first_use_of(code) != 0) note_ended_image(image);
@@ -118,7 +108,7 @@ void note_heaps_of_registered(uint64_t code) {
 
 // Keeps a copy of registered code that is being unregistered.
 void stay_instead(uint64_t code) {
-  const handles::Slot* slot = rt::slot_of(code);
+  const cropdl::handles::Slot* slot = rt::slot_of(code);
   const uint64_t came = first_use_of(code);
   if (!slot || !slot->recipe || !came) return;
   const auto living = times_of(living_code());
@@ -140,9 +130,9 @@ void stay_instead(uint64_t code) {
   rt::linger_instead(kind::cudaLibrary, kDriver, driver::kFn_cuLibraryLoadData, recipe, came);
 }
 
-int64_t end_again(handles::Handle h) {
-  const handles::Slot& slot = *rt::tables->slot(h);
-  if (handles::kind_of(h) == kind::cudaLibrary)
+int64_t end_again(cropdl::handles::Handle h) {
+  const cropdl::handles::Slot& slot = *rt::tables->slot(h);
+  if (cropdl::handles::kind_of(h) == kind::cudaLibrary)
     return CROPDL_DRIVER(cuLibraryUnload)(reinterpret_cast<CUlibrary>(slot.owner[0]));
   const OnDevice on(rt::device_of(slot));
   return on.fine() ? CROPDL_DRIVER(cuModuleUnload)(reinterpret_cast<CUmodule>(slot.owner[0]))
@@ -154,9 +144,6 @@ struct UnloadingHooks {
 } unloading_hooks;
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 

@@ -1,6 +1,4 @@
 // See contexts.h. Source: CUDA Driver API, "Context Management".
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/contexts.h"
 
 #include <thread>
@@ -8,15 +6,8 @@
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/names.h"
-#include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/saved_devices.h"
-#include "interpose/one_abi/kinds.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace cudart = cropdl::seam::cudart;
-namespace driver = cropdl::seam::driver;
 
 namespace cropdl::cuda {
 namespace {
@@ -174,8 +165,7 @@ using namespace cropdl::cuda;
 
 extern "C" {
 
-// Often a thread's first call. rt::Call(true) avoids making a context on the device that a new thread begins
-// with.
+// Often a thread's first call. rt::Call(true): makes no context on the device that a new thread begins with.
 cudaError_t lower_cudaSetDevice(int device) {
   rt::Call call(true);
   const cudaError_t r = CROPDL_CUDART(cudaSetDevice)(device);

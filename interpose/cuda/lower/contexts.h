@@ -1,8 +1,9 @@
-// Contexts, and the calling thread's stack of them. Only primary contexts have recipes (primary_contexts.h).
-// LH, LH FS base, any thread.
+// Contexts, and the calling thread's stack. Only primary ones have recipes. LH, LH FS base, any thread.
 #pragma once
 
 #include <cuda.h>
+
+#include "base/result.h"
 
 namespace cropdl::cuda {
 
@@ -22,5 +23,20 @@ void put_back_own_stream();
 bool note_context_of_thread();
 // Records that the calling thread, whose device was reset, has no context; after its choice of a device.
 void note_no_context_of_thread();
+
+// --- Devices' primary contexts. The program's handle stands for this run's, found by the device.
+
+// The program's handle of the device's primary context `real`.
+uint64_t primary_word(CUcontext real, int device);
+// Makes the device's primary context current in the calling thread, for programs without the runtime.
+bool make_primary_current(int device);
+// Returns the device's primary context and keeps one reference to it for this run, as if the program had
+// retained it. Null: not available.
+CUcontext hold_primary(int device);
+// Ends one reference of the program. `ended`: called if the context ends, before a thread can retain it anew.
+CUresult release_primary(int device, void (*ended)(int device));
+// START, before any object is made: creates the primary contexts of the devices that the program used, and
+// makes the runtime use them as before. The references of this run stay until let_contexts_go().
+Status hold_contexts();
 
 }  // namespace cropdl::cuda

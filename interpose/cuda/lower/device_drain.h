@@ -1,5 +1,4 @@
-// Waits at a cut until the devices have finished all launched work, so that their memory can be read. LH, LH
-// FS base.
+// Waits at a cut until the devices have finished all work, so their memory can be read. LH, LH FS base.
 #pragma once
 
 #include <atomic>
@@ -30,8 +29,7 @@ inline constexpr int64_t kLongestWait = 5'000'000;
 // it was asked to stop (monotonic_us). AGENT.
 std::string awaited_device(int64_t since);
 
-// Serves attempts in sequence; each begins with begin(). MAIN while the program is stopped, unless stated
-// otherwise.
+// Serves attempts in sequence, each from begin() on. MAIN while the program is stopped, or as stated.
 class DeviceDrain {
  public:
   // `since`: when the wait for the program began (monotonic_us).

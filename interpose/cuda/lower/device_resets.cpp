@@ -1,26 +1,18 @@
-// The functions of the program that reset a device: the end of its primary context. LH, LH FS base, threads
-// of the program.
-#include "interpose/gen/driver/undeclared.h"
-//
+// Calls that reset a device: the end of its primary context. LH, LH FS base, threads of the program.
 #include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/memory.h"
-#include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/variables.h"
-#include "interpose/one_abi/kinds.h"
-#include "interpose/one_abi/state.h"
 
-namespace rt = cropdl::one_abi;
-namespace cudart = cropdl::seam::cudart;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // Drops everything made in a context of the device. Registered code, and code loaded for all contexts, stays:
 // the library loads it again itself.
 void device_was_reset(int device) {
-  for (const uint64_t word : rt::living(rt::kind::ncclComm))
+  for (const uint64_t word : rt::living(kind::ncclComm))
     if (rt::device_of(*rt::slot_of(word)) == device)
       rt::mark_unsaved(kCudart, cudart::kFn_cudaDeviceReset,
                        "the device was reset while NCCL communicators of it were there");
@@ -32,18 +24,16 @@ void device_was_reset(int device) {
   forget_peer(device);
 }
 
-CUresult reset(CUdevice device) {
-  const CUresult r = CROPDL_DRIVER(cuDevicePrimaryCtxReset_v2)(device);
-  if (r != CUDA_SUCCESS) return r;
+// `r`: of the call that resets the device.
+template <class Result>
+Result was_reset(Result r, int device) {
+  if (static_cast<int>(r) != 0) return r;
   device_was_reset(device);
   note_no_context_of_thread();
   return r;
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 
@@ -52,26 +42,18 @@ CUresult lower_cuDevicePrimaryCtxRelease(CUdevice device) {
   return release_primary(device, device_was_reset);
 }
 CUresult lower_cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  rt::Call call;
-  return release_primary(device, device_was_reset);
+  return lower_cuDevicePrimaryCtxRelease(device);
 }
 CUresult lower_cuDevicePrimaryCtxReset(CUdevice device) {
   rt::Call call;
-  return reset(device);
+  return was_reset(CROPDL_DRIVER(cuDevicePrimaryCtxReset_v2)(device), device);
 }
-CUresult lower_cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  rt::Call call;
-  return reset(device);
-}
+CUresult lower_cuDevicePrimaryCtxReset_v2(CUdevice device) { return lower_cuDevicePrimaryCtxReset(device); }
 
 cudaError_t lower_cudaDeviceReset() {
   rt::Call call;
   const int device = rt::current_device();
-  const cudaError_t r = CROPDL_CUDART(cudaDeviceReset)();
-  if (r != cudaSuccess) return r;
-  device_was_reset(device);
-  note_no_context_of_thread();
-  return r;
+  return was_reset(CROPDL_CUDART(cudaDeviceReset)(), device);
 }
 
 }  // extern "C"

@@ -11,6 +11,11 @@ int device_count() {
   return CROPDL_DRIVER(cuDeviceGetCount)(&count) == CUDA_SUCCESS ? std::min(count, kMostDevices) : 0;
 }
 
+int device_attribute(CUdevice_attribute what, int device) {
+  int value = 0;
+  return CROPDL_DRIVER(cuDeviceGetAttribute)(&value, what, device) == CUDA_SUCCESS ? value : 0;
+}
+
 bool device_used(int device) {
   unsigned flags = 0;
   int active = 0;

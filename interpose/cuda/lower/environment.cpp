@@ -10,17 +10,15 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 
 #include "base/format.h"
 #include "base/readable.h"
 #include "base/say.h"
-#include "interpose/handles/heap.h"
+#include "interpose/cuda/lower/kept.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/libraries/program_environment.h"
-#include "interpose/one_abi/state.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::cuda {
@@ -171,20 +169,11 @@ std::optional<Variables> variables_of_image() {
   return all;
 }
 
-void take() {
-  std::lock_guard lock(program_variables().mutex);
-  if (!program_variables().read) program_variables().variables = at_start(), program_variables().read = true;
-  Variables variables;
-  if (!now(&variables) || variables == program_variables().variables) return;
-  if (program_variables().changed.empty()) program_variables().changed = difference(variables);
-  for (const std::string& name : changed_between(program_variables().variables, variables))
-    set_in_lower_half(name, value_of(variables, name));
-  program_variables().variables = std::move(variables);
-}
+}  // namespace
 
 // The launcher sets some variables anew for every process. A value equal to the first start's says nothing:
 // the program's own holds. Another value comes from the user or the machine, and counts.
-void restore() {
+void restore_program_environment() {
   std::lock_guard lock(program_variables().mutex);
   const Variables start = at_start();
   Variables program, here, all;
@@ -193,9 +182,7 @@ void restore() {
   const std::optional<Variables> of_driver = variables_of_image();
   program_variables().begun_with[static_cast<size_t>(Reader::kDriver)] = of_driver;
   if (of_driver) all = *of_driver;
-  for (const Variables* some :
-       {&start, static_cast<const Variables*>(&program), static_cast<const Variables*>(&here)})
-    all.insert(some->begin(), some->end());
+  for (const Variables& some : {start, program, here}) all.insert(some.begin(), some.end());
   for (const auto& [name, value] : all) {
     const bool has_begun = of_driver && reader_of(name) == Reader::kDriver;
     const std::string *wanted = value_of(has_begun ? *of_driver : program, name),
@@ -216,7 +203,18 @@ void restore() {
   program_variables().read = true;
 }
 
-}  // namespace
+void take_program_environment() {
+  ProgramVariables& its = program_variables();
+  std::lock_guard lock(its.mutex);
+  if (!its.read) its.variables = at_start();
+  its.read = true;
+  Variables variables;
+  if (!now(&variables) || variables == its.variables) return;
+  if (its.changed.empty()) its.changed = difference(variables);
+  for (const std::string& name : changed_between(its.variables, variables))
+    set_in_lower_half(name, value_of(variables, name));
+  its.variables = std::move(variables);
+}
 
 std::vector<std::string> program_search_path() {
   constexpr std::string_view kVariable = "LD_LIBRARY_PATH=";
@@ -232,9 +230,6 @@ std::vector<std::string> program_search_path() {
   }
   return folders;
 }
-
-void restore_program_environment() { restore(); }
-void take_program_environment() { take(); }
 
 void end_restore_of_environment() {
   std::lock_guard lock(program_variables().mutex);
@@ -256,10 +251,8 @@ Status keep_environment_of_driver() {
   for (const auto& [name, value] : *its)
     if (reader_of(name) == Reader::kDriver) text += name + '=' + value + '\0';
   handles::heap_free(reinterpret_cast<void*>(kept_variables()));
-  void* copy = handles::heap_allocate(text.size() + 1);
-  kept_variables() = reinterpret_cast<uint64_t>(copy);
-  if (!copy) return Error{"no memory was left for what CropDL keeps of CUDA's objects"};
-  memcpy(copy, text.c_str(), text.size() + 1);
+  kept_variables() = reinterpret_cast<uint64_t>(heap_text(text));
+  if (!kept_variables()) return Error{"no memory was left for what CropDL keeps of CUDA's objects"};
   return {};
 }
 

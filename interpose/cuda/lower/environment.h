@@ -23,8 +23,7 @@ std::vector<std::string> program_search_path();
 // Called from calls of the program: copies what it has set or unset since the last call.
 void take_program_environment();
 
-// Libraries read variables as they begin. note_reading_of_environment: the reader has begun with the
-// variables last taken.
+// Libraries read variables as they begin. note_reading_of_environment: a reader began with those last taken.
 enum class Reader { kDriver, kBlas, kRand, kNccl };
 void note_reading_of_environment(Reader reader);
 

@@ -2,9 +2,8 @@
 // hand-written and generated code, and so survives the runtime. LH, LH FS base, any thread.
 #include "interpose/cuda/lower/real.h"
 
-namespace rt = cropdl::one_abi;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // Whether the device is lost to this process: then every call returns the error, and so does the runtime's
@@ -30,26 +29,18 @@ bool stays(cudaError_t error) {
 
 // Does not start the runtime to ask for an error that it cannot have.
 cudaError_t last(bool forget) {
+  rt::Call call;
   const auto noted = static_cast<cudaError_t>(rt::noted_error(forget));
-  if (!cropdl::cuda::opened(cropdl::cuda::kCudart)) return noted;
+  if (!opened(kCudart)) return noted;
   const cudaError_t its = forget ? CROPDL_CUDART(cudaGetLastError)() : CROPDL_CUDART(cudaPeekAtLastError)();
   return stays(its) ? its : noted;
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 
-cudaError_t lower_cudaGetLastError() {
-  rt::Call call;
-  return last(true);
-}
-cudaError_t lower_cudaPeekAtLastError() {
-  rt::Call call;
-  return last(false);
-}
+cudaError_t lower_cudaGetLastError() { return last(true); }
+cudaError_t lower_cudaPeekAtLastError() { return last(false); }
 
 }  // extern "C"

@@ -1,17 +1,12 @@
 // See events.h. An event's owner[2] is its age at the cut in ms, plus 1; 0: none.
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/events.h"
 
 #include <cstring>
+#include <map>
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
 
 namespace cropdl::cuda {
 namespace {
@@ -57,16 +52,15 @@ Error cannot_be_asked(int device) {
       device};
 }
 
-// `r`: result of the call with the real events.
-template <class R>
-R correct(R r, uint64_t from, uint64_t to, float* ms) {
+template <class Result>
+Result elapsed_time(RealFunction<Result(float*, CUevent, CUevent)> ask, float* ms, CUevent from, CUevent to) {
+  rt::Call call;
+  const Result r = ask(ms, rt::real(from, kind::cudaEvent), rt::real(to, kind::cudaEvent));
   if (static_cast<int>(r) != 0 || !ms) return r;
-  const handles::Slot *a = rt::slot_of(from), *b = rt::slot_of(to);
+  const handles::Slot *a = rt::slot_of(rt::word_of(from)), *b = rt::slot_of(rt::word_of(to));
   const double since_a = of_before(a) ? age_of(*a) : 0, since_b = of_before(b) ? age_of(*b) : 0;
-  if (of_before(a) && of_before(b))
-    *ms = static_cast<float>(since_a - since_b);  // a restart recorded both, one after the other
-  else
-    *ms = static_cast<float>(*ms + since_a - since_b);
+  const bool both = of_before(a) && of_before(b);  // a restart recorded them, one after the other
+  *ms = static_cast<float>((both ? 0 : *ms) + since_a - since_b);
   return r;
 }
 
@@ -89,19 +83,17 @@ CUresult record_in_a_capture(CUevent event) {
 
 // No call reports that a graph's node has recorded an event. The event itself shows it, if it keeps times.
 Status mark_recorded_by_graphs() {
-  std::vector<std::vector<uint64_t>> of(rt::kMaxDevices);
+  std::map<int, std::vector<uint64_t>> words;
   for (uint64_t word : rt::living(kind::cudaEvent)) {
     const handles::Slot& slot = *rt::slot_of(word);
     const int device = rt::device_of(slot);
-    if ((slot.flags & rt::kTouched) == 0 && has_number(device))
-      of[static_cast<size_t>(device)].push_back(word);
+    if ((slot.flags & rt::kTouched) == 0 && has_number(device)) words[device].push_back(word);
   }
-  for (size_t device = 0; device < of.size(); ++device) {
-    if (of[device].empty()) continue;
-    const Now now(static_cast<int>(device));
-    if (!now.fine()) return cannot_be_asked(static_cast<int>(device));
+  for (const auto& [device, of_device] : words) {
+    const Now now(device);
+    if (!now.fine()) return cannot_be_asked(device);
     float ms = 0;
-    for (uint64_t word : of[device])
+    for (uint64_t word : of_device)
       if (CROPDL_DRIVER(cuEventElapsedTime)(&ms, real_event(*rt::slot_of(word)), now.event()) == CUDA_SUCCESS)
         rt::mark_object(word, rt::kTouched);
   }
@@ -146,7 +138,7 @@ bool EventTimes::note_those_of(int device, const std::vector<handles::Slot*>& ev
 
 Status EventTimes::note() {
   if (Status marked = mark_recorded_by_graphs(); !marked) return marked;
-  std::vector<std::vector<handles::Slot*>> of(rt::kMaxDevices);
+  std::map<int, std::vector<handles::Slot*>> events;
   for (uint64_t word : rt::living(kind::cudaEvent)) {
     handles::Slot* slot = rt::slot_of(word);
     const int device = rt::device_of(*slot);
@@ -156,12 +148,11 @@ Status EventTimes::note() {
       slot->flags |= rt::kCaptured;
       slot->owner[2] = 0;
     } else {
-      of[static_cast<size_t>(device)].push_back(slot);
+      events[device].push_back(slot);
     }
   }
-  for (size_t device = 0; device < of.size(); ++device)
-    if (!of[device].empty() && !note_those_of(static_cast<int>(device), of[device]))
-      return cannot_be_asked(static_cast<int>(device));
+  for (const auto& [device, of_device] : events)
+    if (!note_those_of(device, of_device)) return cannot_be_asked(device);
   return {};
 }
 
@@ -171,15 +162,13 @@ void EventTimes::resume() {
 }
 
 Status record_events() {
-  if (!rt::tables) return {};
-  for (const handles::Handle h : rt::tables->in_order(kind::cudaEvent)) {
-    const handles::Slot& slot = *rt::tables->slot(h);
-    if (slot.state != handles::kLive || (slot.flags & rt::kTouched) == 0) continue;
+  for (uint64_t word : rt::living(kind::cudaEvent)) {
+    const handles::Slot& slot = *rt::slot_of(word);
+    if ((slot.flags & rt::kTouched) == 0) continue;
     const OnDevice on(rt::device_of(slot));
-    const auto event = reinterpret_cast<CUevent>(slot.owner[0]);
     if (((slot.flags & rt::kCaptured) != 0
-             ? record_in_a_capture(event)
-             : CROPDL_DRIVER(cuEventRecord)(event, CU_STREAM_LEGACY)) != CUDA_SUCCESS)
+             ? record_in_a_capture(real_event(slot))
+             : CROPDL_DRIVER(cuEventRecord)(real_event(slot), CU_STREAM_LEGACY)) != CUDA_SUCCESS)
       return Error{"cannot restart: an event cannot be recorded again (cuEventRecord fails)"};
   }
   return {};
@@ -197,19 +186,14 @@ using namespace cropdl::cuda;
 
 extern "C" {
 
-#define ELAPSED_TIME(Result, name, Event)                                                          \
-  Result lower_##name(float* ms, Event from, Event to) {                                           \
-    rt::Call call;                                                                                 \
-    return correct(REAL(name)(ms, rt::real(from, kind::cudaEvent), rt::real(to, kind::cudaEvent)), \
-                   rt::word_of(from), rt::word_of(to), ms);                                        \
-  }
-#define REAL CROPDL_CUDART
-ELAPSED_TIME(cudaError_t, cudaEventElapsedTime, cudaEvent_t)
-#undef REAL
-#define REAL CROPDL_DRIVER
-ELAPSED_TIME(CUresult, cuEventElapsedTime, CUevent)
-ELAPSED_TIME(CUresult, cuEventElapsedTime_v2, CUevent)
-#undef REAL
-#undef ELAPSED_TIME
+cudaError_t lower_cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
+  return elapsed_time(CROPDL_CUDART_FUNCTION(cudaEventElapsedTime), ms, from, to);
+}
+CUresult lower_cuEventElapsedTime(float* ms, CUevent from, CUevent to) {
+  return elapsed_time(CROPDL_DRIVER_FUNCTION(cuEventElapsedTime), ms, from, to);
+}
+CUresult lower_cuEventElapsedTime_v2(float* ms, CUevent from, CUevent to) {
+  return elapsed_time(CROPDL_DRIVER_FUNCTION(cuEventElapsedTime_v2), ms, from, to);
+}
 
 }  // extern "C"

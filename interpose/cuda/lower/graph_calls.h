@@ -16,11 +16,11 @@ static_assert(static_cast<int>(CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) ==
               cudaGraphInstantiateFlagDeviceLaunch);
 
 using Node = CUgraphNode;
-inline Node node(Node n) { return one_abi::real(n, one_abi::kind::cudaGraphNode); }
-inline CUgraph graph(CUgraph g) { return one_abi::real(g, one_abi::kind::cudaGraph); }
-inline CUgraphExec exec(CUgraphExec e) { return one_abi::real(e, one_abi::kind::cudaGraphExec); }
-inline CUstream stream(CUstream s) { return one_abi::real(s, one_abi::kind::cudaStream); }
-inline CUevent event(CUevent e) { return one_abi::real(e, one_abi::kind::cudaEvent); }
+inline Node node(Node n) { return rt::real(n, kind::cudaGraphNode); }
+inline CUgraph graph(CUgraph g) { return rt::real(g, kind::cudaGraph); }
+inline CUgraphExec exec(CUgraphExec e) { return rt::real(e, kind::cudaGraphExec); }
+inline CUstream stream(CUstream s) { return rt::real(s, kind::cudaStream); }
+inline CUevent event(CUevent e) { return rt::real(e, kind::cudaEvent); }
 
 template <class Result>
 bool succeeded(Result r) {
@@ -29,26 +29,25 @@ bool succeeded(Result r) {
 
 template <class F>
 auto clone_graph(RealFunction<F> clone, CUgraph* out, CUgraph original) {
-  one_abi::Call call;
+  rt::Call call;
   CUgraph real{};
   const auto r = clone(out ? &real : nullptr, graph(original));
   if (!succeeded(r) || !out) return r;
-  *out = new_handle(real, one_abi::kind::cudaGraph, clone);
+  *out = new_handle(real, kind::cudaGraph, clone);
   nccl::graph_takes(real, graph(original));
   return r;
 }
 
-// During `destroy`, the driver may give the real handle to another thread, so everything kept by it is
-// removed first.
+// During `destroy`, another thread may get the real handle, so everything kept by it is removed first.
 template <class H, class F>
 auto end_object(uint64_t word, H real, RealFunction<F> destroy) {
-  one_abi::hide_word(word);
+  rt::hide_word(word);
   const nccl::Parts parts = nccl::take_captured(real);
   const auto r = destroy(real);
   if (succeeded(r)) {
-    one_abi::forget_word(word);
+    rt::forget_word(word);
   } else {
-    one_abi::show_word(word);
+    rt::show_word(word);
     nccl::put_back(real, parts);
   }
   return r;
@@ -56,8 +55,8 @@ auto end_object(uint64_t word, H real, RealFunction<F> destroy) {
 
 template <class F>
 auto destroy_graph(CUgraph of, RealFunction<F> destroy) {
-  one_abi::Call call;
-  return end_object(one_abi::word_of(of), graph(of), destroy);
+  rt::Call call;
+  return end_object(rt::word_of(of), graph(of), destroy);
 }
 
 // --- Executable graphs.
@@ -73,39 +72,43 @@ auto instantiate_in_call(RealFunction<F> make, CUgraphExec* out, CUgraph of, uns
   return r;
 }
 
-template <class F, class... More>
-auto instantiate(RealFunction<F> make, CUgraphExec* out, CUgraph of, unsigned long long flags, More... more) {
-  one_abi::Call call;
-  return instantiate_in_call(make, out, of, flags, more...);
+template <class F>
+auto instantiate(RealFunction<F> make, CUgraphExec* out, CUgraph of, unsigned long long flags) {
+  rt::Call call;
+  return instantiate_in_call(make, out, of, flags, flags);
 }
 
-// `upload` and `wrong`: the members of the structure that are a stream and a node.
+inline CUstream& upload_in(cudaGraphInstantiateParams& p) { return p.uploadStream; }
+inline CUstream& upload_in(CUDA_GRAPH_INSTANTIATE_PARAMS& p) { return p.hUploadStream; }
+inline Node& wrong_in(cudaGraphInstantiateParams& p) { return p.errNode_out; }
+inline Node& wrong_in(CUDA_GRAPH_INSTANTIATE_PARAMS& p) { return p.hErrNode_out; }
+
 template <class F, class Params>
-auto instantiate_with(RealFunction<F> make, CUgraphExec* out, CUgraph of, Params* params,
-                      CUstream Params::*upload, Node Params::*wrong) {
-  one_abi::Call call;
+auto instantiate_with(RealFunction<F> make, CUgraphExec* out, CUgraph of, Params* params) {
+  rt::Call call;
   if (!params) return make(nullptr, nullptr, nullptr);
   Params p = *params;
-  p.*upload = stream(p.*upload);
+  upload_in(p) = stream(upload_in(p));
   const auto r = instantiate_in_call(make, out, of, p.flags, &p);
   params->result_out = p.result_out;
-  params->*wrong = p.*wrong && !succeeded(r) ? node_of(one_abi::word_of(of), p.*wrong, make) : nullptr;
+  const bool names_a_node = wrong_in(p) && !succeeded(r);
+  wrong_in(*params) = names_a_node ? node_of(rt::word_of(of), wrong_in(p), make) : nullptr;
   return r;
 }
 
 template <class F>
 auto destroy_executable(CUgraphExec of, RealFunction<F> destroy) {
-  one_abi::Call call;
-  return end_object(word_of_executable(one_abi::word_of(of)), exec(of), destroy);
+  rt::Call call;
+  return end_object(word_of_executable(rt::word_of(of)), exec(of), destroy);
 }
 
 template <class F, class Info>
 auto update_executable(RealFunction<F> update, CUgraphExec of, CUgraph from, Info* result) {
-  one_abi::Call call;
+  rt::Call call;
   const auto r = update(exec(of), graph(from), result);
   if (result) {
-    result->errorNode = node_of(one_abi::word_of(from), result->errorNode, update);
-    result->errorFromNode = known_or_real(result->errorFromNode, one_abi::kind::cudaGraphNode);
+    result->errorNode = node_of(rt::word_of(from), result->errorNode, update);
+    result->errorFromNode = known_or_real(result->errorFromNode, kind::cudaGraphNode);
   }
   if (succeeded(r)) nccl::executable_is(exec(of), graph(from));
   return r;
@@ -113,9 +116,9 @@ auto update_executable(RealFunction<F> update, CUgraphExec of, CUgraph from, Inf
 
 template <class Result>
 Result launch(CUgraphExec what, CUstream on, RealFunction<Result(CUgraphExec, CUstream)> launch_it) {
-  one_abi::Call call;
+  rt::Call call;
   const CUgraphExec real = exec(what);
-  if (!begin_launch(real)) return static_cast<Result>(one_abi::kCallAgain);
+  if (!begin_launch(real)) return static_cast<Result>(rt::kCallAgain);
   const Result r = launch_it(real, stream(on));
   end_launch(real, succeeded(r));
   return r;
@@ -125,32 +128,32 @@ Result launch(CUgraphExec what, CUstream on, RealFunction<Result(CUgraphExec, CU
 
 template <class F>
 auto list_nodes(RealFunction<F> list, CUgraph of, Node* nodes, size_t* n) {
-  one_abi::Call call;
+  rt::Call call;
   const auto r = list(graph(of), nodes, n);
-  if (succeeded(r)) nodes_of(one_abi::word_of(of), nodes, n, list);
+  if (succeeded(r)) nodes_of(rt::word_of(of), nodes, n, list);
   return r;
 }
 template <class F, class... Edges>
 auto list_edges(RealFunction<F> list, CUgraph of, Node* from, Node* to, size_t* n, Edges... edges) {
-  one_abi::Call call;
+  rt::Call call;
   const auto r = list(graph(of), from, to, edges..., n);
   if (!succeeded(r)) return r;
-  nodes_of(one_abi::word_of(of), from, n, list);
-  nodes_of(one_abi::word_of(of), to, n, list);
+  nodes_of(rt::word_of(of), from, n, list);
+  nodes_of(rt::word_of(of), to, n, list);
   return r;
 }
 template <class F, class... Edges>
 auto list_neighbours(RealFunction<F> list, Node of, Node* nodes, size_t* n, Edges... edges) {
-  one_abi::Call call;
+  rt::Call call;
   const auto r = list(node(of), nodes, edges..., n);
-  if (succeeded(r)) nodes_of(graph_of(one_abi::word_of(of)), nodes, n, list);
+  if (succeeded(r)) nodes_of(graph_of(rt::word_of(of)), nodes, n, list);
   return r;
 }
 
 template <class F>
 auto create_user_object(RealFunction<F> create, CUuserObject* out, void* data, CUhostFn destroy,
                         unsigned count, unsigned flags) {
-  one_abi::Call call;
+  rt::Call call;
   if (!out || !destroy) return create(out, data, destroy, count, flags);
   Destructor* mine = destructor(destroy, data);
   CUuserObject made{};
@@ -159,8 +162,8 @@ auto create_user_object(RealFunction<F> create, CUuserObject* out, void* data, C
     drop(mine);
     return r;
   }
-  *out = new_handle(made, one_abi::kind::cudaUserObject, create);
-  destructor_is_of(mine, one_abi::word_of(*out));
+  *out = new_handle(made, kind::cudaUserObject, create);
+  destructor_is_of(mine, rt::word_of(*out));
   return r;
 }
 

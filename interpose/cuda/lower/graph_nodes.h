@@ -1,11 +1,10 @@
-// Nodes of graphs: functions that the runtime and the driver share, and the structures with nodes'
-// parameters. to_real() puts the library's handles and functions into a copy of the program's structure,
-// to_program() the program's into a structure of the library. Both know a structure, in all its versions, by
-// its members. LH, LH FS base, threads of the program.
+// Nodes of graphs: functions that the runtime and the driver share. translate() knows a structure with a
+// node's parameters, in all its versions, by its members. LH, LH FS base, threads of the program.
 #pragma once
 
 #include <concepts>
 #include <cstdlib>
+#include <optional>
 
 #include "interpose/cuda/lower/callbacks.h"
 #include "interpose/cuda/lower/graph_calls.h"
@@ -13,79 +12,41 @@
 
 namespace cropdl::cuda {
 
-inline CUcontext real_context(CUcontext c) { return one_abi::real(c, one_abi::kind::cudaContext); }
-// The program's own stub, or a kernel's handle.
-inline void* real_kernel(void* f) {
-  one_abi::use_code(f);
-  return one_abi::handle_of<void*>(one_abi::real_word(one_abi::word_of(f)));
-}
-inline CUfunction real_kernel(CUfunction f) { return one_abi::real(f, one_abi::kind::cudaFunction); }
-inline void* program_kernel(void* f) { return known_or_real(f, one_abi::kind::cudaKernel); }
-inline CUfunction program_kernel(CUfunction f) { return function_or_kernel(f); }
-
-// Kernels.
-template <class P>
-concept KernelParams = requires(P p) {
-  p.kernelParams;
-};
-template <KernelParams P>
-void to_real(P& p) {
-  p.func = real_kernel(p.func);
-  if constexpr (requires { p.kern; }) {
-    p.kern = one_abi::real(p.kern, one_abi::kind::cudaKernel);
-    p.ctx = real_context(p.ctx);
+// Puts the library's handles and functions into a copy of the program's structure.
+struct ToReal {
+  template <class H>
+  H handle(H h, uint32_t kind) const {
+    return rt::real(h, kind);
   }
-}
-template <KernelParams P>
-void to_program(P& p) {
-  p.func = program_kernel(p.func);
-  if constexpr (requires { p.kern; }) {
-    p.kern = known_or_real(p.kern, one_abi::kind::cudaKernel);
-    p.ctx = known_or_real(p.ctx, one_abi::kind::cudaContext);
+  // The program's own stub, or a kernel's handle.
+  void* kernel(void* f) const {
+    rt::use_code(f);
+    return rt::handle_of<void*>(rt::real_word(rt::word_of(f)));
   }
-}
-
-// Copies.
-template <class P>
-concept CopyParams = requires(P p) {
-  p.srcArray;
+  CUfunction kernel(CUfunction f) const { return rt::real(f, kind::cudaFunction); }
+  void host(HostNode& n) const { host_node(n); }
 };
-template <CopyParams P>
-void to_real(P& p) {
-  p.srcArray = one_abi::real(p.srcArray, one_abi::kind::cudaArray);
-  p.dstArray = one_abi::real(p.dstArray, one_abi::kind::cudaArray);
-}
-template <CopyParams P>
-void to_program(P& p) {
-  p.srcArray = known_or_real(p.srcArray, one_abi::kind::cudaArray);
-  p.dstArray = known_or_real(p.dstArray, one_abi::kind::cudaArray);
-}
-
-// Host functions.
-template <class P>
-concept HostParams = requires(P p) {
-  p.userData;
+// Puts the program's into a structure of the library.
+struct ToProgram {
+  template <class H>
+  H handle(H h, uint32_t kind) const {
+    return known_or_real(h, kind);
+  }
+  void* kernel(void* f) const { return known_or_real(f, kind::cudaKernel); }
+  CUfunction kernel(CUfunction f) const { return function_or_kernel(f); }
+  void host(HostNode& n) const { program_host_node(n); }
 };
-template <HostParams P>
-void to_real(P& p) {
-  HostNode n{p.fn, p.userData};
-  host_node(n);
-  p = {n.function, n.data};
-}
-template <HostParams P>
-void to_program(P& p) {
-  HostNode n{p.fn, p.userData};
-  program_host_node(n);
-  p = {n.function, n.data};
-}
 
-// Operations on memory (the driver's).
-inline void to_real(CUDA_BATCH_MEM_OP_NODE_PARAMS& p) { p.ctx = real_context(p.ctx); }
-inline void to_program(CUDA_BATCH_MEM_OP_NODE_PARAMS& p) {
-  p.ctx = known_or_real(p.ctx, one_abi::kind::cudaContext);
-}
+inline CUcontext real_context(CUcontext c) { return rt::real(c, kind::cudaContext); }
 
-// Any node. Only the driver's structures have contexts.
+// Only the driver's structure of any node has contexts.
+inline void contexts_to_real(cudaGraphNodeParams&) {}
+inline void contexts_to_real(CUgraphNodeParams& p) {
+  if (p.type == CU_GRAPH_NODE_TYPE_MEMCPY) p.memcpy.copyCtx = real_context(p.memcpy.copyCtx);
+  if (p.type == CU_GRAPH_NODE_TYPE_MEMSET) p.memset.ctx = real_context(p.memset.ctx);
+  if (p.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) p.memOp.ctx = real_context(p.memOp.ctx);
+  if (p.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) p.conditional.ctx = real_context(p.conditional.ctx);
+}
 static_assert(int{cudaGraphNodeTypeKernel} == int{CU_GRAPH_NODE_TYPE_KERNEL} &&
               int{cudaGraphNodeTypeMemcpy} == int{CU_GRAPH_NODE_TYPE_MEMCPY} &&
               int{cudaGraphNodeTypeHost} == int{CU_GRAPH_NODE_TYPE_HOST} &&
@@ -95,38 +56,34 @@ static_assert(int{cudaGraphNodeTypeKernel} == int{CU_GRAPH_NODE_TYPE_KERNEL} &&
               int{cudaGraphNodeTypeMemAlloc} == int{CU_GRAPH_NODE_TYPE_MEM_ALLOC} &&
               int{cudaGraphNodeTypeConditional} == int{CU_GRAPH_NODE_TYPE_CONDITIONAL} &&
               int{cudaGraphChildGraphOwnershipMove} == int{CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE});
-template <class P>
-concept AnyParams = requires(P p) {
-  p.conditional;
-};
-inline void contexts_to_real(cudaGraphNodeParams&) {}
-inline void contexts_to_real(CUgraphNodeParams& p) {
-  if (p.type == CU_GRAPH_NODE_TYPE_MEMCPY) p.memcpy.copyCtx = real_context(p.memcpy.copyCtx);
-  if (p.type == CU_GRAPH_NODE_TYPE_MEMSET) p.memset.ctx = real_context(p.memset.ctx);
-  if (p.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) p.memOp.ctx = real_context(p.memOp.ctx);
-  if (p.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) p.conditional.ctx = real_context(p.conditional.ctx);
-}
-template <AnyParams P>
-void to_real(P& p) {
-  contexts_to_real(p);
-  switch (static_cast<int>(p.type)) {
-    case CU_GRAPH_NODE_TYPE_KERNEL:
-      return to_real(p.kernel);
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-      return to_real(p.memcpy.copyParams);
-    case CU_GRAPH_NODE_TYPE_HOST:
-      return to_real(p.host);
-    case CU_GRAPH_NODE_TYPE_GRAPH:
-      p.graph.graph = graph(p.graph.graph);
-      break;
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      p.eventWait.event = event(p.eventWait.event);
-      break;
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-      p.eventRecord.event = event(p.eventRecord.event);
-      break;
-    default:
-      break;
+
+template <class To, class P>
+void translate(To to, P& p) {
+  if constexpr (requires { p.kernelParams; }) {
+    p.func = to.kernel(p.func);
+    if constexpr (requires { p.kern; }) {
+      p.kern = to.handle(p.kern, kind::cudaKernel);
+      p.ctx = to.handle(p.ctx, kind::cudaContext);
+    }
+  } else if constexpr (requires { p.srcArray; }) {  // a copy
+    p.srcArray = to.handle(p.srcArray, kind::cudaArray);
+    p.dstArray = to.handle(p.dstArray, kind::cudaArray);
+  } else if constexpr (requires { p.userData; }) {  // a host function
+    HostNode n{p.fn, p.userData};
+    to.host(n);
+    p = {n.function, n.data};
+  } else if constexpr (std::same_as<P, CUDA_BATCH_MEM_OP_NODE_PARAMS>) {
+    p.ctx = to.handle(p.ctx, kind::cudaContext);
+  } else {  // any node; no call returns one
+    static_assert(std::same_as<To, ToReal>);
+    contexts_to_real(p);
+    const int type = static_cast<int>(p.type);
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL) translate(to, p.kernel);
+    if (type == CU_GRAPH_NODE_TYPE_MEMCPY) translate(to, p.memcpy.copyParams);
+    if (type == CU_GRAPH_NODE_TYPE_HOST) translate(to, p.host);
+    if (type == CU_GRAPH_NODE_TYPE_GRAPH) p.graph.graph = graph(p.graph.graph);
+    if (type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) p.eventWait.event = event(p.eventWait.event);
+    if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) p.eventRecord.event = event(p.eventRecord.event);
   }
 }
 
@@ -134,14 +91,13 @@ void to_real(P& p) {
 template <class P>
 class RealParams {
  public:
-  explicit RealParams(const P* from) : null_(!from), params_(from ? *from : P{}) {
-    if (from) to_real(params_);
+  explicit RealParams(const P* from) {
+    if (from) translate(ToReal{}, its_.emplace(*from));
   }
-  P* get() { return null_ ? nullptr : &params_; }
+  P* get() { return its_ ? &*its_ : nullptr; }
 
  private:
-  bool null_;
-  P params_;
+  std::optional<P> its_;
 };
 
 // --- Adding nodes. `more`: what the library gets after the dependencies.
@@ -151,25 +107,25 @@ inline constexpr const char* kGraphsMemory = "a graph allocates memory of the dr
 template <class F, class... More>
 auto add(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, More... more) {
   Node real{};
-  const one_abi::Reals<Node> reals(dependencies, n, one_abi::kind::cudaGraphNode);
+  const rt::Reals<Node> reals(dependencies, n, kind::cudaGraphNode);
   const auto r = of(out ? &real : nullptr, graph(to), reals.data(), more...);
   if (!succeeded(r) || !out) return r;
-  *out = new_handle(real, one_abi::kind::cudaGraphNode, of);
-  one_abi::ends_with(one_abi::word_of(*out), one_abi::word_of(to));
+  *out = new_handle(real, kind::cudaGraphNode, of);
+  rt::ends_with(rt::word_of(*out), rt::word_of(to));
   return r;
 }
 
 template <class F, class P, std::same_as<CUcontext>... Contexts>
 auto add_node(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, const P* params,
               Contexts... contexts) {
-  one_abi::Call call;
+  rt::Call call;
   RealParams<P> p(params);
   return add(of, out, to, dependencies, n, n, p.get(), real_context(contexts)...);
 }
 
 template <class F>
 auto add_child(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, CUgraph child) {
-  one_abi::Call call;
+  rt::Call call;
   const auto r = add(of, out, to, dependencies, n, n, graph(child));
   if (succeeded(r)) nccl::graph_takes(graph(to), graph(child));
   return r;
@@ -178,8 +134,8 @@ auto add_child(RealFunction<F> of, Node* out, CUgraph to, const Node* dependenci
 template <class F, class P>
 auto add_allocation(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n,
                     P* params) {
-  one_abi::Call call;
-  one_abi::mark_unsaved(of.library, of.function, kGraphsMemory);
+  rt::Call call;
+  rt::mark_unsaved(of.library, of.function, kGraphsMemory);
   return add(of, out, to, dependencies, n, n, params);
 }
 
@@ -187,8 +143,8 @@ auto add_allocation(RealFunction<F> of, Node* out, CUgraph to, const Node* depen
 inline CUgraph* bodies_for_program(CUgraph* bodies, unsigned n, uint64_t node, Maker m) {
   auto* theirs = static_cast<CUgraph*>(calloc(size_t{n} + 1, sizeof(CUgraph)));
   for (unsigned i = 0; theirs && i < n; ++i) {
-    theirs[i] = known(bodies[i], one_abi::kind::cudaGraph, m);
-    one_abi::ends_with(one_abi::word_of(theirs[i]), node);
+    theirs[i] = known(bodies[i], kind::cudaGraph, m);
+    rt::ends_with(rt::word_of(theirs[i]), node);
   }
   return theirs;
 }
@@ -197,21 +153,21 @@ inline CUgraph* bodies_for_program(CUgraph* bodies, unsigned n, uint64_t node, M
 template <class F, class P, class... Edges>
 auto add_any(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, P* params,
              Edges... edges) {
-  one_abi::Call call;
+  rt::Call call;
   RealParams<P> real(params);
   P* p = real.get();
   const int type = p ? static_cast<int>(p->type) : -1;
-  if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) one_abi::mark_unsaved(of.library, of.function, kGraphsMemory);
+  if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) rt::mark_unsaved(of.library, of.function, kGraphsMemory);
   const auto r = add(of, out, to, dependencies, n, edges..., n, p);
   if (!succeeded(r) || !p || !out) return r;
-  const uint64_t made = one_abi::word_of(*out);
+  const uint64_t made = rt::word_of(*out);
   if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) params->alloc.dptr = p->alloc.dptr;
   if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL && p->conditional.phGraph_out)
     params->conditional.phGraph_out =
         bodies_for_program(p->conditional.phGraph_out, p->conditional.size, made, of);
   if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
     if (static_cast<int>(p->graph.ownership) == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
-      one_abi::ends_with(one_abi::word_of(params->graph.graph), made);
+      rt::ends_with(rt::word_of(params->graph.graph), made);
     nccl::graph_takes(graph(to), p->graph.graph);
   }
   return r;
@@ -221,34 +177,34 @@ auto add_any(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies
 
 template <class Result, class P>
 Result get_node(Node of, P* params, RealFunction<Result(Node, P*)> get) {
-  one_abi::Call call;
+  rt::Call call;
   const Result r = get(node(of), params);
-  if (succeeded(r) && params) to_program(*params);
+  if (succeeded(r) && params) translate(ToProgram{}, *params);
   return r;
 }
 template <class F, class P>
 auto set_node(Node of, const P* params, RealFunction<F> set) {
-  one_abi::Call call;
+  rt::Call call;
   return set(node(of), RealParams<P>(params).get());
 }
 template <class F, class P, std::same_as<CUcontext>... Contexts>
 auto set_node(CUgraphExec in, Node of, const P* params, RealFunction<F> set, Contexts... contexts) {
-  one_abi::Call call;
+  rt::Call call;
   return set(exec(in), node(of), RealParams<P>(params).get(), real_context(contexts)...);
 }
 
 template <class Result, class Id, class Value>
 Result get_node_attribute(Node of, Id id, Value* value, RealFunction<Result(Node, Id, Value*)> get) {
-  one_abi::Call call;
+  rt::Call call;
   const Result r = get(node(of), id, value);
   if (CUevent* its = succeeded(r) && value ? event_in(id, *value) : nullptr)
-    *its = known_or_real(*its, one_abi::kind::cudaEvent);
+    *its = known_or_real(*its, kind::cudaEvent);
   return r;
 }
 template <class Result, class Id, class Value>
 Result set_node_attribute(Node of, Id id, const Value* value,
                           RealFunction<Result(Node, Id, const Value*)> set) {
-  one_abi::Call call;
+  rt::Call call;
   auto v = value ? *value : Value{};
   if (CUevent* its = value ? event_in(id, v) : nullptr) *its = event(*its);
   return set(node(of), id, value ? &v : nullptr);

@@ -3,8 +3,6 @@
 #include "interpose/cuda/lower/callbacks.h"
 #include "interpose/cuda/lower/nccl/captured.h"
 
-namespace rt = cropdl::one_abi;
-
 namespace cropdl::cuda {
 namespace {
 
@@ -13,7 +11,7 @@ thread_local bool launch_calls;  // the current launch may call host functions
 }  // namespace
 
 uint64_t word_of_executable(uint64_t word) {
-  return rt::is_virtual(word) ? word : rt::virtual_of(word, rt::kind::cudaGraphExec);
+  return rt::is_virtual(word) ? word : rt::virtual_of(word, kind::cudaGraphExec);
 }
 
 bool begin_launch(cudaGraphExec_t executable) {

@@ -1,14 +1,12 @@
 // Shared by the runtime's and the driver's functions about graphs. Graphs, executable graphs and user objects
 // have no recipes: each refuses checkpoints while it exists. A node belongs to its graph. Handles in
-// structures and arrays are translated in both directions. LH, LH FS base, threads of the program, unless
-// stated otherwise.
+// structures and arrays are translated both ways. LH, LH FS base, threads of the program, or as stated.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 
 namespace cropdl::cuda {
 
@@ -17,44 +15,42 @@ namespace cropdl::cuda {
 // The handle of an object that may already have one; null stays null.
 template <class H>
 H known(H real, uint32_t kind, Maker m) {
-  return one_abi::handle_of<H>(
-      one_abi::known_word(one_abi::word_of(real), kind, m.library, m.function, nullptr));
+  return rt::handle_of<H>(rt::known_word(rt::word_of(real), kind, m.library, m.function, nullptr));
 }
 // The handle of an object that this call made. Replaces an older handle of the same real value.
 template <class H>
 H new_handle(H real, uint32_t kind, Maker m) {
-  return one_abi::handle_of<H>(
-      one_abi::made_word(one_abi::word_of(real), kind, m.library, m.function, nullptr));
+  return rt::handle_of<H>(rt::made_word(rt::word_of(real), kind, m.library, m.function, nullptr));
 }
 // The handle of an object that has no maker here; the real one, if the program has no handle for it.
 template <class H>
 H known_or_real(H real, uint32_t kind) {
-  const uint64_t word = real ? one_abi::virtual_of(one_abi::word_of(real), kind) : 0;
-  return word ? one_abi::handle_of<H>(word) : real;
+  const uint64_t word = real ? rt::virtual_of(rt::word_of(real), kind) : 0;
+  return word ? rt::handle_of<H>(word) : real;
 }
 // The same for a function; a kernel's handle may stand in place of a function.
 template <class F>
 F function_or_kernel(F real) {
-  const F function = known_or_real(real, one_abi::kind::cudaFunction);
-  return function != real ? function : known_or_real(real, one_abi::kind::cudaKernel);
+  const F function = known_or_real(real, kind::cudaFunction);
+  return function != real ? function : known_or_real(real, kind::cudaKernel);
 }
 // A node of a graph. `graph`: virtual handle.
 template <class N>
 N node_of(uint64_t graph, N real, Maker m) {
-  const N node = known(real, one_abi::kind::cudaGraphNode, m);
-  one_abi::ends_with(one_abi::word_of(node), graph);
+  const N node = known(real, kind::cudaGraphNode, m);
+  rt::ends_with(rt::word_of(node), graph);
   return node;
 }
 template <class N>
 void nodes_of(uint64_t graph, N* nodes, const size_t* count, Maker m) {
   for (size_t i = 0; nodes && count && i < *count; ++i) nodes[i] = node_of(graph, nodes[i], m);
 }
-inline uint64_t graph_of(uint64_t node) { return one_abi::parent_of(node); }
+inline uint64_t graph_of(uint64_t node) { return rt::parent_of(node); }
 
 // An executable graph. Kernels read the handle of a graph that they launch, so the program gets the real one.
 template <class E>
 E executable(E real, bool kernels_launch_it, Maker m) {
-  const E its = new_handle(real, one_abi::kind::cudaGraphExec, m);
+  const E its = new_handle(real, kind::cudaGraphExec, m);
   return kernels_launch_it ? real : its;
 }
 // The virtual handle of an executable graph, from its virtual or real handle.
@@ -62,8 +58,7 @@ uint64_t word_of_executable(uint64_t word);
 
 // --- Functions of the program that threads of the library call.
 
-// Enclose the launch of an executable graph (real handle). False: the launch is held; leave the LH and call
-// again.
+// Enclose the launch of an executable graph (real handle). False: it is held; leave the LH and call again.
 bool begin_launch(cudaGraphExec_t executable);
 void end_launch(cudaGraphExec_t executable, bool launched);
 

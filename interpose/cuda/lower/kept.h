@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 
+#include "interpose/handles/heap.h"
 #include "interpose/one_abi/state.h"
 
 namespace cropdl::cuda {
@@ -22,7 +25,19 @@ struct Kept {
   int32_t retained[one_abi::kMaxDevices];  // the program's references to each primary context
 };
 
+// A copy of the text in the heap. Null: the heap is full.
+inline char* heap_text(std::string_view text) {
+  auto* copy = static_cast<char*>(handles::heap_allocate(text.size() + 1));  // zero-filled
+  if (copy) memcpy(copy, text.data(), text.size());
+  return copy;
+}
+
 // Made zero-filled at the first use. Null: the heap is full, or the family has no state yet.
-Kept* kept();
+inline Kept* kept() {
+  if (!one_abi::family) return nullptr;
+  uint64_t& member = one_abi::family->members[one_abi::kMemberCalls];
+  if (!member) member = reinterpret_cast<uint64_t>(handles::heap_allocate(sizeof(Kept)));
+  return reinterpret_cast<Kept*>(member);
+}
 
 }  // namespace cropdl::cuda

@@ -1,17 +1,13 @@
-// Launches with attributes. Attributes contain handles: of the stream, and of events that the launch records.
-// LH, LH FS base, any thread.
+// Launches with attributes (handles of streams and events); occupancy. LH, LH FS base, any thread.
+#include <utility>
 #include <vector>
 
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/launch_attributes.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
+#include "interpose/seam/thread.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // A graph node that kernels update: the launch writes its handle, which kernels read.
@@ -51,87 +47,90 @@ constexpr char kUpdatable[] = "kernels read the handle of a node that they updat
 CUstream* stream_of(cudaLaunchConfig_t& config) { return &config.stream; }
 CUstream* stream_of(CUlaunchConfig& config) { return &config.hStream; }
 
-// `call`: calls the real function with a configuration that has real handles.
-template <class Config, class Call>
-auto with_config(const char* name, const Config* config, Call call) {
-  using Result = decltype(call(config));
-  if (!config) return call(nullptr);
+// `ask`: calls the real function `of` with a configuration that has real handles.
+template <class Config, class Ask>
+auto with_config(Maker of, const Config* config, Ask ask) {
+  using Result = decltype(ask(config));
+  if (!config) return ask(nullptr);
   Attributes attributes(config->attrs, config->numAttrs);
   if (!attributes.offered()) {
-    rt::say_not_offered(name, kUpdatable);
+    rt::say_not_offered(of.library.names[of.function], kUpdatable);
     return static_cast<Result>(CUDA_ERROR_NOT_SUPPORTED);
   }
   Config mine = *config;
   *stream_of(mine) = rt::real(*stream_of(mine), kind::cudaStream);
   if (mine.attrs) mine.attrs = reinterpret_cast<decltype(mine.attrs)>(attributes.data());
-  const Result r = call(&mine);
+  const Result r = ask(&mine);
   if (static_cast<int>(r) == CUDA_SUCCESS) attributes.recorded();
   return r;
 }
 
-}  // namespace
-}  // namespace cropdl::cuda
+// What is launched: the runtime's stub or kernel, or the driver's function.
+const void* real_code(const void* kernel) { return rt::real(kernel, kind::cudaKernel); }
+CUfunction real_code(CUfunction function) { return rt::real(function, kind::cudaFunction); }
 
-using namespace cropdl::cuda;
+template <class F, class Config, class Code, class... More>
+auto launch(RealFunction<F> of, const Config* config, Code code, More... more) {
+  rt::Call call;
+  rt::use_code(code);
+  return with_config(of, config, [&](const Config* mine) { return of(mine, real_code(code), more...); });
+}
+template <class F, class Config, class Code>
+auto occupancy(RealFunction<F> of, int* result, Code code, const Config* config) {
+  rt::Call call;
+  if constexpr (std::is_same_v<Code, const void*>) rt::use_code(code);
+  return with_config(of, config, [&](const Config* mine) { return of(result, real_code(code), mine); });
+}
+
+// --- cuOccupancyMaxPotentialBlockSize: the driver calls a function of the program, on the calling thread,
+// for the shared memory that a block of each size needs.
+
+// The driver's callback has no data argument.
+thread_local CUoccupancyB2DSize asked = nullptr;
+
+size_t ask(int block) { return cropdl::seam::call_upper(asked, block); }
+
+// `more`: what the function gets after the callback.
+template <class F, class... More>
+CUresult block_size(RealFunction<F> find, int* grid, int* block, CUfunction function, CUoccupancyB2DSize size,
+                    More... more) {
+  rt::Call call;
+  const CUoccupancyB2DSize before = std::exchange(asked, size);
+  const CUresult r = find(grid, block, rt::real(function, kind::cudaFunction), size ? ask : nullptr, more...);
+  asked = before;
+  return r;
+}
+
+}  // namespace
 
 extern "C" {
 
 cudaError_t lower_cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* func, void** args) {
-  rt::Call call;
-  rt::use_code(func);
-  return with_config("cudaLaunchKernelExC", config, [&](const cudaLaunchConfig_t* mine) {
-    return CROPDL_CUDART(cudaLaunchKernelExC)(mine, rt::real(func, kind::cudaKernel), args);
-  });
+  return launch(CROPDL_CUDART_FUNCTION(cudaLaunchKernelExC), config, func, args);
 }
 cudaError_t lower_cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config, const void* func, void** args) {
-  rt::Call call;
-  rt::use_code(func);
-  return with_config("cudaLaunchKernelExC_ptsz", config, [&](const cudaLaunchConfig_t* mine) {
-    return CROPDL_CUDART_PTSZ(cudaLaunchKernelExC)(mine, rt::real(func, kind::cudaKernel), args);
-  });
+  return launch(CROPDL_CUDART_PTSZ_FUNCTION(cudaLaunchKernelExC), config, func, args);
 }
 cudaError_t lower_cudaOccupancyMaxPotentialClusterSize(int* size, const void* func,
                                                        const cudaLaunchConfig_t* config) {
-  rt::Call call;
-  rt::use_code(func);
-  return with_config("cudaOccupancyMaxPotentialClusterSize", config, [&](const cudaLaunchConfig_t* mine) {
-    return CROPDL_CUDART(cudaOccupancyMaxPotentialClusterSize)(size, rt::real(func, kind::cudaKernel), mine);
-  });
+  return occupancy(CROPDL_CUDART_FUNCTION(cudaOccupancyMaxPotentialClusterSize), size, func, config);
 }
 cudaError_t lower_cudaOccupancyMaxActiveClusters(int* n, const void* func, const cudaLaunchConfig_t* config) {
-  rt::Call call;
-  rt::use_code(func);
-  return with_config("cudaOccupancyMaxActiveClusters", config, [&](const cudaLaunchConfig_t* mine) {
-    return CROPDL_CUDART(cudaOccupancyMaxActiveClusters)(n, rt::real(func, kind::cudaKernel), mine);
-  });
+  return occupancy(CROPDL_CUDART_FUNCTION(cudaOccupancyMaxActiveClusters), n, func, config);
 }
 
 CUresult lower_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
-  rt::Call call;
-  rt::use_code(f);
-  return with_config("cuLaunchKernelEx", config, [&](const CUlaunchConfig* mine) {
-    return CROPDL_DRIVER(cuLaunchKernelEx)(mine, rt::real(f, kind::cudaFunction), parameters, extra);
-  });
+  return launch(CROPDL_DRIVER_FUNCTION(cuLaunchKernelEx), config, f, parameters, extra);
 }
 CUresult lower_cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters,
                                      void** extra) {
-  rt::Call call;
-  rt::use_code(f);
-  return with_config("cuLaunchKernelEx_ptsz", config, [&](const CUlaunchConfig* mine) {
-    return CROPDL_DRIVER(cuLaunchKernelEx_ptsz)(mine, rt::real(f, kind::cudaFunction), parameters, extra);
-  });
+  return launch(CROPDL_DRIVER_FUNCTION(cuLaunchKernelEx_ptsz), config, f, parameters, extra);
 }
 CUresult lower_cuOccupancyMaxPotentialClusterSize(int* size, CUfunction f, const CUlaunchConfig* config) {
-  rt::Call call;
-  return with_config("cuOccupancyMaxPotentialClusterSize", config, [&](const CUlaunchConfig* mine) {
-    return CROPDL_DRIVER(cuOccupancyMaxPotentialClusterSize)(size, rt::real(f, kind::cudaFunction), mine);
-  });
+  return occupancy(CROPDL_DRIVER_FUNCTION(cuOccupancyMaxPotentialClusterSize), size, f, config);
 }
 CUresult lower_cuOccupancyMaxActiveClusters(int* n, CUfunction f, const CUlaunchConfig* config) {
-  rt::Call call;
-  return with_config("cuOccupancyMaxActiveClusters", config, [&](const CUlaunchConfig* mine) {
-    return CROPDL_DRIVER(cuOccupancyMaxActiveClusters)(n, rt::real(f, kind::cudaFunction), mine);
-  });
+  return occupancy(CROPDL_DRIVER_FUNCTION(cuOccupancyMaxActiveClusters), n, f, config);
 }
 
 CUresult lower_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launches, unsigned n,
@@ -144,6 +143,18 @@ CUresult lower_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launches
     launch.hStream = rt::real(launch.hStream, kind::cudaStream);
   }
   return CROPDL_DRIVER(cuLaunchCooperativeKernelMultiDevice)(launches ? mine.data() : nullptr, n, flags);
+}
+
+CUresult lower_cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
+                                                CUoccupancyB2DSize size, size_t shared, int limit) {
+  return block_size(CROPDL_DRIVER_FUNCTION(cuOccupancyMaxPotentialBlockSize), grid, block, function, size,
+                    shared, limit);
+}
+CUresult lower_cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function,
+                                                         CUoccupancyB2DSize size, size_t shared, int limit,
+                                                         unsigned flags) {
+  return block_size(CROPDL_DRIVER_FUNCTION(cuOccupancyMaxPotentialBlockSizeWithFlags), grid, block, function,
+                    size, shared, limit, flags);
 }
 
 }  // extern "C"

@@ -1,5 +1,4 @@
-// CUDA's family as a library of the lower half. interpose/libraries/library.h states when each function is
-// called.
+// CUDA's family as a library of the lower half; interpose/libraries/library.h says when each is called.
 #include "interpose/libraries/libraries.h"
 
 #include <thread>
@@ -8,18 +7,17 @@
 #include "base/say.h"
 #include "interpose/cuda/lower/callbacks.h"
 #include "interpose/cuda/lower/code_order.h"
+#include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/device_drain.h"
 #include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/events.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/names.h"
 #include "interpose/cuda/lower/nccl/library.h"
-#include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
 #include "interpose/cuda/lower/saved_devices.h"
 #include "interpose/cuda/lower/saved_memory.h"
-#include "interpose/cuda/lower/shipped.h"
 #include "interpose/cuda/lower/static_runtime.h"
 #include "interpose/cuda/lower/variables.h"
 #include "interpose/one_abi/state.h"

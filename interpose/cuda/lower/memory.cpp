@@ -6,6 +6,7 @@
 #include "base/say.h"
 #include "gpu_state/memory/steering.h"
 #include "interpose/cuda/lower/captures.h"
+#include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/handles/heap.h"
 #include "interpose/one_abi/state.h"
@@ -19,8 +20,7 @@ std::mutex& beginning() {
 }
 std::atomic<DeviceMemory*> made{nullptr};
 std::atomic<uint64_t> begun{0};  // one bit per device where the runtime has started
-// Each device's primary context, from the time when wait_for_device() first sees it until the device is
-// reset.
+// Each device's primary context, from when wait_for_device() first sees it until the device is reset.
 std::atomic<CUcontext> seen_primary[memory::kDevices];
 
 memory::Driver real_driver() {
@@ -34,10 +34,6 @@ memory::Driver real_driver() {
 // Retained by this file, from the first primary_context() of a cut or restart until let_contexts_go(). No
 // member of either: gpu_state/memory calls primary_context() by a pointer without data.
 CUcontext retained_contexts[memory::kDevices];
-
-MemoryState* state_in_heap() {
-  return reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
-}
 
 // Null: the heap is full.
 MemoryState* new_state() {
@@ -134,7 +130,8 @@ DeviceMemory* device_memory() {
 }
 
 Result<DeviceMemory*> restored_device_memory() {
-  MemoryState* state = one_abi::family ? state_in_heap() : nullptr;
+  if (!one_abi::family) return nullptr;
+  auto* state = reinterpret_cast<MemoryState*>(one_abi::family->members[one_abi::kMemberMemory]);
   if (!state) return nullptr;
   if (const char* why = state->device->check(); *why) return Error{std::string("cannot restart: ") + why};
   auto* its = new DeviceMemory(*state);
@@ -163,26 +160,22 @@ cudaError_t of_runtime(CUresult result) {
 CUresult wait_for_device(int device) {
   const DeviceMemory* its = known_device_memory();
   if (!its) return CUDA_SUCCESS;
-  CUcontext current = nullptr;
-  // The usual case, and the whole cost of cudaFree then: the calling thread's context is the only one to wait
-  // for.
-  if (device >= 0 && device < memory::kDevices && !captures_under_way() &&
-      CROPDL_DRIVER(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current &&
+  const CUcontext current = current_context();
+  // The usual case, and the whole cost of cudaFree then: only the calling thread's context is waited for.
+  if (device >= 0 && device < memory::kDevices && !captures_under_way() && current &&
       current == seen_primary[device].load(std::memory_order_relaxed))
     return CROPDL_DRIVER(cuCtxSynchronize)();
   const memory::OutsideOfCaptures outside(its->driver);
   CUresult result = CUDA_SUCCESS;
-  current = nullptr;
   CUdevice current_device = -1;
-  if (CROPDL_DRIVER(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current &&
-      CROPDL_DRIVER(cuCtxGetDevice)(&current_device) == CUDA_SUCCESS &&
+  if (current && CROPDL_DRIVER(cuCtxGetDevice)(&current_device) == CUDA_SUCCESS &&
       (device < 0 || current_device == device))
     result = CROPDL_DRIVER(cuCtxSynchronize)();
   for (int other = 0; other < device_count(); ++other) {
     if ((device >= 0 && other != device) || !device_used(other)) continue;
     const OnDevice on(other);
-    CUcontext primary = nullptr;
-    if (!on.fine() || CROPDL_DRIVER(cuCtxGetCurrent)(&primary) != CUDA_SUCCESS) continue;
+    const CUcontext primary = on.fine() ? current_context() : nullptr;
+    if (!primary) continue;
     if (other < memory::kDevices) seen_primary[other].store(primary, std::memory_order_relaxed);
     if (primary == current) continue;
     const CUresult its_result = CROPDL_DRIVER(cuCtxSynchronize)();
@@ -209,8 +202,7 @@ CUresult verdict_of_driver(int device) {
   const uint64_t errors = one_abi::errors_noted.load(std::memory_order_relaxed);
   std::atomic<uint64_t>& fine = fine_after[device >= 0 && device < memory::kDevices ? device : 0];
   if (errors == fine.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
-  // Every call returns a lasting error, so use a call that does not wait: a kernel may wait for what the
-  // program does next.
+  // Any call returns a lasting error. This one does not wait: a kernel may wait for the program's next step.
   const CUresult error = CROPDL_DRIVER(cuStreamQuery)(CU_STREAM_LEGACY);
   if (error != CUDA_SUCCESS && error != CUDA_ERROR_NOT_READY) return error;
   fine.store(errors, std::memory_order_relaxed);
@@ -266,8 +258,7 @@ void forget_memory_of(int device) {
     if (its->state.device->enabled[other] >> device & 1) its->arena.allow_peer(other, device, false);
   // Memory made by cudaHostAlloc stays the program's like malloc's, since the shim mapped it.
   std::erase_if(its->host, [&](const auto& one) {
-    const bool its_own = one.second->device == device;
-    if (!its_own) return false;
+    if (one.second->device != device) return false;
     its->forget_numbers(one.first, one.first + 1);
     its->state.host.drop(one.second);
     return true;
@@ -280,8 +271,7 @@ void forget_memory_of(int device) {
 uint64_t memory_in_use() {
   const DeviceMemory* its = known_device_memory();
   if (!its) return 0;
-  // A thread that writes an image, or waits for the device, holds the lock for long; then return the last
-  // value.
+  // The last value, while a thread that writes an image or waits for the device holds the lock.
   static std::atomic<uint64_t> last{0};
   std::unique_lock lock(its->blocks.lock(), std::try_to_lock);
   if (!lock.owns_lock()) return last;

@@ -3,8 +3,7 @@
 #pragma once
 
 #include <map>
-#include <utility>
-#include <vector>
+#include <optional>
 
 #include "base/result.h"
 #include "gpu_state/memory/advice.h"
@@ -14,7 +13,6 @@
 #include "gpu_state/memory/own.h"
 #include "gpu_state/memory/pools.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 
 namespace cropdl::cuda {
 
@@ -84,6 +82,9 @@ struct DeviceMemory {
   std::map<uint64_t, MemoryNumber*> numbers;  // by begin
 };
 
+// The program's block around the address, if it is not freed.
+std::optional<memory::Block> block_around(CUdeviceptr address);
+
 // Made at the first request for memory. nullptr: not available. The reason was printed once, unless the
 // driver cannot be initialised, which the program's own calls return.
 DeviceMemory* device_memory();
@@ -106,7 +107,7 @@ cudaError_t of_runtime(CUresult result);
 // `valid`: false: the arguments are refused before the runtime looks for the device.
 template <class Work>
 cudaError_t in_runtime(bool valid, Work work) {
-  one_abi::Call call;
+  rt::Call call;
   int device = 0;
   const CUresult error = valid ? enter_runtime(&device) : CUDA_ERROR_INVALID_VALUE;
   return of_runtime(error ? error : work(device));
@@ -115,15 +116,26 @@ template <class Work>
 cudaError_t in_runtime(Work work) {
   return in_runtime(true, work);
 }
+// A whole function of the runtime that allocates: `work(device, &address)` returns a CUresult.
+template <class Work>
+cudaError_t allocate_in_runtime(void** p, Work work) {
+  return in_runtime(p, [&](int device) {
+    CUdeviceptr address = 0;
+    const CUresult error = work(device, &address);
+    if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
+    return error;
+  });
+}
 template <class Work>
 CUresult in_driver(Work work) {
-  one_abi::Call call;
+  rt::Call call;
   int device = 0;
   const CUresult error = enter_driver(&device);
   return error ? error : work(device);
 }
 inline CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
-inline CUstream real_stream(CUstream stream) { return one_abi::real(stream, one_abi::kind::cudaStream); }
+inline CUstream real_stream(CUstream stream) { return rt::real(stream, kind::cudaStream); }
+inline CUmemoryPool real_pool(CUmemoryPool pool) { return rt::real(pool, kind::cudaMemPool); }
 // For the functions in which stream 0 is the calling thread's own default stream.
 inline CUstream real_own_stream(CUstream stream) {
   return stream ? real_stream(stream) : CU_STREAM_PER_THREAD;
@@ -135,8 +147,7 @@ CUresult wait_for_device(int device);
 
 // What the driver would answer to an operation that the arena is about to do without it. While streams are
 // captured, allocating or freeing calls may spoil a capture and are refused; after a failed kernel every call
-// fails. The driver is asked only in these cases: during captures, and once after each error returned to any
-// thread.
+// fails. So the driver is asked only during captures, and once after each error returned to any thread.
 CUresult verdict_of_driver(int device);
 
 // Runs `allocate`, which asks the driver for memory of the device (-1: the current one). If memory is short,
@@ -149,6 +160,10 @@ auto with_room(int device, Allocate allocate) {
   make_room(device);
   return allocate();
 }
+
+// The arena's side of a pool of the driver, which provides its memory. Each pool of device memory has one,
+// default pools from their first use. nullptr: the driver provides the pool's memory itself.
+memory::Pool* arenas_side(DeviceMemory& its, CUmemoryPool real);
 
 // Frees a block of the arena, for cudaFree and cuMemFree. CUDA_ERROR_INVALID_VALUE: no block begins there.
 CUresult free_block(CUdeviceptr address);

@@ -1,20 +1,16 @@
 // Arrays. The driver lays out their memory, so they are real, and each refuses checkpoints while it exists,
 // by its maker's name. Also copies whose structures name arrays or contexts. Sources: CUDA Runtime API and
 // Driver API 13.0, "Memory Management". LH, LH FS base, a thread of the program.
+#include <optional>
 #include <vector>
 
 #include "interpose/cuda/lower/memory.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 
 namespace {
 
-constexpr uint32_t kArray = rt::kind::cudaArray, kMipmapped = rt::kind::cudaMipmappedArray;
-
-CUresult as_is(CUresult error) { return error; }
-cudaError_t as_is(cudaError_t error) { return of_runtime(static_cast<CUresult>(error)); }
+constexpr uint32_t kArray = kind::cudaArray, kMipmapped = kind::cudaMipmappedArray;
 
 template <class F, class H, class... How>
 auto make_array(RealFunction<F> make, uint32_t kind, H* array, How... how) {
@@ -22,7 +18,7 @@ auto make_array(RealFunction<F> make, uint32_t kind, H* array, How... how) {
   const auto error = with_room(-1, [&] { return make(array, how...); });
   if (static_cast<int>(error) == CUDA_SUCCESS)
     *array = rt::handle_of<H>(rt::made_word(rt::word_of(*array), kind, make.library, make.function, nullptr));
-  return as_is(error);
+  return error;
 }
 
 template <class Result, class H>
@@ -30,28 +26,27 @@ Result destroy_array(H array, uint32_t kind, RealFunction<Result(H)> end) {
   rt::Call call;
   const Result error = end(rt::real(array, kind));
   if (static_cast<int>(error) == CUDA_SUCCESS) rt::forget_word(rt::word_of(array));
-  return as_is(error);
+  return error;
 }
 
 // The structure with real handles. Null is passed on: the library checks it.
 template <class Copy>
 class WithRealArrays {
  public:
-  explicit WithRealArrays(const Copy* from) : null_(!from) {
-    if (null_) return;
-    copy_ = *from;
-    copy_.srcArray = rt::real(copy_.srcArray, kArray);
-    copy_.dstArray = rt::real(copy_.dstArray, kArray);
-    if constexpr (requires { copy_.srcContext; }) {
-      copy_.srcContext = rt::real(copy_.srcContext, rt::kind::cudaContext);
-      copy_.dstContext = rt::real(copy_.dstContext, rt::kind::cudaContext);
+  explicit WithRealArrays(const Copy* from) {
+    if (!from) return;
+    Copy& its = copy_.emplace(*from);
+    its.srcArray = rt::real(its.srcArray, kArray);
+    its.dstArray = rt::real(its.dstArray, kArray);
+    if constexpr (requires { its.srcContext; }) {
+      its.srcContext = rt::real(its.srcContext, kind::cudaContext);
+      its.dstContext = rt::real(its.dstContext, kind::cudaContext);
     }
   }
-  const Copy* get() const { return null_ ? nullptr : &copy_; }
+  const Copy* get() const { return copy_ ? &*copy_ : nullptr; }
 
  private:
-  Copy copy_{};
-  const bool null_;
+  std::optional<Copy> copy_;
 };
 
 template <class Operation>
@@ -109,15 +104,15 @@ CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
 }
 
 // --- Copies: by structure alone, and with a stream.
-#define COPY(Result, REAL, NAME, STRUCTURE)                          \
-  Result lower_##NAME(const STRUCTURE* copy) {                       \
-    rt::Call call;                                                   \
-    return as_is(REAL(NAME)(WithRealArrays<STRUCTURE>(copy).get())); \
+#define COPY(Result, REAL, NAME, STRUCTURE)                   \
+  Result lower_##NAME(const STRUCTURE* copy) {                \
+    rt::Call call;                                            \
+    return REAL(NAME)(WithRealArrays<STRUCTURE>(copy).get()); \
   }
-#define COPY_IN(Result, REAL, NAME, STRUCTURE)                                            \
-  Result lower_##NAME(const STRUCTURE* copy, CUstream stream) {                           \
-    rt::Call call;                                                                        \
-    return as_is(REAL(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real_stream(stream))); \
+#define COPY_IN(Result, REAL, NAME, STRUCTURE)                                     \
+  Result lower_##NAME(const STRUCTURE* copy, CUstream stream) {                    \
+    rt::Call call;                                                                 \
+    return REAL(NAME)(WithRealArrays<STRUCTURE>(copy).get(), real_stream(stream)); \
   }
 #define COPIES(Result, REAL, NAME, STRUCTURE) \
   COPY(Result, REAL, NAME, STRUCTURE)         \
@@ -126,28 +121,20 @@ CUresult lower_cuMipmappedArrayDestroy(CUmipmappedArray array) {
   COPY_IN(Result, REAL, NAME, STRUCTURE)         \
   COPY_IN(Result, REAL, NAME##_ptsz, STRUCTURE)
 // NOLINTBEGIN(bugprone-macro-parentheses): a type
-#define BATCH(Result, REAL, NAME, Copy)                                                     \
-  Result lower_##NAME(size_t n, Copy* all, unsigned long long flags, CUstream stream) {     \
-    rt::Call call;                                                                          \
-    auto copies = with_real_arrays(all, n);                                                 \
-    return as_is(REAL(NAME)(n, all ? copies.data() : nullptr, flags, real_stream(stream))); \
+#define BATCH(Result, REAL, NAME, Copy)                                                 \
+  Result lower_##NAME(size_t n, Copy* all, unsigned long long flags, CUstream stream) { \
+    rt::Call call;                                                                      \
+    auto copies = with_real_arrays(all, n);                                             \
+    return REAL(NAME)(n, all ? copies.data() : nullptr, flags, real_stream(stream));    \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
-// Variants for each thread's own default stream, which the toolkit's headers declare only on request.
+// The runtime's variants for each thread's own default stream, which its header declares only on request.
 cudaError_t cudaMemcpy3D_ptds(const cudaMemcpy3DParms*);
 cudaError_t cudaMemcpy3DAsync_ptsz(const cudaMemcpy3DParms*, cudaStream_t);
 cudaError_t cudaMemcpy3DPeer_ptds(const cudaMemcpy3DPeerParms*);
 cudaError_t cudaMemcpy3DPeerAsync_ptsz(const cudaMemcpy3DPeerParms*, cudaStream_t);
 cudaError_t cudaMemcpy3DBatchAsync_ptsz(size_t, cudaMemcpy3DBatchOp*, unsigned long long, cudaStream_t);
-CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D*);
-CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D*);
-CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D*);
-CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER*);
-CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D*, CUstream);
-CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D*, CUstream);
-CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER*, CUstream);
-CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t, CUDA_MEMCPY3D_BATCH_OP*, unsigned long long, CUstream);
 
 COPIES(cudaError_t, CROPDL_CUDART, cudaMemcpy3D, cudaMemcpy3DParms)
 COPIES_IN(cudaError_t, CROPDL_CUDART, cudaMemcpy3DAsync, cudaMemcpy3DParms)

@@ -1,15 +1,17 @@
-// cudaMalloc, cuMemAlloc and the functions that free their memory: blocks of the arena. Sources: CUDA Runtime
+// cudaMalloc, cuMemAlloc, cublasAlloc (of cuBLAS's interface without handles) and the functions that free
+// their memory: blocks of the arena. Sources: CUDA Runtime
 // API and Driver API 13.0, "Memory Management". LH, LH FS base, a thread of the program.
+#if __has_include(<cublas.h>)
+#include <cublas.h>
+#endif
+
 #include "interpose/cuda/lower/memory.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 using cropdl::memory::Block;
 using cropdl::memory::BlockKind;
 
 namespace {
-
-void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
 CUresult allocate_on_device(int device, size_t size, CUdeviceptr* address) {
   DeviceMemory* its = device_memory();
@@ -47,7 +49,7 @@ CUresult runtime_rows(int device, void** p, size_t* pitch, size_t width, size_t 
   if (width == 0 || rows == 0) return CUDA_SUCCESS;
   CUdeviceptr address = 0;
   const CUresult error = allocate_rows(device, width, rows, &address, pitch);
-  *p = pointer(address);
+  *p = reinterpret_cast<void*>(address);
   return error;
 }
 
@@ -66,11 +68,8 @@ CUresult info(int device, size_t* free, Ask ask) {
 extern "C" {
 
 cudaError_t lower_cudaMalloc(void** p, size_t size) {
-  return in_runtime(p, [&](int device) {
-    CUdeviceptr address = 0;
-    const CUresult error = size ? allocate_on_device(device, size, &address) : CUDA_SUCCESS;
-    if (error == CUDA_SUCCESS) *p = pointer(address);
-    return error;
+  return allocate_in_runtime(p, [&](int device, CUdeviceptr* address) {
+    return size ? allocate_on_device(device, size, address) : CUDA_SUCCESS;
   });
 }
 
@@ -124,5 +123,16 @@ CUresult lower_cuMemGetInfo_v2(size_t* free, size_t* total) {
     return info(device, free, [&] { return CROPDL_DRIVER(cuMemGetInfo_v2)(free, total); });
   });
 }
+
+#if __has_include(<cublas.h>)
+cublasStatus_t lower_cublasAlloc(int n, int size, void** pointer) {
+  if (n <= 0 || size <= 0 || !pointer) return CUBLAS_STATUS_INVALID_VALUE;
+  const size_t bytes = static_cast<size_t>(n) * static_cast<size_t>(size);
+  return lower_cudaMalloc(pointer, bytes) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+}
+cublasStatus_t lower_cublasFree(void* pointer) {
+  return lower_cudaFree(pointer) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INTERNAL_ERROR;
+}
+#endif
 
 }  // extern "C"

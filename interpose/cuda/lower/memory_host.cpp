@@ -12,7 +12,6 @@
 #include "interpose/cuda/lower/saved_memory.h"
 #include "restart/memory/mappings.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl;
 using namespace cropdl::cuda;
 
@@ -23,8 +22,7 @@ CUresult enroll(int device, void* p, size_t size, unsigned flags, unsigned regis
   if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto begin = reinterpret_cast<uint64_t>(p);
   {
-    // The driver keeps a registration until it is unregistered, even if the memory is unmapped;
-    // gone == 2 stands for that.
+    // The driver keeps a registration even if the memory is unmapped, for which gone == 2 stands.
     std::lock_guard lock(its->blocks.lock());
     const auto next = its->host.lower_bound(begin);
     const HostMemory* before = its->host_around(begin);
@@ -106,8 +104,7 @@ CUresult flags_of(unsigned* flags, void* p) {
 
 enum class Mapped { kAll, kNothing, kInPart };
 
-// How much of the memory is mapped such that the driver could register it again: writable, unless registered
-// read-only. `all`: ascending.
+// How much is mapped so that it can be registered again: writable, unless read-only then. `all`: ascending.
 Mapped mapped(const std::vector<host_memory::Mapping>& all, const HostMemory& memory) {
   const uint64_t begin = memory.begin / memory::kHostPage * memory::kHostPage,
                  end = memory::rounded_up(memory.begin + memory.size, memory::kHostPage);
@@ -123,8 +120,7 @@ Mapped mapped(const std::vector<host_memory::Mapping>& all, const HostMemory& me
   return open == end - begin ? Mapped::kAll : there == 0 ? Mapped::kNothing : Mapped::kInPart;
 }
 
-// Calls visit(record, how much of it is mapped) for each registration of this run. The error: the mappings
-// cannot be read.
+// Calls visit(record, how much is mapped) for each registration of this run. Error: mappings are unreadable.
 template <class Visit>
 Status each_registered(DeviceMemory& its, Visit visit) {
   std::lock_guard lock(its.blocks.lock());
@@ -201,8 +197,8 @@ cudaError_t lower_cudaHostUnregister(void* p) {
 cudaError_t lower_cudaHostGetDevicePointer(void** device_pointer, void* p, unsigned flags) {
   return in_runtime([&](int) {
     // Its type is spelled out: cuda_runtime.h overloads the name.
-    auto* const get = rt::function_of<cudaError_t(void**, void*, unsigned)>(
-        kCudart, cropdl::seam::cudart::kFn_cudaHostGetDevicePointer);
+    auto* const get =
+        rt::function_of<cudaError_t(void**, void*, unsigned)>(kCudart, cudart::kFn_cudaHostGetDevicePointer);
     return static_cast<CUresult>(get(device_pointer, p, flags));
   });
 }
@@ -228,10 +224,6 @@ CUresult lower_cuMemHostRegister(void* p, size_t size, unsigned flags) {
 CUresult lower_cuMemHostUnregister(void* p) {
   rt::Call call;
   return strike_off(p, false, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-}
-CUresult lower_cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* p, unsigned flags) {
-  rt::Call call;
-  return CROPDL_DRIVER(cuMemHostGetDevicePointer_v2)(address, p, flags);
 }
 CUresult lower_cuMemHostGetFlags(unsigned* flags, void* p) {
   rt::Call call;

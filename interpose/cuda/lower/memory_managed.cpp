@@ -1,14 +1,11 @@
 // Managed memory, with the program's advice and prefetches. Sources: CUDA Runtime API and Driver API 13.0,
 // "Memory Management", "Unified Addressing". LH, LH FS base, a thread of the program.
-#include "interpose/cuda/lower/devices.h"
-#include "interpose/cuda/lower/memory.h"
-#include "interpose/one_abi/kinds.h"
-
 #include <optional>
 #include <vector>
 
-namespace rt = cropdl::one_abi;
-namespace cudart = cropdl::seam::cudart;
+#include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/memory.h"
+
 using namespace cropdl::cuda;
 using cropdl::memory::Block;
 
@@ -47,12 +44,8 @@ CUmemLocation location(CUdevice device) {
 // The managed block around the address. Managed variables, and memory backed by the host's pages, have none:
 // the driver handles them, and their advice is not kept.
 std::optional<Block> managed_block_around(CUdeviceptr address) {
-  const DeviceMemory* its = known_device_memory();
-  if (!its) return std::nullopt;
-  std::lock_guard lock(its->blocks.lock());
-  const Block* block = its->blocks.around(address);
-  if (!block || block->kind != cropdl::memory::BlockKind::kManaged) return std::nullopt;
-  return *block;
+  const std::optional<Block> block = block_around(address);
+  return block && block->kind == cropdl::memory::BlockKind::kManaged ? block : std::nullopt;
 }
 bool is_block(CUdeviceptr address) { return managed_block_around(address).has_value(); }
 
@@ -66,8 +59,7 @@ CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation where, unsigne
                            : CROPDL_DRIVER(cuMemPrefetchAsync_v2)(address, size, where, flags, real);
 }
 
-// Passes the batch to the driver unchanged and records the prefetches. `where`, `which`: as in
-// cuMemPrefetchBatchAsync.
+// Passes the batch on unchanged, and records it. `where`, `which`: as in cuMemPrefetchBatchAsync.
 template <class Call>
 CUresult prefetch_batch(Call call, const CUdeviceptr* addresses, const size_t* sizes, size_t n,
                         const CUmemLocation* where, const size_t* which, size_t places) {
@@ -110,22 +102,18 @@ CUresult driver_prefetch_batch(RealFunction<F> batch, CUdeviceptr* addresses, si
       sizes, n, where, which, places);
 }
 
-// Stream attachment restricts devices that cannot share managed memory with the host at any time. On other
-// devices it is only a promise of the program, and not kept. The driver is not told, since a block is only a
-// part of its allocation.
+// Stream attachment restricts devices that cannot share managed memory with the host at any time. On others
+// it is only a promise, and not kept. The driver is not told: a block is only a part of its allocation.
 bool all_share_with_the_host() {
-  for (int device = 0; device < device_count(); ++device) {
-    int shares = 0;
-    CROPDL_DRIVER(cuDeviceGetAttribute)(&shares, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device);
-    if (!shares) return false;
-  }
+  for (int device = 0; device < device_count(); ++device)
+    if (!device_attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device)) return false;
   return true;
 }
 
 CUresult attach(CUstream stream, CUdeviceptr address, size_t size, unsigned flags) {
   const bool share = all_share_with_the_host();
   if (!share)
-    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuStreamAttachMemAsync,
+    rt::mark_unsaved(kDriver, driver::kFn_cuStreamAttachMemAsync,
                      "managed memory has a stream, on a device that cannot share it");
   const auto block = managed_block_around(address);
   if (!block) return CROPDL_DRIVER(cuStreamAttachMemAsync)(stream, address, size, flags);
@@ -147,12 +135,8 @@ CUresult attach(CUstream stream, CUdeviceptr address, size_t size, unsigned flag
 extern "C" {
 
 cudaError_t lower_cudaMallocManaged(void** p, size_t size, unsigned flags) {
-  return in_runtime(p, [&](int device) {
-    CUdeviceptr address = 0;
-    const CUresult error = allocate_managed(device, size, flags, &address);
-    if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
-    return error;
-  });
+  return allocate_in_runtime(
+      p, [&](int device, CUdeviceptr* address) { return allocate_managed(device, size, flags, address); });
 }
 CUresult lower_cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned flags) {
   return in_driver([&](int device) { return allocate_managed(device, size, flags, address); });

@@ -5,10 +5,7 @@
 #include <cstring>
 
 #include "interpose/cuda/lower/memory.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace driver = cropdl::seam::driver;
 using namespace cropdl::cuda;
 using cropdl::memory::OwnPhysical;
 
@@ -16,7 +13,7 @@ namespace {
 
 using Handle = CUmemGenericAllocationHandle;
 
-Handle real(Handle handle) { return rt::real(handle, rt::kind::cudaMemAllocation); }
+Handle real(Handle handle) { return rt::real(handle, kind::cudaMemAllocation); }
 
 uint64_t name_allocation(Handle made, uint64_t size, const CUmemAllocationProp& what, uint32_t function) {
   rt::RecipeWriter recipe;
@@ -24,7 +21,7 @@ uint64_t name_allocation(Handle made, uint64_t size, const CUmemAllocationProp& 
   recipe.array(&what, 1);
   const bool ours = what.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
                     what.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE;
-  return rt::made_word(made, rt::kind::cudaMemAllocation, kDriver, function, ours ? &recipe : nullptr);
+  return rt::made_word(made, kind::cudaMemAllocation, kDriver, function, ours ? &recipe : nullptr);
 }
 
 int64_t create_memory_again(rt::Again& from) {
@@ -84,8 +81,7 @@ CUresult lower_cuMemRelease(Handle handle) {
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(its->blocks.lock());
-  // One reference to the driver's handle stands for all of the program's, so a restart needs no count of
-  // them.
+  // One reference to the driver's handle stands for all of the program's: a restart needs no count.
   const OwnPhysical* physical = its->own.known(handle);
   if (!physical || physical->references == 1)
     if (const CUresult error = CROPDL_DRIVER(cuMemRelease)(real(handle))) return error;

@@ -3,11 +3,7 @@
 // API 13.0, "Peer Context Memory Access". LH, LH FS base, a thread of the program.
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/memory.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace cudart = cropdl::seam::cudart;
-namespace driver = cropdl::seam::driver;
 using namespace cropdl::cuda;
 
 namespace {
@@ -35,7 +31,7 @@ CUresult close(int peer, int device) {
   return its ? its->arena.allow_peer(peer, device, false) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUcontext real(CUcontext context) { return rt::real(context, rt::kind::cudaContext); }
+CUcontext real(CUcontext context) { return rt::real(context, kind::cudaContext); }
 
 // The same key for the runtime and the driver: either may undo the other.
 struct PeerKey : rt::Key {

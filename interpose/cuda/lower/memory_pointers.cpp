@@ -3,31 +3,19 @@
 // Addressing". LH, LH FS base, a thread of the program.
 #include <cstring>
 #include <map>
-#include <optional>
 
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/saved_memory.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 using cropdl::memory::Block;
 using cropdl::memory::BlockKind;
 
 namespace {
 
-std::optional<Block> block_around(CUdeviceptr address) {
-  const DeviceMemory* its = known_device_memory();
-  if (!its) return std::nullopt;
-  std::lock_guard lock(its->blocks.lock());
-  const Block* found = its->blocks.around(address);
-  return found && !found->freed ? std::optional(*found) : std::nullopt;
-}
-
-// Whether the address is in the arena or a managed region. Outside blocks, what the driver has there is not
-// the program's.
+// Whether the address is in the arena or a managed region, of which the program has only the blocks.
 bool is_ours(CUdeviceptr address) {
   using namespace cropdl::memory;
   return known_device_memory() && address >= kManagedBegin && address < kArenaBegin + kDevices * kArenaSlice;
@@ -45,7 +33,7 @@ CUmemoryPool pool_of(const Block& block) {
   if (rt::is_virtual(key)) return rt::handle_of<CUmemoryPool>(key);
   CUmemoryPool real = nullptr;
   if (CROPDL_DRIVER(cuDeviceGetDefaultMemPool)(&real, block.device) != CUDA_SUCCESS) return nullptr;
-  const uint64_t known = rt::virtual_of(rt::word_of(real), rt::kind::cudaMemPool);
+  const uint64_t known = rt::virtual_of(rt::word_of(real), kind::cudaMemPool);
   return rt::handle_of<CUmemoryPool>(known);
 }
 
@@ -124,7 +112,7 @@ void name_memory(void* data, CUdeviceptr address) {
   if (const uint64_t number = its->number_of(begin))
     give(data, static_cast<unsigned long long>(number));
   else
-    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuPointerGetAttribute,
+    rt::mark_unsaved(kDriver, driver::kFn_cuPointerGetAttribute,
                      "there is no room to note the number of a buffer");
 }
 
@@ -144,6 +132,14 @@ CUresult attribute_at(void* data, CUpointer_attribute which, CUdeviceptr address
 }
 
 }  // namespace
+
+std::optional<Block> cropdl::cuda::block_around(CUdeviceptr address) {
+  const DeviceMemory* its = known_device_memory();
+  if (!its) return std::nullopt;
+  std::lock_guard lock(its->blocks.lock());
+  const Block* found = its->blocks.around(address);
+  return found && !found->freed ? std::optional(*found) : std::nullopt;
+}
 
 cropdl::Status cropdl::cuda::set_pointer_attributes_again() {
   DeviceMemory* its = known_device_memory();
@@ -234,7 +230,7 @@ CUresult lower_cuPointerSetAttribute(const void* value, CUpointer_attribute whic
   else if (host)
     host->sync_memops = set != 0;
   else
-    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuPointerSetAttribute,
+    rt::mark_unsaved(kDriver, driver::kFn_cuPointerSetAttribute,
                      "it was set of memory that is no allocation");
   return CUDA_SUCCESS;
 }
@@ -247,7 +243,7 @@ cudaError_t lower_cudaPointerGetAttributes(cudaPointerAttributes* attributes, co
   const int nobodys = 0;
   const void* asked = !block && is_ours(address) ? &nobodys : p;
   const cudaError_t error = CROPDL_CUDART(cudaPointerGetAttributes)(attributes, asked);
-  if (error != cudaSuccess || !attributes) return of_runtime(static_cast<CUresult>(error));
+  if (error != cudaSuccess || !attributes) return error;
   if (asked != p && attributes->hostPointer == asked) attributes->hostPointer = const_cast<void*>(p);
   if (asked != p && attributes->devicePointer == asked) attributes->devicePointer = nullptr;
   if (block) attributes->device = block->device;

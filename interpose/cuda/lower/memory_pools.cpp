@@ -1,15 +1,13 @@
 // Pools. A pool in the driver is real, made again by its recipe, and has its attributes, but provides no
 // memory, so its usage counters come from here. Sources: CUDA Runtime API and Driver API 13.0, "Stream
 // Ordered Memory Allocator". LH, LH FS base, a thread of the program.
-#include "interpose/cuda/lower/memory_pools.h"
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "interpose/cuda/lower/devices.h"
+#include "interpose/cuda/lower/memory.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 using cropdl::memory::Pool;
 
@@ -32,7 +30,7 @@ const std::vector<CUmemoryPool>& default_pools() {
 uint64_t key_of(CUmemoryPool real, int* device) {
   const auto& usual = default_pools();
   const auto found = real ? std::find(usual.begin(), usual.end(), real) : usual.end();
-  if (found == usual.end()) return rt::virtual_of(rt::word_of(real), rt::kind::cudaMemPool);
+  if (found == usual.end()) return rt::virtual_of(rt::word_of(real), kind::cudaMemPool);
   *device = static_cast<int>(found - usual.begin());
   return static_cast<uint64_t>(*device) + 1;
 }
@@ -51,8 +49,8 @@ CUresult create_pool(CUmemoryPool* pool, const CUmemPoolProps* properties, Maker
   recipe.array(properties, 1);
   // Shared with other processes: not saved.
   const bool shared = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
-  const uint64_t word = rt::made_word(rt::word_of(made), rt::kind::cudaMemPool, m.library, m.function,
-                                      shared ? nullptr : &recipe);
+  const uint64_t word =
+      rt::made_word(rt::word_of(made), kind::cudaMemPool, m.library, m.function, shared ? nullptr : &recipe);
   *pool = rt::handle_of<CUmemoryPool>(word);
   const bool of_a_device = properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
                            properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
@@ -111,14 +109,6 @@ CUresult trim(CUmemoryPool pool, size_t keep) {
   return CUDA_SUCCESS;
 }
 
-// High-water marks are the arena's own, and can only be reset.
-void set_back(CUmemoryPool pool, CUmemPool_attribute attribute) {
-  Pool* known = arenas_side(pool);
-  if (!known) return;
-  if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) known->used_high = known->used;
-  if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) known->reserved_high = known->reserved;
-}
-
 CUmemPool_attribute as_driver(cudaMemPoolAttr attribute) {
   static_assert(int{cudaMemPoolAttrReleaseThreshold} == int{CU_MEMPOOL_ATTR_RELEASE_THRESHOLD} &&
                 int{cudaMemPoolAttrUsedMemHigh} == int{CU_MEMPOOL_ATTR_USED_MEM_HIGH});
@@ -132,10 +122,12 @@ CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* v
   const rt::Setting setting;
   if (const CUresult error = CROPDL_DRIVER(cuMemPoolSetAttribute)(real_pool(pool), attribute, value))
     return error;
-  set_back(pool, attribute);
   Pool* known = arenas_side(pool);
   if (known && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
     memcpy(&known->keep, value, sizeof known->keep);
+  // High-water marks are the arena's own, and can only be reset.
+  if (known && attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) known->used_high = known->used;
+  if (known && attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) known->reserved_high = known->reserved;
   if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
     return CUDA_SUCCESS;
   rt::RecipeWriter recipe;
@@ -201,6 +193,72 @@ CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n, 
 int64_t set_access_again(rt::Again& from) {
   const auto pool = rt::handle_of<CUmemoryPool>(from.handle());
   return CROPDL_DRIVER(cuMemPoolSetAccess)(pool, from.array<CUmemAccessDesc>(), 1);
+}
+
+// --- The current pool of a location. Four functions set it, and the last call of any of them counts. Source:
+// CUDA Driver API 13.0, cuMemSetMemPool (the same as cuDeviceSetMemPool for pinned memory on a device).
+
+static_assert(int{CUDA_ERROR_INVALID_HANDLE} == int{cudaErrorInvalidResourceHandle});
+
+constexpr uint64_t kCurrentPool = 0x6d70'6375'7272;  // kind of state: any number that no other has
+
+static_assert(int{cudaMemLocationTypeDevice} == int{CU_MEM_LOCATION_TYPE_DEVICE} &&
+              int{cudaMemLocationTypeHostNuma} == int{CU_MEM_LOCATION_TYPE_HOST_NUMA} &&
+              int{cudaMemAllocationTypePinned} == int{CU_MEM_ALLOCATION_TYPE_PINNED});
+
+// After a successful call. When the pool ends, the library resets the location, whichever function set it.
+void keep_current_pool(int location, int id, int type, CUmemoryPool pool, Maker m,
+                       const rt::RecipeWriter& recipe) {
+  const bool has_number =
+      location == CU_MEM_LOCATION_TYPE_DEVICE || location == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  rt::Key key;
+  key.value<int32_t>(location);
+  key.value<int32_t>(has_number ? id : 0);
+  key.value<int32_t>(type);
+  rt::keep_state(rt::kOfLibrary, m.library, m.function, kCurrentPool, key, recipe, rt::word_of(pool));
+}
+
+template <class Result>
+Result set_of_device(RealFunction<Result(int, CUmemoryPool)> set, int device, CUmemoryPool pool) {
+  rt::Call call;
+  const CUmemoryPool its = real_pool(pool);
+  if (rt::is_ended_object(its)) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
+  const rt::Setting setting;
+  const Result r = set(device, its);
+  if (static_cast<int>(r) != 0) return r;
+  rt::RecipeWriter recipe;
+  recipe.value<int32_t>(device);
+  recipe.handle(rt::word_of(pool));
+  keep_current_pool(CU_MEM_LOCATION_TYPE_DEVICE, device, CU_MEM_ALLOCATION_TYPE_PINNED, pool, set, recipe);
+  return r;
+}
+template <class Result>
+int64_t set_of_device_again(rt::Again& from, Result (*set)(int, CUmemoryPool)) {
+  const auto device = from.value<int32_t>();
+  return set(device, rt::handle_of<CUmemoryPool>(from.handle()));
+}
+
+template <class Result, class Location, class Type>
+Result set_at(RealFunction<Result(Location*, Type, CUmemoryPool)> set, Location* location, Type type,
+              CUmemoryPool pool) {
+  rt::Call call;
+  const CUmemoryPool its = real_pool(pool);
+  if (rt::is_ended_object(its)) return static_cast<Result>(CUDA_ERROR_INVALID_HANDLE);
+  const rt::Setting setting;
+  const Result r = set(location, type, its);
+  if (static_cast<int>(r) != 0 || !location) return r;
+  rt::RecipeWriter recipe;
+  recipe.array(location, 1);
+  recipe.value(type);
+  recipe.handle(rt::word_of(pool));
+  keep_current_pool(location->type, location->id, type, pool, set, recipe);
+  return r;
+}
+template <class Result, class Location, class Type>
+int64_t set_at_again(rt::Again& from, Result (*set)(Location*, Type, CUmemoryPool)) {
+  auto* location = const_cast<Location*>(from.array<Location>());
+  const auto type = from.value<Type>();
+  return set(location, type, rt::handle_of<CUmemoryPool>(from.handle()));
 }
 
 }  // namespace
@@ -284,5 +342,30 @@ CUresult lower_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
   rt::Call call;
   return trim(pool, keep);
 }
+
+cudaError_t lower_cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
+  return set_of_device(CROPDL_CUDART_FUNCTION(cudaDeviceSetMemPool), device, pool);
+}
+int64_t again_cudaDeviceSetMemPool(rt::Again& from) {
+  return set_of_device_again(from, CROPDL_CUDART(cudaDeviceSetMemPool));
+}
+CUresult lower_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+  return set_of_device(CROPDL_DRIVER_FUNCTION(cuDeviceSetMemPool), device, pool);
+}
+int64_t again_cuDeviceSetMemPool(rt::Again& from) {
+  return set_of_device_again(from, CROPDL_DRIVER(cuDeviceSetMemPool));
+}
+
+cudaError_t lower_cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType type,
+                                    cudaMemPool_t pool) {
+  return set_at(CROPDL_CUDART_FUNCTION(cudaMemSetMemPool), location, type, pool);
+}
+int64_t again_cudaMemSetMemPool(rt::Again& from) {
+  return set_at_again(from, CROPDL_CUDART(cudaMemSetMemPool));
+}
+CUresult lower_cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  return set_at(CROPDL_DRIVER_FUNCTION(cuMemSetMemPool), location, type, pool);
+}
+int64_t again_cuMemSetMemPool(rt::Again& from) { return set_at_again(from, CROPDL_DRIVER(cuMemSetMemPool)); }
 
 }  // extern "C"

@@ -1,9 +1,8 @@
 // Stream-ordered memory: blocks of the arena, from its side of a pool. Memory in a captured stream belongs to
 // the graph, which no image contains. Sources: CUDA Runtime API and Driver API 13.0, "Stream Ordered Memory
 // Allocator". LH, LH FS base, a thread of the program.
-#include "interpose/cuda/lower/memory_pools.h"
+#include "interpose/cuda/lower/memory.h"
 
-namespace rt = cropdl::one_abi;
 using namespace cropdl::cuda;
 using cropdl::memory::Block;
 using cropdl::memory::BlockKind;
@@ -27,7 +26,7 @@ CUresult allocate_in_stream(CUdeviceptr* address, size_t size, CUmemoryPool real
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
   if (is_captured(stream)) {
-    rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuMemAllocAsync, kOfAGraph);
+    rt::mark_unsaved(kDriver, driver::kFn_cuMemAllocAsync, kOfAGraph);
     return real ? CROPDL_DRIVER(cuMemAllocFromPoolAsync)(address, size, real, stream)
                 : CROPDL_DRIVER(cuMemAllocAsync)(address, size, stream);
   }
@@ -38,8 +37,7 @@ CUresult allocate_in_stream(CUdeviceptr* address, size_t size, CUmemoryPool real
   Pool* pool = arenas_side(*its, real);
   if (!pool) {
     const CUresult error = CROPDL_DRIVER(cuMemAllocFromPoolAsync)(address, size, real, stream);
-    if (error == CUDA_SUCCESS)
-      rt::mark_unsaved(kDriver, cropdl::seam::driver::kFn_cuMemAllocFromPoolAsync, kNotOfADevice);
+    if (error == CUDA_SUCCESS) rt::mark_unsaved(kDriver, driver::kFn_cuMemAllocFromPoolAsync, kNotOfADevice);
     return error;
   }
   Block* block = nullptr;
@@ -63,11 +61,8 @@ CUresult free_in_stream(CUdeviceptr address, CUstream stream) {
 // `handle`: the program's pool, null for the current one. `real_of`: real_stream or real_own_stream.
 template <class Real>
 cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool handle, CUstream stream, Real real_of) {
-  return in_runtime(p, [&](int) {
-    CUdeviceptr address = 0;
-    const CUresult error = allocate_in_stream(&address, size, real_pool(handle), real_of(stream));
-    if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
-    return error;
+  return allocate_in_runtime(p, [&](int, CUdeviceptr* address) {
+    return allocate_in_stream(address, size, real_pool(handle), real_of(stream));
   });
 }
 

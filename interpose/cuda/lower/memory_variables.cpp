@@ -12,8 +12,6 @@
 #include "interpose/cuda/lower/taken_variables.h"
 #include "interpose/cuda/lower/variables.h"
 
-namespace rt = cropdl::one_abi;
-
 namespace cropdl::cuda {
 namespace {
 

@@ -1,26 +1,19 @@
 // Modules and libraries of kernels that the program loads itself. The recipe has a copy of the code at the
-// load, and the options that are plain values. (The program's own load fills buffers for the compiler's
-// messages.) Source: CUDA Driver API 13.0, "Module Management", "Library Management", "CUjit_option". LH, LH
-// FS base, any thread.
+// load, and the options that are plain values, not the buffers for the compiler's messages. Source: CUDA
+// Driver API 13.0, "Module Management", "Library Management", "CUjit_option". LH, LH FS base, any thread.
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/code_image.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/load_options.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/variables.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace driver = cropdl::seam::driver;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 struct Options {
@@ -57,8 +50,7 @@ Options jit_options(const void* names, void* const* values, unsigned n) {
   return o;
 }
 
-// Tables of the program keep their addresses. CU_LIBRARY_BINARY_IS_PRESERVED is dropped, since a restart
-// loads the recipe's copy.
+// The program's tables stay in place. No CU_LIBRARY_BINARY_IS_PRESERVED: a restart loads the recipe's copy.
 Options library_options(const void* names, void* const* values, unsigned n) {
   Options o;
   const auto* all = static_cast<const int32_t*>(names);
@@ -105,8 +97,7 @@ CUresult load_module(Maker m, CUmodule* module, F* load, const void* image, cons
   return r;
 }
 
-// Reads the file here, so that the recipe has what is loaded. False: the library's own function reports the
-// error.
+// Read here, so that the recipe has what is loaded. False: the library's own function reports the error.
 bool read_file(const char* name, std::string* contents) {
   if (!name) return false;
   std::ifstream file(name, std::ios::binary);
@@ -188,22 +179,9 @@ int64_t load_library_again(rt::Again& from, Load<Result, void, Jit, Own>* load) 
   return r == CUDA_SUCCESS ? bring_library(library, from.ended()) : r;
 }
 
-// --- Arrays filled with handles of kernels, each found again by its name.
-template <class H>
-H named(H real, uint64_t of, uint32_t its_kind, uint32_t function, const char* name) {
-  rt::RecipeWriter recipe;
-  recipe.handle(of);
-  recipe.text(name);
-  const uint64_t word =
-      rt::known_word(rt::word_of(real), its_kind, kDriver, function, name ? &recipe : nullptr);
-  rt::ends_with(word, of);
-  return rt::handle_of<H>(word);
-}
-
-// Kernels of a library, or functions of a module. `find`: the function that finds one of them by its name.
+// Arrays filled with handles of a library's kernels or a module's functions, each found again by its name.
 template <class Result, class H, class Of>
-Result enumerate(H* all, unsigned n, Of of, uint32_t find, RealFunction<CUresult(const char**, H)> name_of,
-                 RealFunction<Result(H*, unsigned, Of)> list) {
+Result enumerate(RealFunction<Result(H*, unsigned, Of)> list, H* all, unsigned n, Of of) {
   constexpr bool kLibrary = std::is_same_v<Of, CUlibrary>;
   rt::Call call;
   for (unsigned i = 0; all && i < n; ++i) all[i] = nullptr;
@@ -211,16 +189,24 @@ Result enumerate(H* all, unsigned n, Of of, uint32_t find, RealFunction<CUresult
   for (unsigned i = 0; static_cast<int>(r) == CUDA_SUCCESS && all && i < n; ++i) {
     const char* name = nullptr;
     if (!all[i]) continue;
-    name_of(&name, all[i]);
-    all[i] = named(all[i], rt::word_of(of), kLibrary ? kind::cudaKernel : kind::cudaFunction, find, name);
+    if constexpr (kLibrary)
+      CROPDL_DRIVER(cuKernelGetName)(&name, all[i]);
+    else
+      CROPDL_DRIVER(cuFuncGetName)(&name, all[i]);
+    rt::RecipeWriter recipe;
+    recipe.handle(rt::word_of(of));
+    recipe.text(name);
+    const uint64_t word =
+        rt::known_word(rt::word_of(all[i]), kLibrary ? kind::cudaKernel : kind::cudaFunction, kDriver,
+                       kLibrary ? driver::kFn_cuLibraryGetKernel : driver::kFn_cuModuleGetFunction,
+                       name ? &recipe : nullptr);
+    rt::ends_with(word, rt::word_of(of));
+    all[i] = rt::handle_of<H>(word);
   }
   return r;
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 
@@ -293,28 +279,13 @@ int64_t again_cudaLibraryLoadData(rt::Again& from) {
 int64_t again_cudaLibraryLoadFromFile(rt::Again& from) { return again_cudaLibraryLoadData(from); }
 
 CUresult lower_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned n, CUlibrary library) {
-  return enumerate(kernels, n, library, driver::kFn_cuLibraryGetKernel,
-                   CROPDL_DRIVER_FUNCTION(cuKernelGetName),
-                   CROPDL_DRIVER_FUNCTION(cuLibraryEnumerateKernels));
+  return enumerate(CROPDL_DRIVER_FUNCTION(cuLibraryEnumerateKernels), kernels, n, library);
 }
 cudaError_t lower_cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned n, cudaLibrary_t library) {
-  return enumerate(kernels, n, library, driver::kFn_cuLibraryGetKernel,
-                   CROPDL_DRIVER_FUNCTION(cuKernelGetName),
-                   CROPDL_CUDART_FUNCTION(cudaLibraryEnumerateKernels));
+  return enumerate(CROPDL_CUDART_FUNCTION(cudaLibraryEnumerateKernels), kernels, n, library);
 }
 CUresult lower_cuModuleEnumerateFunctions(CUfunction* functions, unsigned n, CUmodule module) {
-  return enumerate(functions, n, module, driver::kFn_cuModuleGetFunction,
-                   CROPDL_DRIVER_FUNCTION(cuFuncGetName), CROPDL_DRIVER_FUNCTION(cuModuleEnumerateFunctions));
-}
-
-// The result is from the program's own table (CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE).
-CUresult lower_cuLibraryGetUnifiedFunction(void** function, CUlibrary library, const char* symbol) {
-  rt::Call call;
-  return CROPDL_DRIVER(cuLibraryGetUnifiedFunction)(function, rt::real(library, kind::cudaLibrary), symbol);
-}
-cudaError_t lower_cudaLibraryGetUnifiedFunction(void** function, cudaLibrary_t library, const char* symbol) {
-  rt::Call call;
-  return CROPDL_CUDART(cudaLibraryGetUnifiedFunction)(function, rt::real(library, kind::cudaLibrary), symbol);
+  return enumerate(CROPDL_DRIVER_FUNCTION(cuModuleEnumerateFunctions), functions, n, module);
 }
 
 }  // extern "C"

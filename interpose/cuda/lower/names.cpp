@@ -4,7 +4,6 @@
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/kept.h"
-#include "interpose/handles/heap.h"
 #include "interpose/seam/thread.h"
 
 namespace cropdl::cuda {
@@ -22,8 +21,7 @@ uint64_t number(uint64_t* kept_number, uint64_t real) {
   return *kept_number;
 }
 
-// The id of a thread's own default stream, which differs per thread. In the heap; as many as there were
-// threads at one time.
+// The id of a thread's own default stream. In the heap; as many as there were threads at one time.
 struct OwnNumber {
   uint64_t next;
   uint64_t thread, generation;  // the thread's record, and the record's use count

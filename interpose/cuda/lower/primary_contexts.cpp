@@ -1,7 +1,5 @@
-// See primary_contexts.h. Source: CUDA Driver API, "Primary Context Management".
-#include "interpose/gen/driver/undeclared.h"
-//
-#include "interpose/cuda/lower/primary_contexts.h"
+// See contexts.h. Source: CUDA Driver API, "Primary Context Management".
+#include "interpose/cuda/lower/contexts.h"
 
 #include <mutex>
 
@@ -9,10 +7,6 @@
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/saved_devices.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace driver = cropdl::seam::driver;
 
 namespace cropdl::cuda {
 namespace {
@@ -43,18 +37,6 @@ uint64_t word_of_primary(int device) {
     if (rt::arguments_of(slot).value<int32_t>() == device) return word;
   }
   return 0;
-}
-
-CUresult retain(CUcontext* context, CUdevice device) {
-  if (!context || !rt::need_family()) return CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(context, device);
-  const std::scoped_lock lock(retaining());
-  CUcontext real = nullptr;
-  const CUresult r = hold(device, &real);
-  if (r != CUDA_SUCCESS) return r;
-  *context = rt::handle_of<CUcontext>(primary_word(real, device));
-  const handles::SpinGuard guard(rt::family_lock);
-  if (Kept* k = kept(); k && has_number(device)) ++k->retained[device];
-  return r;
 }
 
 // The runtime's device flags and the flags of the primary context are the same, whichever API sets them. They
@@ -139,7 +121,15 @@ extern "C" {
 
 CUresult lower_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   rt::Call call;
-  return retain(context, device);
+  if (!context || !rt::need_family()) return CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(context, device);
+  const std::scoped_lock lock(retaining());
+  CUcontext real = nullptr;
+  const CUresult r = hold(device, &real);
+  if (r != CUDA_SUCCESS) return r;
+  *context = rt::handle_of<CUcontext>(primary_word(real, device));
+  const cropdl::handles::SpinGuard guard(rt::family_lock);
+  if (Kept* k = kept(); k && has_number(device)) ++k->retained[device];
+  return r;
 }
 int64_t again_cuDevicePrimaryCtxRetain(rt::Again& from) {
   const auto device = from.value<int32_t>();

@@ -10,10 +10,8 @@
 #include <mutex>
 #include <string_view>
 
-#include "base/say.h"
 #include "interpose/cuda/lower/environment.h"
 #include "interpose/cuda/lower/real_libraries.h"
-#include "interpose/cuda/lower/shipped.h"
 
 namespace cropdl::cuda {
 namespace {

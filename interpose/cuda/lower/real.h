@@ -5,10 +5,11 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <string>
+#include <span>
 
 #include "cudart_functions.h"
 #include "driver_functions.h"
+#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/lower.h"
 
 extern const cropdl::one_abi::RealLibrary cropdl_cudart_lower_table_library;
@@ -16,10 +17,22 @@ extern const cropdl::one_abi::RealLibrary cropdl_driver_lower_table_library;
 
 namespace cropdl::cuda {
 
+// Short names for this folder.
+namespace rt = one_abi;
+namespace kind = one_abi::kind;
+namespace cudart = seam::cudart;
+namespace driver = seam::driver;
+
 inline constexpr const one_abi::RealLibrary& kCudart = cropdl_cudart_lower_table_library;
 inline constexpr const one_abi::RealLibrary& kDriver = cropdl_driver_lower_table_library;
 
-// By seam::LibraryNumber; null: this build does not have the library.
+// The libraries in this build.
+struct Shipped {
+  const one_abi::RealLibrary* library;
+  void* const* table;
+};
+std::span<const Shipped> shipped();
+// The same by seam::LibraryNumber; null: this build does not have the library.
 const one_abi::RealLibrary* const* libraries();
 
 // A function by which a new handle, kept state or a refusal is named.
@@ -40,9 +53,8 @@ struct RealFunction : Maker {
 // Whether the library's file was opened in this process. Before that, it has no state.
 bool opened(const one_abi::RealLibrary& library);
 
-// Whether the program has initialised the driver (cuInit, by any call). Before that, no device may be looked
-// for: it would initialise the driver, which then reads CUDA_VISIBLE_DEVICES, and the program may not have
-// set that yet. Any thread.
+// Whether the program has initialised the driver (cuInit, by any call). Looking for a device before would do
+// so, and the driver would read a CUDA_VISIBLE_DEVICES that the program has not set yet. Any thread.
 bool driver_begun();
 
 }  // namespace cropdl::cuda

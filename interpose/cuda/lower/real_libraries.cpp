@@ -4,7 +4,6 @@
 #include <link.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -25,9 +24,9 @@ constexpr const char* kSoftwareProducts = "libcropdl-software-gpu-products.so";
 
 struct Opened {
   void* handle = nullptr;
-  std::string why_not;
+  std::string why_not = {};
   bool said = false;
-  RealLibrary library;
+  RealLibrary library = {};
 };
 
 struct All {
@@ -61,7 +60,7 @@ void* load(const std::string& name) { return dlopen(name.c_str(), RTLD_NOW | RTL
 
 Opened described(void* handle, const char* soname, bool software) {
   const std::string path = path_of(handle);
-  return {handle, "", false, {soname, path, version_of(path), software}};
+  return {.handle = handle, .library = {soname, path, version_of(path), software}};
 }
 
 // The file that the program's ld.so found, as recorded by the core (interpose/upper/files.cpp).
@@ -89,15 +88,14 @@ Opened open_software(const char* soname) {
   const std::string directory = launching::software_gpu_directory(all().boot.installation);
   const std::string path = launching::software_library(all().boot, soname);
   const char* whose = launching::is_software_nccl(all().boot, soname) ? "software NCCL" : "software GPU";
-  if (path.empty())
-    return {nullptr, formatted("the {} has no {}, which the program calls", whose, soname), false, {}};
+  if (path.empty()) return {.why_not = formatted("the {} has no {}, which the program calls", whose, soname)};
   // Loads dependencies first, by their own paths: an installed library does not tell where they are.
   if (strcmp(soname, kDriverName) != 0 && open_real(kDriverName) == nullptr)
-    return {nullptr, why_not_real(kDriverName), false, {}};
+    return {.why_not = why_not_real(kDriverName)};
   if (strncmp(soname, "libcublas", 9) == 0) load(directory + "/" + kSoftwareProducts);
   void* handle = load(path);
   if (handle == nullptr)
-    return {nullptr, formatted("the {}'s {} cannot be loaded: {}", whose, soname, dlerror()), false, {}};
+    return {.why_not = formatted("the {}'s {} cannot be loaded: {}", whose, soname, dlerror())};
   return described(handle, soname, true);
 }
 
@@ -114,13 +112,10 @@ Opened open_nvidias(const char* soname) {
     else if (const char* error = dlerror(); trouble.empty() || is_path)
       trouble = error != nullptr ? error : "";
   }
-  return {
-      nullptr,
-      formatted("NVIDIA's {}, which the program calls, cannot be loaded ({}): install it, or say where it "
-                "is with LD_LIBRARY_PATH or CUDA_HOME",
-                soname, trouble.empty() ? "no such file" : trouble),
-      false,
-      {}};
+  return {.why_not = formatted(
+              "NVIDIA's {}, which the program calls, cannot be loaded ({}): install it, or say where it "
+              "is with LD_LIBRARY_PATH or CUDA_HOME",
+              soname, trouble.empty() ? "no such file" : trouble)};
 }
 
 Opened& look_for(const char* soname) {

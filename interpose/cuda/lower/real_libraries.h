@@ -10,8 +10,7 @@
 
 namespace cropdl::cuda {
 
-// START, before any library is opened: chooses between NVIDIA's and the software device's, and stores where
-// ours are.
+// START, before any library is opened: chooses NVIDIA's or the software device's; stores where ours are.
 void choose_real_libraries(const launching::Boot& boot);
 
 inline constexpr const char* kDriverName = "libcuda.so.1";

@@ -2,10 +2,6 @@
 // It points into the program's memory. LH, LH FS base, any thread.
 #include "interpose/cuda/lower/registration.h"
 
-#include "interpose/one_abi/kinds.h"
-
-namespace rt = cropdl::one_abi;
-namespace cudart = cropdl::seam::cudart;
 using namespace cropdl::cuda;
 
 constexpr static uint64_t kManagedVariable = 0x6d76'6172;  // kind of state: any number that no other has
@@ -27,7 +23,7 @@ void** lower___cudaRegisterFatBinary(void* code) {
   void** real = CROPDL_CUDART(__cudaRegisterFatBinary)(code);
   rt::RecipeWriter recipe;
   recipe.value(code);
-  return rt::handle_of<void**>(rt::made_word(rt::word_of(real), rt::kind::cudaFatBinary, kCudart,
+  return rt::handle_of<void**>(rt::made_word(rt::word_of(real), kind::cudaFatBinary, kCudart,
                                              cudart::kFn___cudaRegisterFatBinary, &recipe));
 }
 
@@ -42,16 +38,11 @@ int lower___cudaRegisterManagedVar(void** code, void** slot, char* address, cons
                                    size_t size, int constant, int global) {
   rt::Call call;
   CROPDL_CUDART(__cudaRegisterManagedVar)
-  (rt::real(code, rt::kind::cudaFatBinary), slot, address, name, external, size, constant, global);
+  (rt::real(code, kind::cudaFatBinary), slot, address, name, external, size, constant, global);
   rt::RecipeWriter recipe;
   recipe.handle(rt::word_of(code));
-  recipe.value(slot);
-  recipe.value(address);
-  recipe.value(name);
-  recipe.value(external);
-  recipe.value(size);
-  recipe.value(constant);
-  recipe.value(global);
+  const auto write = [&](auto... values) { (recipe.value(values), ...); };
+  write(slot, address, name, external, size, constant, global);
   rt::Key key;
   key.value(slot);
   rt::keep_state(rt::word_of(code), kCudart, cudart::kFn___cudaRegisterManagedVar, kManagedVariable, key,

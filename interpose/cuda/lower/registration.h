@@ -1,5 +1,5 @@
 // Kernels and variables that the program's own code has registered, read from the recipes of the
-// registrations. LH, LH FS base, any thread, under one_abi::family_lock.
+// registrations. LH, LH FS base, any thread, under rt::family_lock.
 #pragma once
 
 #include <vector>
@@ -26,15 +26,15 @@ struct RegisteredSymbol {
 // In the order of registration.
 template <class Visit>
 void each_registered_symbol(Visit visit) {
-  const uint32_t kernel = one_abi::maker_of(kCudart, seam::cudart::kFn___cudaRegisterFunction),
-                 variable = one_abi::maker_of(kCudart, seam::cudart::kFn___cudaRegisterVar),
-                 managed = one_abi::maker_of(kCudart, seam::cudart::kFn___cudaRegisterManagedVar);
-  for (const handles::Handle h : one_abi::tables->in_order(one_abi::kStateRecord)) {
-    const handles::Slot& slot = *one_abi::tables->slot(h);
+  const uint32_t kernel = rt::maker_of(kCudart, seam::cudart::kFn___cudaRegisterFunction),
+                 variable = rt::maker_of(kCudart, seam::cudart::kFn___cudaRegisterVar),
+                 managed = rt::maker_of(kCudart, seam::cudart::kFn___cudaRegisterManagedVar);
+  for (const handles::Handle h : rt::tables->in_order(rt::kStateRecord)) {
+    const handles::Slot& slot = *rt::tables->slot(h);
     if (slot.state != handles::kLive || !slot.recipe ||
         (slot.maker != kernel && slot.maker != variable && slot.maker != managed))
       continue;
-    handles::RecipeReader from = one_abi::arguments_of(slot);
+    handles::RecipeReader from = rt::arguments_of(slot);
     RegisteredSymbol one{};
     one.kind = slot.maker == kernel     ? RegisteredSymbol::kKernel
                : slot.maker == variable ? RegisteredSymbol::kVariable

@@ -1,6 +1,5 @@
 #include "interpose/cuda/lower/saved_devices.h"
 
-#include <cstring>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -8,10 +7,9 @@
 #include "base/format.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/environment.h"
+#include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
-#include "interpose/handles/heap.h"
-#include "interpose/one_abi/state.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -27,17 +25,12 @@ struct Facts {
   DeviceFacts devices[kMostDevices];
 };
 
-int attribute_of_device(CUdevice_attribute what, int device) {
-  int value = 0;
-  return CROPDL_DRIVER(cuDeviceGetAttribute)(&value, what, device) == CUDA_SUCCESS ? value : 0;
-}
-
 DeviceFacts facts_of_device(int device) {
   DeviceFacts f{};
   f.used = device_used(device);
-  f.major = attribute_of_device(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-  f.minor = attribute_of_device(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
-  f.multiprocessors = attribute_of_device(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  f.major = device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  f.minor = device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  f.multiprocessors = device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
   CROPDL_DRIVER(cuDeviceGetName)(f.name, sizeof f.name - 1, device);
   size_t total = 0;
   CROPDL_DRIVER(cuDeviceTotalMem_v2)(&total, device);
@@ -144,10 +137,8 @@ Status note_libraries() {
     text += l.soname + '\n' + l.path + '\n' + l.version + '\n' + (l.software ? "software" : "") + '\n';
   uint64_t& kept = one_abi::family->members[one_abi::kMemberLibraries];
   handles::heap_free(reinterpret_cast<void*>(kept));
-  auto* copy = static_cast<char*>(handles::heap_allocate(text.size() + 1));
-  kept = reinterpret_cast<uint64_t>(copy);
-  if (!copy) return Error{kHeapIsFull};
-  memcpy(copy, text.c_str(), text.size() + 1);
+  kept = reinterpret_cast<uint64_t>(heap_text(text));
+  if (!kept) return Error{kHeapIsFull};
   return {};
 }
 

@@ -1,6 +1,5 @@
-// The devices and libraries that the program uses, as a cut notes them and a restart compares them. Kept with
-// the family's state. LH, LH FS base; the main thread while the program is stopped (MAIN) or before it runs
-// (START).
+// The devices and libraries that the program uses, as a cut notes them with the family's state and a restart
+// compares them. LH, LH FS base; the main thread, the program stopped (MAIN) or before it runs (START).
 #pragma once
 
 #include <cstdint>

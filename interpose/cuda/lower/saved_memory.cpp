@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
-#include "interpose/cuda/lower/primary_contexts.h"
 #include "interpose/cuda/lower/taken_variables.h"
 #include "interpose/one_abi/state.h"
 

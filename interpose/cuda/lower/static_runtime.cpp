@@ -14,8 +14,8 @@
 #include "base/say.h"
 #include "gpu_state/static_runtime/object_file.h"
 #include "interpose/cuda/lower/environment.h"
+#include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/real_libraries.h"
-#include "interpose/handles/heap.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/seam/late_call.h"
 #include "interpose/seam/state.h"
@@ -40,11 +40,6 @@ struct Taking {
 Taking& taking() {
   static Taking* its = new Taking;
   return *its;
-}
-
-const char* heap_text(const std::string& text) {
-  auto* copy = static_cast<char*>(handles::heap_allocate(text.size() + 1));
-  return copy != nullptr ? strcpy(copy, text.c_str()) : nullptr;
 }
 
 template <class Function>
@@ -95,8 +90,7 @@ std::vector<std::string> functions_of_shim() {
   return names;
 }
 
-// Finds a runtime without symbols by the code of a toolkit's of the same version, if one is here. Otherwise
-// returns kStripped.
+// Finds a runtime without symbols by the code of a toolkit's of the same version; kStripped: none is here.
 StaticRuntime find_by_code(std::string_view file) {
   const std::vector<std::string> known = functions_of_shim();
   std::set<std::string> seen;

@@ -5,19 +5,13 @@
 #include <optional>
 #include <vector>
 
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/names.h"
 #include "interpose/cuda/lower/real.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace driver = cropdl::seam::driver;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 constexpr uint64_t kStreamAttribute = 0x3f5a'61b7'0c2d'94e1;  // kind of state: any number that no other has
@@ -136,25 +130,26 @@ void give_number(uint64_t stream, bool own, N* number) {
                 : number_of_default_stream(rt::current_device(), own_default(stream, own), *number);
 }
 
+void give_handle(CUcontext* real) {
+  if (real) *real = virtual_context(*real);
+}
 // The program made the green context, so it has a handle.
-CUgreenCtx known_green(CUgreenCtx real) {
-  return rt::handle_of<CUgreenCtx>(real ? rt::virtual_of(rt::word_of(real), kind::cudaGreenContext)
-                                        : uint64_t{0});
+void give_handle(CUgreenCtx* real) {
+  if (real && *real)
+    *real = rt::handle_of<CUgreenCtx>(rt::virtual_of(rt::word_of(*real), kind::cudaGreenContext));
 }
 
-// `green`: nullptr: the function has none. `ask`: calls the real function with the real stream.
-template <class Ask>
-CUresult contexts_of(CUstream stream, CUcontext* context, CUgreenCtx* green, Ask ask) {
+template <class F, class... Context>
+CUresult contexts_of(RealFunction<F> ask, CUstream stream, Context*... contexts) {
   rt::Call call;
-  const CUresult r = ask(rt::real(stream, kind::cudaStream));
-  if (r == CUDA_SUCCESS && context) *context = virtual_context(*context);
-  if (r == CUDA_SUCCESS && green) *green = known_green(*green);
+  const CUresult r = ask(rt::real(stream, kind::cudaStream), contexts...);
+  if (r == CUDA_SUCCESS) (give_handle(contexts), ...);
   return r;
 }
 
 }  // namespace
 
-void put_back_own_stream() {
+void cropdl::cuda::put_back_own_stream() {
   for (const OwnBefore& one : own_before) {
     if (one.device < 0 || !device_used(one.device)) continue;
     const OnDevice on(one.device);
@@ -162,10 +157,6 @@ void put_back_own_stream() {
   }
   own_before.clear();
 }
-
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 
@@ -188,8 +179,8 @@ int64_t again_cuStreamSetAttribute(rt::Again& from) {
                                              reinterpret_cast<const CUstreamAttrValue*>(value));
 }
 
-#define SET_ATTRIBUTE(Result, name, Stream, Id, V, real_function, own)                           \
-  Result lower_##name(Stream stream, Id attribute, const V* value) {                             \
+#define SET_ATTRIBUTE(Result, name, Id, V, real_function, own)                                   \
+  Result lower_##name(CUstream stream, Id attribute, const V* value) {                           \
     rt::Call call;                                                                               \
     if (own_default(rt::word_of(stream), own)) note_own_before(rt::current_device(), attribute); \
     const rt::Setting setting;                                                                   \
@@ -197,83 +188,74 @@ int64_t again_cuStreamSetAttribute(rt::Again& from) {
     if (static_cast<int>(r) == 0) keep_attribute(rt::word_of(stream), own, attribute, value);    \
     return r;                                                                                    \
   }
-SET_ATTRIBUTE(cudaError_t, cudaStreamSetAttribute, cudaStream_t, cudaLaunchAttributeID,
-              cudaLaunchAttributeValue, CROPDL_CUDART(cudaStreamSetAttribute), false)
-SET_ATTRIBUTE(cudaError_t, cudaStreamSetAttribute_ptsz, cudaStream_t, cudaLaunchAttributeID,
-              cudaLaunchAttributeValue, CROPDL_CUDART_PTSZ(cudaStreamSetAttribute), true)
-SET_ATTRIBUTE(CUresult, cuStreamSetAttribute, CUstream, CUstreamAttrID, CUstreamAttrValue,
+SET_ATTRIBUTE(cudaError_t, cudaStreamSetAttribute, cudaLaunchAttributeID, cudaLaunchAttributeValue,
+              CROPDL_CUDART(cudaStreamSetAttribute), false)
+SET_ATTRIBUTE(cudaError_t, cudaStreamSetAttribute_ptsz, cudaLaunchAttributeID, cudaLaunchAttributeValue,
+              CROPDL_CUDART_PTSZ(cudaStreamSetAttribute), true)
+SET_ATTRIBUTE(CUresult, cuStreamSetAttribute, CUstreamAttrID, CUstreamAttrValue,
               CROPDL_DRIVER(cuStreamSetAttribute), false)
-SET_ATTRIBUTE(CUresult, cuStreamSetAttribute_ptsz, CUstream, CUstreamAttrID, CUstreamAttrValue,
+SET_ATTRIBUTE(CUresult, cuStreamSetAttribute_ptsz, CUstreamAttrID, CUstreamAttrValue,
               CROPDL_DRIVER(cuStreamSetAttribute_ptsz), true)
 #undef SET_ATTRIBUTE
 
 // No attribute of a stream is a handle (cuda.h, "CUstreamAttrID").
 // NOLINTBEGIN(bugprone-macro-parentheses): types
-#define GET_ATTRIBUTE(Result, name, Stream, Id, V, real_function)               \
-  Result lower_##name(Stream stream, Id attribute, V* value) {                  \
+#define GET_ATTRIBUTE(Result, name, Id, V, real_function)                       \
+  Result lower_##name(CUstream stream, Id attribute, V* value) {                \
     rt::Call call;                                                              \
     return real_function(rt::real(stream, kind::cudaStream), attribute, value); \
   }
 // NOLINTEND(bugprone-macro-parentheses)
-GET_ATTRIBUTE(cudaError_t, cudaStreamGetAttribute, cudaStream_t, cudaLaunchAttributeID,
-              cudaLaunchAttributeValue, CROPDL_CUDART(cudaStreamGetAttribute))
-GET_ATTRIBUTE(cudaError_t, cudaStreamGetAttribute_ptsz, cudaStream_t, cudaLaunchAttributeID,
-              cudaLaunchAttributeValue, CROPDL_CUDART_PTSZ(cudaStreamGetAttribute))
-GET_ATTRIBUTE(CUresult, cuStreamGetAttribute, CUstream, CUstreamAttrID, CUstreamAttrValue,
+GET_ATTRIBUTE(cudaError_t, cudaStreamGetAttribute, cudaLaunchAttributeID, cudaLaunchAttributeValue,
+              CROPDL_CUDART(cudaStreamGetAttribute))
+GET_ATTRIBUTE(cudaError_t, cudaStreamGetAttribute_ptsz, cudaLaunchAttributeID, cudaLaunchAttributeValue,
+              CROPDL_CUDART_PTSZ(cudaStreamGetAttribute))
+GET_ATTRIBUTE(CUresult, cuStreamGetAttribute, CUstreamAttrID, CUstreamAttrValue,
               CROPDL_DRIVER(cuStreamGetAttribute))
-GET_ATTRIBUTE(CUresult, cuStreamGetAttribute_ptsz, CUstream, CUstreamAttrID, CUstreamAttrValue,
+GET_ATTRIBUTE(CUresult, cuStreamGetAttribute_ptsz, CUstreamAttrID, CUstreamAttrValue,
               CROPDL_DRIVER(cuStreamGetAttribute_ptsz))
 #undef GET_ATTRIBUTE
 
-#define COPY_ATTRIBUTES(Result, name, Stream, real_function, own)                             \
-  Result lower_##name(Stream to, Stream from) {                                               \
+#define COPY_VALUES(Result, name, real_function, own)                                         \
+  Result lower_##name(CUstream to, CUstream from) {                                           \
     rt::Call call;                                                                            \
     return copy_attributes(rt::word_of(to), own, [&] {                                        \
       return real_function(rt::real(to, kind::cudaStream), rt::real(from, kind::cudaStream)); \
     });                                                                                       \
   }
-COPY_ATTRIBUTES(cudaError_t, cudaStreamCopyAttributes, cudaStream_t, CROPDL_CUDART(cudaStreamCopyAttributes),
-                false)
-COPY_ATTRIBUTES(cudaError_t, cudaStreamCopyAttributes_ptsz, cudaStream_t,
-                CROPDL_CUDART_PTSZ(cudaStreamCopyAttributes), true)
-COPY_ATTRIBUTES(CUresult, cuStreamCopyAttributes, CUstream, CROPDL_DRIVER(cuStreamCopyAttributes), false)
-COPY_ATTRIBUTES(CUresult, cuStreamCopyAttributes_ptsz, CUstream, CROPDL_DRIVER(cuStreamCopyAttributes_ptsz),
-                true)
-#undef COPY_ATTRIBUTES
+COPY_VALUES(cudaError_t, cudaStreamCopyAttributes, CROPDL_CUDART(cudaStreamCopyAttributes), false)
+COPY_VALUES(cudaError_t, cudaStreamCopyAttributes_ptsz, CROPDL_CUDART_PTSZ(cudaStreamCopyAttributes), true)
+COPY_VALUES(CUresult, cuStreamCopyAttributes, CROPDL_DRIVER(cuStreamCopyAttributes), false)
+COPY_VALUES(CUresult, cuStreamCopyAttributes_ptsz, CROPDL_DRIVER(cuStreamCopyAttributes_ptsz), true)
+#undef COPY_VALUES
 
-#define GET_NUMBER(Result, name, Stream, real_function, own)                     \
-  Result lower_##name(Stream stream, unsigned long long* number) {               \
+#define GET_NUMBER(Result, name, real_function, own)                             \
+  Result lower_##name(CUstream stream, unsigned long long* number) {             \
     rt::Call call;                                                               \
     const Result r = real_function(rt::real(stream, kind::cudaStream), number);  \
     if (static_cast<int>(r) == 0) give_number(rt::word_of(stream), own, number); \
     return r;                                                                    \
   }
-GET_NUMBER(cudaError_t, cudaStreamGetId, cudaStream_t, CROPDL_CUDART(cudaStreamGetId), false)
-GET_NUMBER(cudaError_t, cudaStreamGetId_ptsz, cudaStream_t, CROPDL_CUDART_PTSZ(cudaStreamGetId), true)
-GET_NUMBER(CUresult, cuStreamGetId, CUstream, CROPDL_DRIVER(cuStreamGetId), false)
-GET_NUMBER(CUresult, cuStreamGetId_ptsz, CUstream, CROPDL_DRIVER(cuStreamGetId_ptsz), true)
+GET_NUMBER(cudaError_t, cudaStreamGetId, CROPDL_CUDART(cudaStreamGetId), false)
+GET_NUMBER(cudaError_t, cudaStreamGetId_ptsz, CROPDL_CUDART_PTSZ(cudaStreamGetId), true)
+GET_NUMBER(CUresult, cuStreamGetId, CROPDL_DRIVER(cuStreamGetId), false)
+GET_NUMBER(CUresult, cuStreamGetId_ptsz, CROPDL_DRIVER(cuStreamGetId_ptsz), true)
 #undef GET_NUMBER
 
 CUresult lower_cuStreamGetCtx(CUstream stream, CUcontext* context) {
-  return contexts_of(stream, context, nullptr,
-                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetCtx)(real, context); });
+  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx), stream, context);
 }
 CUresult lower_cuStreamGetCtx_ptsz(CUstream stream, CUcontext* context) {
-  return contexts_of(stream, context, nullptr,
-                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetCtx_ptsz)(real, context); });
+  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx_ptsz), stream, context);
 }
 CUresult lower_cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
-  return contexts_of(stream, context, green,
-                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetCtx_v2)(real, context, green); });
+  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx_v2), stream, context, green);
 }
 CUresult lower_cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext* context, CUgreenCtx* green) {
-  return contexts_of(stream, context, green, [&](CUstream real) {
-    return CROPDL_DRIVER(cuStreamGetCtx_v2_ptsz)(real, context, green);
-  });
+  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx_v2_ptsz), stream, context, green);
 }
 CUresult lower_cuStreamGetGreenCtx(CUstream stream, CUgreenCtx* green) {
-  return contexts_of(stream, nullptr, green,
-                     [&](CUstream real) { return CROPDL_DRIVER(cuStreamGetGreenCtx)(real, green); });
+  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetGreenCtx), stream, green);
 }
 
 }  // extern "C"

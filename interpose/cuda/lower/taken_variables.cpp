@@ -7,9 +7,7 @@
 
 #include "base/format.h"
 #include "interpose/cuda/lower/devices.h"
-#include "interpose/handles/heap.h"
-
-namespace rt = cropdl::one_abi;
+#include "interpose/cuda/lower/kept.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -32,17 +30,23 @@ void note_told(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUde
   rt::mark_unsaved(m.library, m.function, "there is no room to note the address of a variable");
 }
 
-CUresult taken(CUresult error, CUdeviceptr* address, uint64_t of, TakenVariable::Kind kind,
-               const char* name) {
-  if (error == CUDA_SUCCESS && address) note_told(of, kind, name, *address);
+template <class F, class Address, class H>
+auto get_global(RealFunction<F> find, Address* address, size_t* size, H of, TakenVariable::Kind how,
+                const char* name) {
+  rt::Call call;
+  const uint32_t its = how == TakenVariable::kOfModule ? kind::cudaModule : kind::cudaLibrary;
+  const auto error = find(address, size, rt::real(of, its), name);
+  if (static_cast<int>(error) == 0 && address) note_told(rt::word_of(of), how, name, rt::word_of(*address));
   return error;
 }
 
-template <class Result>
-Result managed_taken(Result r, Maker m) {
-  if (static_cast<int>(r) == 0)
-    rt::mark_unsaved(m.library, m.function, "the library has managed variables (__managed__)");
-  return r;
+template <class F, class Address>
+auto get_managed(RealFunction<F> find, Address* address, size_t* size, CUlibrary library, const char* name) {
+  rt::Call call;
+  const auto error = find(address, size, rt::real(library, kind::cudaLibrary), name);
+  if (static_cast<int>(error) == 0)
+    rt::mark_unsaved(find.library, find.function, "the library has managed variables (__managed__)");
+  return error;
 }
 
 // The host variables that this code has registered, and the slots of its managed variables.
@@ -126,10 +130,9 @@ bool note_taken(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUd
     known = true;
   });
   if (known) return true;
-  char* kept = name ? static_cast<char*>(handles::heap_allocate(strlen(name) + 1)) : nullptr;
+  const char* kept = name ? heap_text(name) : nullptr;
   TakenVariable* made = !name || kept ? its->state.variables.make() : nullptr;
   if (!made) return false;
-  if (name) strcpy(kept, name);
   made->symbol = symbol;
   made->kind = kind;
   made->name = reinterpret_cast<uint64_t>(kept);
@@ -191,48 +194,33 @@ cudaError_t lower_cudaGetSymbolAddress(void** address, const void* symbol) {
   if (error == cudaSuccess && address)
     note_told(reinterpret_cast<uint64_t>(symbol), TakenVariable::kSymbol, nullptr,
               reinterpret_cast<CUdeviceptr>(*address));
-  return of_runtime(static_cast<CUresult>(error));
+  return error;
 }
 cudaError_t lower_cudaGetSymbolSize(size_t* size, const void* symbol) {
   rt::Call call;
   rt::use_code(symbol);
-  return of_runtime(static_cast<CUresult>(CROPDL_CUDART(cudaGetSymbolSize)(size, symbol)));
+  return CROPDL_CUDART(cudaGetSymbolSize)(size, symbol);
 }
 
 CUresult lower_cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* size, CUmodule module, const char* name) {
-  rt::Call call;
-  return taken(
-      CROPDL_DRIVER(cuModuleGetGlobal_v2)(address, size, rt::real(module, rt::kind::cudaModule), name),
-      address, rt::word_of(module), TakenVariable::kOfModule, name);
+  return get_global(CROPDL_DRIVER_FUNCTION(cuModuleGetGlobal_v2), address, size, module,
+                    TakenVariable::kOfModule, name);
 }
 CUresult lower_cuLibraryGetGlobal(CUdeviceptr* address, size_t* size, CUlibrary library, const char* name) {
-  rt::Call call;
-  return taken(
-      CROPDL_DRIVER(cuLibraryGetGlobal)(address, size, rt::real(library, rt::kind::cudaLibrary), name),
-      address, rt::word_of(library), TakenVariable::kOfLibrary, name);
+  return get_global(CROPDL_DRIVER_FUNCTION(cuLibraryGetGlobal), address, size, library,
+                    TakenVariable::kOfLibrary, name);
 }
 cudaError_t lower_cudaLibraryGetGlobal(void** address, size_t* size, cudaLibrary_t library,
                                        const char* name) {
-  rt::Call call;
-  CUdeviceptr at = 0;
-  const auto error = static_cast<CUresult>(
-      CROPDL_CUDART(cudaLibraryGetGlobal)(address, size, rt::real(library, rt::kind::cudaLibrary), name));
-  if (error == CUDA_SUCCESS && address) at = reinterpret_cast<CUdeviceptr>(*address);
-  return of_runtime(
-      taken(error, address ? &at : nullptr, rt::word_of(library), TakenVariable::kOfLibrary, name));
+  return get_global(CROPDL_CUDART_FUNCTION(cudaLibraryGetGlobal), address, size, library,
+                    TakenVariable::kOfLibrary, name);
 }
 CUresult lower_cuLibraryGetManaged(CUdeviceptr* address, size_t* size, CUlibrary library, const char* name) {
-  rt::Call call;
-  return managed_taken(
-      CROPDL_DRIVER(cuLibraryGetManaged)(address, size, rt::real(library, rt::kind::cudaLibrary), name),
-      CROPDL_DRIVER_MAKER(cuLibraryGetManaged));
+  return get_managed(CROPDL_DRIVER_FUNCTION(cuLibraryGetManaged), address, size, library, name);
 }
 cudaError_t lower_cudaLibraryGetManaged(void** address, size_t* size, cudaLibrary_t library,
                                         const char* name) {
-  rt::Call call;
-  return managed_taken(of_runtime(static_cast<CUresult>(CROPDL_CUDART(cudaLibraryGetManaged)(
-                           address, size, rt::real(library, rt::kind::cudaLibrary), name))),
-                       CROPDL_CUDART_MAKER(cudaLibraryGetManaged));
+  return get_managed(CROPDL_CUDART_FUNCTION(cudaLibraryGetManaged), address, size, library, name);
 }
 
 }  // extern "C"

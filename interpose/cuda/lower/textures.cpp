@@ -1,15 +1,10 @@
 // Textures and surfaces. Kernels read their numbers, so the program gets the library's own. They have no
 // recipe, and refuse checkpoints while they exist. Source: CUDA Runtime API 13.0, "Texture Object
 // Management", "Surface Object Management". LH, LH FS base, any thread.
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/graphs.h"
-#include "interpose/one_abi/kinds.h"
 
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
+using namespace cropdl::cuda;
 
-namespace cropdl::cuda {
 namespace {
 
 // Calls change(handle, kind) for the array that is the resource, if it is one.
@@ -57,9 +52,6 @@ auto unmake_object(uint64_t number, uint32_t its_kind, RealFunction<F> driver_en
 }
 
 }  // namespace
-}  // namespace cropdl::cuda
-
-using namespace cropdl::cuda;
 
 extern "C" {
 
@@ -73,15 +65,6 @@ cudaError_t lower_cudaDestroyTextureObject(cudaTextureObject_t texture) {
 }
 cudaError_t lower_cudaGetTextureObjectResourceDesc(cudaResourceDesc* resource, cudaTextureObject_t texture) {
   return resource_of(resource, texture, CROPDL_CUDART_FUNCTION(cudaGetTextureObjectResourceDesc));
-}
-cudaError_t lower_cudaGetTextureObjectTextureDesc(cudaTextureDesc* how, cudaTextureObject_t texture) {
-  rt::Call call;
-  return CROPDL_CUDART(cudaGetTextureObjectTextureDesc)(how, texture);
-}
-cudaError_t lower_cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc* view,
-                                                       cudaTextureObject_t texture) {
-  rt::Call call;
-  return CROPDL_CUDART(cudaGetTextureObjectResourceViewDesc)(view, texture);
 }
 cudaError_t lower_cudaCreateSurfaceObject(cudaSurfaceObject_t* surface, const cudaResourceDesc* resource) {
   return make_object(CROPDL_CUDART_FUNCTION(cudaCreateSurfaceObject), kind::cudaSurfaceObject, surface,
@@ -104,14 +87,6 @@ CUresult lower_cuTexObjectDestroy(CUtexObject texture) {
 }
 CUresult lower_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUtexObject texture) {
   return resource_of(resource, texture, CROPDL_DRIVER_FUNCTION(cuTexObjectGetResourceDesc));
-}
-CUresult lower_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* how, CUtexObject texture) {
-  rt::Call call;
-  return CROPDL_DRIVER(cuTexObjectGetTextureDesc)(how, texture);
-}
-CUresult lower_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* view, CUtexObject texture) {
-  rt::Call call;
-  return CROPDL_DRIVER(cuTexObjectGetResourceViewDesc)(view, texture);
 }
 CUresult lower_cuSurfObjectCreate(CUsurfObject* surface, const CUDA_RESOURCE_DESC* resource) {
   return make_object(CROPDL_DRIVER_FUNCTION(cuSurfObjectCreate), kind::cudaSurfaceObject, surface, resource);

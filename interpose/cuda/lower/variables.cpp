@@ -1,5 +1,3 @@
-#include "interpose/gen/driver/undeclared.h"
-//
 #include "interpose/cuda/lower/variables.h"
 
 #include <algorithm>
@@ -16,13 +14,7 @@
 #include "interpose/cuda/lower/real.h"
 #include "interpose/cuda/lower/real_libraries.h"
 #include "interpose/cuda/lower/registration.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
-
-namespace rt = cropdl::one_abi;
-namespace kind = rt::kind;
-namespace driver = cropdl::seam::driver;
-namespace cudart = cropdl::seam::cudart;
 
 namespace cropdl::cuda {
 namespace {
@@ -35,17 +27,13 @@ std::string unreadable(const std::string& whose) {
 struct Code {
   uint64_t word, real, serial;
   uint32_t kind;
-  std::string function;                   // that loaded it
-  int device;                             // of a module's context
-  std::span<const char> bytes;            // the recipe's copy; registered code has instead:
+  std::string function = "";              // that loaded it
+  int device = -1;                        // of a module's context
+  std::span<const char> bytes = {};       // the recipe's copy; registered code has instead:
   const void* image = nullptr;            // in the program
   std::vector<const void*> kernels = {};  // its stubs in the program
   std::set<std::string> registered = {};  // names of variables
 };
-
-const handles::Recipe* recipe_of(const handles::Slot& slot) {
-  return reinterpret_cast<const handles::Recipe*>(slot.recipe);
-}
 
 bool loads(uint32_t maker) {
   for (uint32_t f :
@@ -56,30 +44,22 @@ bool loads(uint32_t maker) {
          maker == rt::maker_of(kCudart, cudart::kFn_cudaLibraryLoadFromFile);
 }
 
-std::string name_of_maker(uint32_t maker) {
-  const rt::RealLibrary* library = libraries()[maker >> 16];
-  return library ? library->names[maker & 0xffff] : "";
-}
-
-// Without its kernels and variables. Nothing: no code, or code without a copy in its recipe. Under
-// family_lock.
+// Without kernels and variables. Nothing: no code, or its recipe has no copy. Under family_lock.
 std::optional<Code> code_of(handles::Handle h) {
   const handles::Slot& slot = *rt::tables->slot(h);
   if (slot.state != handles::kLive || !slot.recipe) return std::nullopt;
+  Code code{rt::kTag | h, slot.owner[0], slot.serial, handles::kind_of(h)};
   if (loads(slot.maker)) {
-    const auto* copy = static_cast<const char*>(recipe_of(slot)->payload()) + sizeof(int64_t);
+    const auto& recipe = *reinterpret_cast<const handles::Recipe*>(slot.recipe);
+    const auto* copy = static_cast<const char*>(recipe.payload()) + sizeof(int64_t);
     int64_t size = 0;
     memcpy(&size, copy, sizeof size);
-    return Code{rt::kTag | h,
-                slot.owner[0],
-                slot.serial,
-                handles::kind_of(h),
-                name_of_maker(slot.maker),
-                rt::device_of(slot),
-                {copy + sizeof size, static_cast<size_t>(std::max<int64_t>(size, 0))}};
+    code.function = libraries()[slot.maker >> 16]->names[slot.maker & 0xffff];
+    code.device = rt::device_of(slot);
+    code.bytes = {copy + sizeof size, static_cast<size_t>(std::max<int64_t>(size, 0))};
+    return code;
   }
   if (slot.maker != rt::maker_of(kCudart, cudart::kFn___cudaRegisterFatBinary)) return std::nullopt;
-  Code code{rt::kTag | h, slot.owner[0], slot.serial, handles::kind_of(h), "", -1, {}};
   code.image = rt::arguments_of(slot).value<const void*>();
   return code;
 }
@@ -108,10 +88,8 @@ std::vector<Code> all_code() {
 }
 
 int architecture_of(int device) {
-  int major = 0, minor = 0;
-  CROPDL_DRIVER(cuDeviceGetAttribute)(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-  CROPDL_DRIVER(cuDeviceGetAttribute)(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
-  return major * 10 + minor;
+  return device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) * 10 +
+         device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
 }
 
 // Whether the code runs on the software device. NCCL may be ours beside a real driver (--software-nccl).
@@ -134,8 +112,7 @@ const CodeFacts& facts(const Code& code, int architecture) {
   return at->second;
 }
 
-// Heaps of devices that may hold what unloaded code has allocated. Not in the image: while there are any,
-// there is none.
+// Heaps of devices that may hold what unloaded code has allocated. While there are any, there is no image.
 struct LeftHeaps {
   std::mutex mutex;
   uint64_t devices = 0;  // one bit each

@@ -1,7 +1,6 @@
 // Device variables that no registration names: those of modules and libraries that the program loaded, and
 // static variables inside kernels of its own code. Their names are read from the code, so all are saved, even
-// if the program never asked for one. LH, LH FS base; the main thread while the program is stopped (MAIN) or
-// before it runs (START).
+// if never asked for. LH, LH FS base; the main thread, the program stopped (MAIN) or before it runs (START).
 #pragma once
 
 #include <cuda.h>
@@ -47,8 +46,7 @@ void note_heaps(uint64_t devices, Maker m);
 void note_ended_image(const void* image);
 void heap_has_ended(int device);
 
-// "", or why the code's state on the device cannot be saved. While the program is stopped: reads registered
-// code in the program's memory.
+// "", or why the code's state on the device cannot be saved. The program is stopped: its memory is read.
 std::string code_refusal();
 
 }  // namespace cropdl::cuda
