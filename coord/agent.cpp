@@ -108,9 +108,8 @@ class Loop final : public Agent {
 
  private:
   // The program relies on descriptor numbers: `close(1); open("log")` must return 1, whatever this thread
-  // opens meanwhile. So this thread has its own table, without the program's descriptors, which it would keep
-  // open. If a sandbox forbids that (Docker's does), it shares the table and holds low numbers only for
-  // moments.
+  // opens meanwhile. So this thread has its own table without the program's descriptors, which it would keep
+  // open. If a sandbox (Docker's) forbids that, it shares the table and holds low numbers only briefly.
   void leave_the_programs_descriptors() {
     if (!config_.own_descriptors || wake_.fd() < first_high_descriptor()) return;
     // 2 stays open, for reports.
@@ -353,8 +352,7 @@ class Loop final : public Agent {
 
   static constexpr size_t kOwnEvents = 3;
   static constexpr int64_t kSameSigterm = 500'000;  // us
-  // For so long after a thread woke the agent, the rank's last collective before the cut is expected to end
-  // (us).
+  // us. For so long after a thread woke the agent, the rank's last collective before the cut may end.
   static constexpr int64_t kAlert = 2'000, kAlertPeriod = 100;
   AgentConfig config_;
   LocalRank& rank_;

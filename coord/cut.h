@@ -85,8 +85,7 @@ using Report = std::variant<StatusReport, Sent, Drained, Written, Refused, Faile
 
 // In microseconds, except `attempts`.
 struct CutLimits {
-  // First raise, after the short ranks made no progress this long: more than a scheduling hiccup on a full
-  // node.
+  // First raise: no progress of the short ranks for longer than a scheduling hiccup on a full node.
   int64_t raise_after = 15'000;
   int64_t raise_again_after = 5'000;  // later raises: the program is known to need several
   // Raise despite progress: a polling rank looks like progress, and raising is always safe.
@@ -101,8 +100,7 @@ struct CutLimits {
   // When to drain before all ranks have stopped: a rank may be in a send that waits for its receiver.
   int64_t interim_drain_after = 2'000;
   int64_t attempt_bound = 10'000'000;  // from Hold to Write; then all ranks resume
-  // Instead, while a rank examines its state: Linux walks all of its pages, which takes some 10 s for 256
-  // GiB.
+  // Instead, while a rank examines its state: Linux walks all its pages, some 10 s for 256 GiB.
   int64_t examination_bound = 1'800'000'000;
   int64_t retry_pause = 1'000'000;       // between attempts, so that the program makes progress
   int64_t stopped_bound = 5'000'000;     // how long a rank's process may be stopped

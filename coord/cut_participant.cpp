@@ -1,5 +1,4 @@
-// The participant's side of the agreement. See cut.h. Pure except for the LocalRank that it drives; each
-// rank's agent thread.
+// The participant's side of the agreement, see cut.h. Pure but for its LocalRank; each rank's agent thread.
 #include "base/caught.h"
 #include "coord/cut.h"
 

@@ -40,8 +40,7 @@ class Hub {
   void signalled(int64_t now);                   // requests a version when all ranks have joined
   void got_sigterm(uint32_t rank, int64_t now);  // `rank`'s program got SIGTERM and waits for a last version
   void from_own_rank(const Message& message, int64_t now);
-  // This thread has no descriptor table of its own: it keeps no connection under a number that the program
-  // may use.
+  // Without a descriptor table of its own: it keeps no connection under a number that the program may use.
   void share_descriptors() { shares_descriptors_ = true; }
   void note(const Iterations& iterations) { iterations_ = iterations; }  // of rank 0
   // Prints queued lines for people; may block on a terminal, so only after rank 0 has its orders.

@@ -11,8 +11,7 @@
 
 namespace cropdl::coord {
 
-// A request during a start or restart, which may take minutes, is retried this often, so that it succeeds
-// soon after the end.
+// A request during a start or restart (minutes) is retried this often, to succeed soon after the end.
 constexpr int64_t kTooEarlyPause = 500'000;  // us
 // Without a known version, the cost is estimated from the memory of all ranks, which write to one file
 // system: a plain disk or a shared one takes about 500 MB/s. If a fast one would allow the first version much
@@ -85,8 +84,7 @@ double Hub::cost_at(double speed) const {
   return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / speed;
 }
 
-// The first version's cost, for a time limit: the disk's speed when nothing else writes is no promise for
-// then.
+// The first version's cost, for a time limit: the speed of an idle disk is no promise for then.
 double Hub::expected_cost() const {
   return config_.former_cost > 0 ? config_.former_cost : cost_at(kAssumedSpeed);
 }

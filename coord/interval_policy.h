@@ -21,8 +21,7 @@ namespace cropdl::coord {
 // less than 10 s of work gains nothing: a restart takes about as long.
 inline constexpr double kShortestInterval = 10;
 
-// Seconds. A refusal may be brief, so ask again; once an hour is enough for a program that can never be
-// saved.
+// Seconds. A refusal may be brief; once an hour is enough for a program that can never be saved.
 inline constexpr double kLongestBackoff = 3600;
 
 // What the next version costs after the last ones, of which up to three count: their median, which ignores

@@ -165,8 +165,7 @@ class LocalRank {
   // --- The agent's last call: exits immediately with this status. The program stays stopped, as its image
   // has it: output in its buffers must not be written.
   virtual void leave(int status) = 0;
-  // --- Likewise the last call: dies of this signal immediately, even if it has a handler. The program may
-  // run.
+  // --- Likewise the last call: dies of this signal immediately, even with a handler. The program may run.
   virtual void die(int signal) = 0;
 };
 

@@ -10,16 +10,14 @@
 
 namespace cropdl::coord {
 
-// At most `width` columns: what does not fit is left out. `now`: seconds since 1970. "": nothing to report
-// yet.
+// At most `width` columns: what does not fit is left out. `now`: seconds since 1970. "": nothing yet.
 std::string progress_text(const Metrics& metrics, int64_t now, size_t width);
 
 // Draws at the line's beginning, without a newline. Erase before writing anything else there, or it is
 // overwritten. Never blocks: output that the terminal does not accept immediately is dropped.
 class ProgressLine {
  public:
-  // `stream`: a terminal's descriptor; its open file description is not changed. If it is not a terminal,
-  // nothing is drawn.
+  // `stream`: its open file description is not changed. If it is not a terminal's, nothing is drawn.
   explicit ProgressLine(int stream);
   ~ProgressLine() { erase(); }
   ProgressLine(const ProgressLine&) = delete;

@@ -333,9 +333,8 @@ void add_threads(coord::RankStatus& s) {
 }  // namespace
 
 // Reads the counts before the threads, so that a call that begins in between is seen as short of its target,
-// not as absent. Reads them again after the threads: a call that makes a communicator may have ended in
-// between, and the rank would seem short of nothing although another member has begun a call on the new
-// communicator.
+// not as absent. And again after them: a call that makes a communicator may have ended in between, and the
+// rank would seem short of nothing although another member has begun a call on the new communicator.
 void fill(const Source& source, coord::RankStatus& status) {
   constexpr int kLooks = 4;
   bool same = false;

@@ -19,8 +19,7 @@ class Source {
   // known target, or 0. A record without target on which nothing has begun may be left out.
   virtual void add_counts(std::vector<coord::CollectiveCount>& counts,
                           uint64_t (*target)(uint64_t identity)) const = 0;
-  // A thread of the program held in a call of `held_in`, LH FS base. Progresses communication that other
-  // ranks may wait for.
+  // A thread of the program held in a call of `held_in`, LH FS base: progresses what other ranks may await.
   virtual void drive(seam::LibraryNumber held_in) const = 0;
 
  protected:
@@ -35,8 +34,7 @@ void hold(const Source& source);
 void set_targets(std::span<const coord::CollectiveCount> targets);
 void release();
 // During a hold, a thread of the program writes to this eventfd when it comes to be held and when it begins
-// the last call that a target admits: the agent should look soon. -1: none. START; and the thread that ends
-// the process.
+// the last call of a target: the agent should look soon. -1: none. START; the thread that ends the process.
 void set_agent_event(int descriptor);
 // When the present hold began, or began anew (monotonic_us); 0: there is none.
 int64_t held_since();

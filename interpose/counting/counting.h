@@ -34,8 +34,7 @@ inline bool stop_wanted() {
   return __builtin_expect((seam::control()->attention & seam::kAttentionStop) != 0, 0);
 }
 
-// The call that this thread is inside of, or held before. In its own record, because other threads may be in
-// other calls.
+// The call that this thread is inside of, or held before. In its record: other threads may be in other calls.
 inline void stand_inside(uint64_t identity) {
   __asm__ volatile("movq %0, %%gs:%c1" ::"re"(identity), "i"(offsetof(seam::ThreadRecord, inside))
                    : "memory");

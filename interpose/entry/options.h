@@ -1,5 +1,4 @@
-// The command lines of cropdl-run and cropdl-restart. Tools. CLI11 stays out of this header: it takes eight
-// seconds to compile.
+// Command lines of cropdl-run and cropdl-restart. Tools. Without CLI11, which takes eight seconds to compile.
 #pragma once
 
 #include <cstdint>

@@ -9,9 +9,8 @@
 
 namespace cropdl::host {
 
-// Calls `run`, which does not return. Uses the process's stack, or allocates a stack if `ulimit -s` makes the
-// process's too small for the LH. Raises the default stack size of threads as well. initial_stack.h builds
-// the program's stack.
+// Calls `run`, which does not return. Uses the process's stack, or a new one if `ulimit -s` makes it too
+// small for the LH. Raises threads' default size, too. initial_stack.h builds the program's stack.
 [[noreturn]] void with_enough_stack(void (*run)(int, char**), int argc, char** argv);
 
 // Reserves the version's addresses outside the window. Called before a restart touches anything. If ASLR put

@@ -6,8 +6,7 @@
 
 namespace cropdl::host {
 
-// The largest distance of each from its lowest possible address. Their sum is less than half of the mapping
-// area.
+// The largest distance of each from its lowest possible address; together less than half of the mapping area.
 inline constexpr uint64_t kProgramSpread = 1ull << 40, kLoaderSpread = 1ull << 40, kStackSpread = 1ull << 40,
                           kMappingsSpread = 1ull << 40;
 

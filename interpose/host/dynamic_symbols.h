@@ -14,8 +14,7 @@ namespace cropdl::host {
 // section's addresses into those in memory.
 uint64_t dynamic_symbol(const Elf64_Dyn* dynamic, uint64_t bias, bool relocated, const char* name);
 
-// The same for an object that begins at `elf_header`. Not relocated: the vDSO, the core, the program's ld.so
-// before it runs.
+// The same for an object at `elf_header`. Not relocated: the vDSO, the core, the program's ld.so at first.
 uint64_t dynamic_symbol(uint64_t elf_header, const char* name, bool relocated = false);
 
 }  // namespace cropdl::host

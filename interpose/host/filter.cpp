@@ -61,8 +61,7 @@ enum Label : Program::Label {
   kMsgctl
 };
 
-// Emits the targets for the jumps before: trap, or fail with ENOSYS, if the instruction pointer lies in the
-// window; allow otherwise.
+// Targets of the jumps before: trap, or ENOSYS, if the instruction pointer is in the window; else allow.
 void put_ends(Program& p) {
   for (const auto& [label, value] :
        {std::pair{kTrap, SECCOMP_RET_TRAP | seam::kTrapData}, {kAbsent, SECCOMP_RET_ERRNO | ENOSYS}}) {

@@ -47,8 +47,7 @@ struct Top {
     return at;
   }
   uint64_t push(const std::string& text) { return push(text.c_str(), text.size() + 1); }
-  // The last string first, so that the order in memory is the kernel's, which /proc shows. The addresses end
-  // with a null.
+  // The last string first: the order in memory is the kernel's, which /proc shows. A null ends the addresses.
   std::vector<uint64_t> push(const std::vector<std::string>& texts) {
     std::vector<uint64_t> addresses(texts.size() + 1);
     for (size_t i = texts.size(); i-- > 0;) addresses[i] = push(texts[i]);

@@ -71,8 +71,7 @@ std::vector<Object> objects_now() {
   return now;
 }
 
-// Returns the file that is mapped at the address. ld.so's name of an object may be the name of the file that
-// a shim replaces.
+// The file that is mapped at the address. ld.so's name of an object may be that of a file replaced by a shim.
 std::string file_at(const std::vector<host_memory::Mapping>& mappings, const void* address) {
   const auto at = reinterpret_cast<uint64_t>(address);
   for (const host_memory::Mapping& m : mappings)

@@ -56,8 +56,7 @@ void die(const std::string& line) {
   const Process& p = this_process();
   const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
   say(formatted("{}: {}{}", what, rank_prefix(), line));
-  // When a rank exits before MPI_Init, Hydra lets the other ranks wait; when a rank dies by a signal, Hydra
-  // kills them.
+  // When a rank exits before MPI_Init, Hydra lets the others wait; after a death by a signal, it kills them.
   if (p.launch.ranks > 1 && p.launch.flavour == "mpich") {
     signal(SIGTERM, SIG_DFL);
     raise(SIGTERM);
@@ -67,8 +66,7 @@ void die(const std::string& line) {
 
 namespace {
 
-// The kernel starts a handler with the standard floating-point environment, and the return from it restores
-// the program's.
+// The kernel starts a handler with the standard floating-point environment, and its end restores the former.
 void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
 
 [[noreturn]] void leave(seam::ThreadRecord*, int code) {
@@ -197,8 +195,7 @@ static bool writes_elsewhere() {
 
 Status start_agent(Process& p, double former_cost, double plausible_cost) {
   // Without a launcher Open MPI would fork a daemon (orte/mca/ess/singleton). Only MPI_Comm_spawn needs it,
-  // and a live child refuses checkpoints. The program does not see this variable: its environment is laid out
-  // already.
+  // and a live child refuses checkpoints. The program does not see it: its environment is laid out already.
   if (!p.launch.launched) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   const bool trace = getenv("CROPDL_TRACE_PHASE") != nullptr;
   p.checkpoint = std::make_unique<session::CheckpointSession>(session::JobOfRank{

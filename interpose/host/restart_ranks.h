@@ -1,5 +1,4 @@
-// The ranks of a restart agree on each step, and end together when one of them cannot take it. LH, MAIN,
-// START of a restart.
+// Ranks of a restart agree on each step, and end together if one cannot take it. LH, MAIN, START of it.
 #pragma once
 
 #include <string>
@@ -27,8 +26,7 @@ std::string agree(Process& p, const std::string& mine);
 // Returns when the step has succeeded on all ranks; ends all of them with the first failure otherwise.
 void agree_or_die(Process& p, const Status& step);
 
-// What the ranks have to say, as one line, each text once ("rank 0 and 127 more: ..."); "" if none says
-// anything.
+// What the ranks have to say, as one line, each text once ("rank 0 and 127 more: ..."); "": nothing.
 std::string gather(Process& p, const std::string& mine);
 
 // `mine` of every rank, by rank. Ends the process when a rank is lost; or with `if_too_long`, when all of

@@ -62,9 +62,8 @@ bool looks_like_syscall(const uint8_t* text, uint64_t i) {
   return false;
 }
 
-// A position-dependent program lies below 4 GiB. There the filter cannot distinguish system calls in the
-// program's own text from those of programs that its children exec. ld.so and the libraries are in the
-// window.
+// A position-dependent program lies below 4 GiB. There the filter cannot distinguish its system calls from
+// those of programs that its children exec. ld.so and the libraries are in the window.
 bool has_own_system_calls(const launching::ElfFile& elf, const launching::MappedElf& image) {
   if (elf.position_independent()) return false;
   for (const auto& s : elf.segments) {

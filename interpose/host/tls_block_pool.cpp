@@ -13,8 +13,7 @@
 namespace cropdl::host {
 namespace {
 
-// The pending request; one at a time. `broker`, which has its own FS base, starts the thread. The low 32 bits
-// are the futex word.
+// The one pending request. `broker`, with its own FS base, starts the thread. The low 32 bits are the futex.
 seam::ThreadRecord* volatile wanted;
 
 void wait_on(volatile void* word, int value) {

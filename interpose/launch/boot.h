@@ -69,8 +69,7 @@ void set_software_devices(Boot* boot, int former = 0);
 // Whether `boot` selects the software NCCL for the library `soname`.
 bool is_software_nccl(const Boot& boot, const std::string& soname);
 
-// Returns the path of our own library `soname`, the software device's or NCCL over any driver, if `boot`
-// selects it, else "".
+// The path of our own library `soname` (software device, NCCL over any driver) if `boot` selects it, else "".
 std::string software_library(const Boot& boot, const std::string& soname);
 
 }  // namespace cropdl::launching

@@ -12,9 +12,8 @@ namespace cropdl::libraries {
 struct StandInFile {
   const char* begins;
   const char* file;  // in the installation
-  // kDevice: only if the real file exists, so that a program can find out whether the library is installed.
-  // kDeviceOfOneVersion: also only for that version; the row of libcublas.so.13 does not match
-  // libcublas.so.12.
+  // kDevice: only if the real file exists, so that a program sees whether the library is installed.
+  // kDeviceOfOneVersion: also only for that version (libcublas.so.13 is not libcublas.so.12).
   enum Of { kAnything, kDevice, kDeviceOfOneVersion } of = kAnything;
 };
 std::span<const StandInFile> stand_ins();

@@ -1,6 +1,5 @@
-// State of the upper half's core that survives a restart, at kState, saved in every image. The core writes it
-// (any UH thread, any FS base, lock-free except extents.h); the LH reads it while the program is stopped.
-// Append-only.
+// State of the core that survives a restart, at kState, in every image. The core writes it (any UH thread,
+// any FS base, lock-free except extents.h); the LH reads it while the program is stopped. Append-only.
 #pragma once
 
 #include "interpose/seam/layout.h"
@@ -39,11 +38,9 @@ struct CoreEntries {
   uint64_t objects_changed;  // replaces ld.so's _dl_debug_state
   uint64_t late_call;        // LateCall::target until the first call
   uint64_t no_call;          // LateCall::target of a function that the shim does not have
-  // Handler of SIGTERM while the program keeps its default; 0: the kernel's default applies. The LH sets it
-  // in every run.
+  // Handler of SIGTERM while the program keeps its default; 0: the kernel's. The LH sets it in every run.
   uint64_t last_version;
-  // 1: handlers of the program begin with all signals blocked, and the core sets their mask; 0: the core of
-  // an older image.
+  // 1: handlers of the program begin with all signals blocked, the core sets the mask; 0: an older core.
   uint64_t sets_masks;
   uint64_t reserved[4];
 };
@@ -64,8 +61,7 @@ inline bool has_core_default(int sig, const CoreEntries& core) {
 // Returns the kernel's action for signal `sig` when the program set `action`. Handlers are entered through
 // the core; SIGSYS and the suspend signal are blocked only at the entry. The core's own frames lie on the
 // thread's signal stack, with all signals blocked: a second frame would begin at the same address. A handler
-// for the program's alternate stack is moved there. The core sets the action when the program asks, the LH at
-// a start.
+// for the program's alternate stack is moved there. By the core when the program asks, by the LH at a start.
 inline SignalAction kernel_action(int sig, SignalAction action, const CoreEntries& core) {
   constexpr uint64_t kOwnFlags = kSaSiginfo | kSaRestorer | kSaOnStack | kSaRestart;
   if (sig == kSigsys) return {core.sigsys, kOwnFlags & ~kSaRestart, core.restorer, ~0ull};

@@ -35,8 +35,7 @@ class Undisturbed {
   uint64_t mask_;
 };
 
-// Waits a moment for a lock. Its holder may be in the kernel, and may have a lower priority: this lets it
-// run.
+// Waits a moment for a lock, and lets its holder run: it may be in the kernel, with a lower priority.
 struct LetRun {
   void operator()() const {
     const long pause[2] = {0, 20'000};
@@ -119,8 +118,7 @@ long masked_wait(const SystemCall& call);
 long timed_wait(const SystemCall& call);
 long timed_wait_of_copy(SystemCall* call);  // changes the arguments
 long long_random(const SystemCall& call);   // getrandom
-// Sets `set` to the address of a copy without these signals. An unreadable set is left for the kernel to
-// refuse.
+// Sets `set` to the address of a copy without these signals. The kernel refuses an unreadable set.
 void leave_out(uint64_t signals, uint64_t* copy, long* set);
 inline constexpr uint64_t kSuspend = 1ull << (seam::kSuspendSignal - 1);  // the program must not receive it
 long futex_wait(const SystemCall& call);
@@ -158,8 +156,7 @@ bool is_child();  // is_spawned(), or a child of fork, which has its own copy of
 
 // Ids (ids.cpp)
 // Whether the record gives its id another number for the program, also after its thread's end: until the next
-// restart these numbers stay what they are, since the program may be told an id twice (by clone and gettid,
-// by fork and wait4).
+// restart these numbers stay, since the program may be told an id twice (clone and gettid, fork and wait4).
 inline bool renames(const seam::ThreadRecord& record) {
   return record.kind != seam::kSpawnedChild && record.virtual_tid != 0 && record.virtual_tid != record.tid;
 }
@@ -188,8 +185,7 @@ long id_command(const SystemCall& call);  // if is_id_command()
 bool takes_clock(long nr);
 long clock_call(const SystemCall& call);   // if takes_clock()
 long sleep_until(const SystemCall& call);  // clock_nanosleep with TIMER_ABSTIME
-// Whether the program's clock may differ from the kernel's after a restart: true for all but the machine's
-// wall clocks.
+// Whether the program's clock may differ from the kernel's after a restart: all but the wall clocks.
 bool is_own_clock(long clock);
 
 // System V semaphores, message queues and shared memory (system_v.cpp)
@@ -199,8 +195,7 @@ long system_v_call(const SystemCall& call);
 bool takes_path(long nr);
 long path_call(const SystemCall& call);  // if takes_path()
 
-// Patches libc's frequent placement calls (patch.cpp). `call`, an mmap, has just mapped `text`. Returns the
-// result of `call`.
+// Patches libc's frequent placement calls (patch.cpp). `call`, an mmap, has just mapped `text`: its result.
 long patch_libc(const SystemCall& call, uint64_t text);
 
 struct TrappedCall {  // as entry.S lays it out: rax, rdi, rsi, rdx, r10, r8, r9, rbp, rcx, r11, flags

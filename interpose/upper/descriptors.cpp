@@ -10,8 +10,7 @@ namespace {
 
 constexpr long kFiles = 0x400;  // CLONE_FILES
 
-// Whether the caller has the program's own descriptor table. A child has a copy, without an LH, unless it was
-// made with CLONE_FILES.
+// Whether this is the program's descriptor table. A child has a copy, without an LH, unless by CLONE_FILES.
 bool is_program_table() {
   if (is_spawned()) return seam::current_thread()->shares_files != 0;
   return seam::state()->forked == 0 || (seam::state()->unseen & seam::kUnseenSharedTable) != 0;
@@ -40,8 +39,7 @@ bool is_lower_file(long fd) {
   return fd >= seam::control()->first_lower_file && is_program_table() && !seam::owns_file(seam::state(), fd);
 }
 
-// Descriptors and the sender's id, received with a message (man 7 unix, SCM_RIGHTS, SCM_CREDENTIALS; man 3
-// cmsg).
+// Descriptors and the sender's id in a message (man 7 unix, SCM_RIGHTS, SCM_CREDENTIALS; man 3 cmsg).
 struct Message {
   uint64_t name, name_length, pieces, piece_count, control, control_length, flags;
 };
@@ -218,8 +216,7 @@ long descriptor_call(const SystemCall& c) {
   }
 }
 
-// A child must not keep the LH's sockets and its store's lock open. Closes all from the LH's first descriptor
-// on, except the program's.
+// A child must not keep the LH's sockets and store lock: closes all from its first on but the program's.
 void close_lower_files() {
   auto* s = seam::state();
   // The table may be the parent's, or lack descriptors of the program.

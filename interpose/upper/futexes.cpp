@@ -1,7 +1,6 @@
 // Futexes that hold the owner's thread id: mutexes with priority inheritance, and those in robust lists.
-// After a restart these ids are of the first run, and the kernel does not know them. So the core does the
-// kernel's work (man 2 futex, man 2 get_robust_list; Linux kernel/futex), without priority inheritance. UH,
-// any thread.
+// After a restart these ids are of the first run, unknown to the kernel. So the core does the kernel's work
+// (man 2 futex, man 2 get_robust_list; Linux kernel/futex), without priority inheritance. UH, any thread.
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
@@ -128,8 +127,7 @@ bool futex_requeues(long command) {
          (command & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
 }
 
-// The kernel itself gives the owned futex to a waiter, under the kernel's thread id. No current C library
-// uses these calls.
+// The kernel itself gives the futex to a waiter, by its thread id. No current C library uses these calls.
 long requeue_call(const SystemCall& c) {
   const bool waits = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
   uint32_t word;

@@ -19,8 +19,7 @@ void cropdl_core_int80();
 namespace cropdl::upper {
 namespace {
 
-// Whether a thread interrupted at `ip` may be saved: `ip` is in the window, or in a non-PIE program below 4
-// GiB.
+// Whether a thread interrupted at `ip` may be saved: in the window, or in a non-PIE program below 4 GiB.
 bool can_be_saved(uint64_t ip) { return seam::in_window(ip) || ip < 1ull << 32; }
 
 // Whether the signal comes from the program itself: from its process, or from its timer, queue or file. With

@@ -23,8 +23,7 @@ void settle(seam::ThreadRecord* t, ucontext_t* context);
 // The same after an interruption by a signal of the core.
 void settle_for_core(seam::ThreadRecord* t, ucontext_t* context);
 
-// Ends a call that a signal of the core has put back to its instruction, as a handler without SA_RESTART
-// does.
+// Ends a call that a core's signal has put back to its instruction, as a handler without SA_RESTART does.
 void end_rewound_call(seam::ThreadRecord* t, const seam::SignalAction& action, greg_t* g);
 
 // Returns the thread's mask when the signal arrived. If the signal ended a wait with a temporary mask

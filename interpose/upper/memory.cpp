@@ -21,8 +21,7 @@ static_assert(seam::kReuseSlots == 1u << 9);
 
 constexpr uint64_t kMapArea = seam::kMapEnd - seam::kMapBegin;
 
-// Whether [begin, begin + length) lies in the mapping area. The program's numbers may overflow 2^64 when
-// added.
+// Whether [begin, begin + length) lies in the mapping area. The program's numbers may overflow when added.
 bool in_map_area(uint64_t begin, uint64_t length) {
   return begin >= seam::kMapBegin && begin <= seam::kMapEnd && length <= seam::kMapEnd - begin;
 }
@@ -39,8 +38,7 @@ uint64_t map_first() {
 // Transparent huge pages need this alignment.
 uint64_t alignment(uint64_t length) { return length >= kHugePage ? kHugePage : kPage; }
 
-// Returns the next range of address space; `length` is at most kMapArea. Wraps around: MAP_FIXED_NOREPLACE
-// finds ranges in use.
+// The next range; `length` is at most kMapArea. Wraps around: MAP_FIXED_NOREPLACE finds ranges in use.
 uint64_t next_range(uint64_t length, uint64_t align) {
   auto* s = seam::state();
   uint64_t old = __atomic_load_n(&s->map_next, __ATOMIC_RELAXED), begin, end;

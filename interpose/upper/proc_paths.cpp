@@ -21,8 +21,7 @@ constexpr PathCall kPathCalls[] = {
     {__NR_chdir, 0},      {__NR_statfs, 0},     {__NR_inotify_add_watch, 1},
 };
 
-// Whether `path` begins with `/proc/` and is readable: 8 bytes, the size of `/proc/1`, are checked here, and
-// access() reads the rest.
+// Whether `path` begins with `/proc/` and is readable: 8 bytes (`/proc/1`) by this, the rest by access().
 bool is_in_proc(const char* path) {
   return can_be_read(path, 8) && starts_with(path, "/proc/") &&
          raw(__NR_access, reinterpret_cast<long>(path), 0) != kBadAddress;

@@ -42,8 +42,7 @@ class CallSet {
   uint64_t bits_[kEnd / 64] = {};
 };
 
-// The kernel judges pointers of the program: the core dereferences one only if the kernel could, and fails
-// where the kernel fails.
+// The kernel judges the program's pointers: the core dereferences one only if the kernel could, else fails.
 
 // Calls `probe` for an aligned word in each page of [p, p + size).
 template <class Probe>

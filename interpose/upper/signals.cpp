@@ -17,8 +17,7 @@ long set_action(const SystemCall& c) {
   if (c.a[3] != 8 || sig < 1 || sig > 64 || sig == kKill || sig == kStop ||
       (changes && !copy_in(&wanted, c.a[1])))
     return pass_on(c);
-  // The flags that the kernel keeps (do_sigaction): SA_NOCLDSTOP, SA_NOCLDWAIT, SA_EXPOSE_TAGBITS, and those
-  // of seam.
+  // Flags that the kernel keeps (do_sigaction): SA_NOCLDSTOP, SA_NOCLDWAIT, SA_EXPOSE_TAGBITS, and seam's.
   wanted.flags &= 3 | 0x800 | seam::kSaSiginfo | seam::kSaRestorer | seam::kSaOnStack | seam::kSaRestart |
                   seam::kSaNoDefer | seam::kSaResetHand;
   wanted.mask &= ~(1ull << (kKill - 1) | 1ull << (kStop - 1));

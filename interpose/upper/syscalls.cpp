@@ -1,5 +1,4 @@
-// Dispatches each trapped system call to the function that performs it. interpose/host/filter.cpp must trap
-// the same numbers.
+// Dispatches each trapped system call to its function. interpose/host/filter.cpp must trap the same numbers.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"

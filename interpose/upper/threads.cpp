@@ -121,8 +121,7 @@ seam::ThreadRecord* new_record() {
     while (known < high && !__atomic_compare_exchange_n(&s->threads_high, &known, high, false,
                                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
     }
-    // After the claim: a scan that saw this record free, and sees the counter unchanged, has seen all
-    // threads.
+    // After the claim: a scan that saw this record free and the counter unchanged has seen all threads.
     record->generation = __atomic_add_fetch(&s->threads_made, 1, __ATOMIC_SEQ_CST);
     return record;
   }
@@ -253,9 +252,8 @@ void wait_while_stopped(seam::ThreadRecord* t) {
 
 namespace {
 
-// Does the kernel's work at a thread's end (man 2 set_tid_address, get_robust_list). The kernel thread stays
-// with the LH: no other thread may call MPI (MPI_THREAD_FUNNELED), and a process without its first thread
-// could not be made again.
+// The kernel's work at a thread's end (man 2 set_tid_address, get_robust_list). The kernel thread stays with
+// the LH: no other may call MPI (MPI_THREAD_FUNNELED), and a process without it could not be made again.
 [[noreturn]] void leave_main_thread(seam::ThreadRecord* t, const SystemCall& c) {
   release_held_futexes(t);
   t->gone = 1;
@@ -330,8 +328,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   upper::set_signal_mask(mask);
 }
 
-// Runs first in a child, before it returns to the program. GS base is its record, and all signals are
-// blocked.
+// Runs first in a child, before it returns to the program. GS base is its record; all signals are blocked.
 extern "C" void cropdl_child_begins(uint64_t mask) {
   using namespace cropdl;
   auto* t = seam::current_thread();

@@ -1,7 +1,6 @@
-// Calls of the program that wait or take long. Calls that the kernel never restarts after a handler (man 7
+// Calls of the program that wait or take long. Those that the kernel never restarts after a handler (man 7
 // signal) are repeated if only the checkpoint interrupted them. Temporary masks keep SIGSYS and the suspend
-// signal unblocked. The calls run on the program's stack and hold no resource: a handler may leave them by
-// longjmp.
+// signal unblocked. They run on the program's stack without resources: a handler may leave them by longjmp.
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
@@ -42,8 +41,7 @@ long masked_wait(const SystemCall& c) {
 
 namespace {
 
-// Returns the rest of `total` ns that began at `since`. After a restart on another boot the clock may have
-// any value.
+// Returns the rest of `total` ns since `since`. After a restart on another boot the clock may have any value.
 int64_t left(int64_t total, int64_t since) {
   const int64_t gone = program_monotonic_now() - since;
   if (gone < 0) return total;
@@ -190,9 +188,8 @@ long timed_wait(const SystemCall& c) {
 }
 
 // A signal ends a long getrandom after a page (Linux drivers/char/random.c, get_random_bytes_user); natively
-// only signals with a handler are delivered. So the core asks for the rest after a checkpoint, but not if
-// GRND_RANDOM returned at most 512 bytes: before Linux 5.6 it gives no more (man 2 getrandom), and would
-// wait.
+// only one with a handler does. So the core asks for the rest after a checkpoint, but not if GRND_RANDOM
+// returned at most 512 bytes: before Linux 5.6 it gives no more (man 2 getrandom), and would wait.
 long long_random(const SystemCall& c) {
   constexpr unsigned long kMost = 0x7ffff000;  // most bytes of one call (MAX_RW_COUNT)
   constexpr long kRandom = 2, kPool = 512;     // GRND_RANDOM
@@ -212,10 +209,9 @@ long long_random(const SystemCall& c) {
   }
 }
 
-// Waits with a timeout; the kernel restarts the others. FUTEX_WAIT's timeout is relative. All other timeouts
-// are absolute (man 2 futex), of the wall clock or of the program's CLOCK_MONOTONIC. Where the kernel can, a
-// wait until a time of the latter becomes a wait for the rest, so that two machines' clocks never measure one
-// wait.
+// Waits with a timeout; the kernel restarts the others. FUTEX_WAIT's timeout is relative, all others absolute
+// (man 2 futex), of the wall clock or of the program's CLOCK_MONOTONIC. Where the kernel can, a wait until
+// the latter becomes one for the rest, so that two machines' clocks never measure one wait.
 long futex_wait(const SystemCall& c) {
   const long command = c.a[1] & FUTEX_CMD_MASK;
   constexpr long kLock2 = 13;  // FUTEX_LOCK_PI2
