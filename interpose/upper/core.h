@@ -171,6 +171,7 @@ void tell_sender(siginfo_t* info);  // translates si_pid of a signal to the virt
 void tell_waited(seam::ThreadRecord* t);
 long to_kernel_pid(long upper);
 long to_virtual_pid(long real);  // the id by which the program knows the process
+void tell_process(long at);      // the same for the pid that the kernel has just written there
 long own_process();              // the program's getpid()
 // The same for ids of groups and sessions.
 long to_kernel_group(long upper);

@@ -132,16 +132,14 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
 // signal queue (RLIMIT_SIGPENDING), delays the stop: up to kAttempts signals are sent.
 extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   seam::ThreadRecord* t = seam::current_thread();
-  if (upper::is_child()) return;
-  if ((seam::control()->attention & seam::kAttentionStop) == 0) return;
-  if (t->pinned != 0) return;
+  const auto* page = seam::control();
+  if (upper::is_child() || (page->attention & seam::kAttentionStop) == 0 || t->pinned != 0) return;
   siginfo_t info;
   auto* words = reinterpret_cast<uint64_t*>(&info);
   for (unsigned i = 0; i < sizeof info / sizeof *words; ++i) words[i] = 0;
   info.si_code = SI_QUEUE;
   info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
   constexpr int kAttempts = 64;
-  const auto* page = seam::control();
   const auto is_wanted = [page, t] {
     return (page->attention & seam::kAttentionStop) != 0 && t->parked != page->stop;
   };

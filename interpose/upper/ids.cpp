@@ -79,12 +79,6 @@ constexpr IdCall kIdCalls[] = {
     {__NR_timer_create, {kClock}, kNone},
 };
 
-const IdCall* id_call_of(long nr) {
-  for (const IdCall& call : kIdCalls)
-    if (call.nr == nr) return &call;
-  return nullptr;
-}
-
 struct Pair {
   long upper, real;
 };
@@ -197,13 +191,6 @@ CROPDL_OWN_FRAME long capability_call(const SystemCall& c) {
   return own.version == header.version || copy_out(c.a[0], own.version) ? result : kBadAddress;
 }
 
-// Translates the id of the child that waitid found (man 2 waitid; si_pid is at offset 16).
-void tell_child(long info) {
-  if (info == 0) return;
-  auto* child = reinterpret_cast<int32_t*>(info + 16);
-  if (*child > 0) *child = static_cast<int32_t>(to_virtual(*child, kProcess));
-}
-
 // Records the process's group and session after setpgid or setsid.
 void note_group() {
   if (is_child()) return;
@@ -257,16 +244,20 @@ long to_kernel_pid(long upper) { return to_kernel(upper, kProcess); }
 long to_virtual_pid(long real) {
   return seam::control()->restarted != 0 && real > 0 ? to_virtual(real, kProcess) : real;
 }
+void tell_process(long at) {
+  auto* id = reinterpret_cast<int32_t*>(at);
+  *id = static_cast<int32_t>(to_virtual_pid(*id));
+}
 long to_kernel_group(long upper) { return to_kernel(upper, kGroup); }
 long to_virtual_group(long real) { return real > 0 ? to_virtual(real, kGroup) : real; }
 long to_virtual_session(long real) { return real > 0 ? to_virtual(real, kSession) : real; }
 long own_process() { return to_virtual(raw(__NR_getpid), kProcess); }
 
-bool takes_ids(long nr) { return id_call_of(nr) != nullptr; }
+bool takes_ids(long nr) { return row_of(kIdCalls, nr) != nullptr; }
 
 SystemCall with_kernel_ids(const SystemCall& c) {
   SystemCall call = c;
-  const IdCall* entry = seam::control()->restarted != 0 ? id_call_of(c.nr) : nullptr;
+  const IdCall* entry = seam::control()->restarted != 0 ? row_of(kIdCalls, c.nr) : nullptr;
   if (entry == nullptr) return call;
   for (int i = 0; i < 3; ++i) {
     const Role role = entry->arguments[i] == kSelected ? selection(c) : entry->arguments[i];
@@ -279,9 +270,9 @@ long id_call(const SystemCall& c) {
   if (c.nr == __NR_capget || c.nr == __NR_capset) return capability_call(c);
   // wait4 and waitid may wait long. Their kernel ids are of children, which no image has.
   const long result = with_ids(c);
-  if (c.nr == __NR_waitid && result == 0) tell_child(c.a[2]);
+  if (c.nr == __NR_waitid && result == 0 && c.a[2] != 0) tell_process(c.a[2] + 16);  // si_pid
   if (!failed(result) && (c.nr == __NR_setpgid || c.nr == __NR_setsid)) note_group();
-  const Role role = id_call_of(c.nr)->result;
+  const Role role = row_of(kIdCalls, c.nr)->result;
   return role != kNone && result > 0 ? to_virtual(result, role) : result;
 }
 

@@ -158,19 +158,13 @@ CROPDL_OWN_FRAME long proc_call(const SystemCall& c, int path) {
   return perform(call);
 }
 
-const PathCall* path_call_of(long nr) {
-  for (const PathCall& call : kPathCalls)
-    if (call.nr == nr) return &call;
-  return nullptr;
-}
-
 }  // namespace
 
-bool takes_path(long nr) { return path_call_of(nr) != nullptr; }
+bool takes_path(long nr) { return row_of(kPathCalls, nr) != nullptr; }
 
 long path_call(const SystemCall& c) {
   if (seam::control()->restarted != 0) {
-    const int path = path_call_of(c.nr)->path;
+    const int path = row_of(kPathCalls, c.nr)->path;
     if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) {
       if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
         if (const long result = own_number_call(c, path); result != 0) return result;

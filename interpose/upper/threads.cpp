@@ -60,25 +60,19 @@ bool claim_over(seam::ThreadRecord& record, int32_t use) {
 }
 
 // Finds a free record, or one whose thread has ended. Each check for an end is a system call, so `looks`
-// limits them. `any`: also a record whose old thread id is
-// still to be translated (ids.cpp).
+// limits them. `any`: also a record whose old thread id is still to be translated (ids.cpp).
 seam::ThreadRecord* find_record(int looks, bool any) {
-  auto* s = seam::state();
-  seam::ThreadRecord* fresh = nullptr;
-  for (auto& record : s->threads) {
+  for (auto& record : seam::state()->threads) {
     const int32_t use = __atomic_load_n(&record.used, __ATOMIC_ACQUIRE);
     if (use != seam::kLive && !any && renames(record)) continue;
     if (use == seam::kFree) {
-      if (claim(record, use)) {
-        fresh = &record;
-        break;
-      }
+      if (claim(record, use)) return &record;
     } else if ((use == seam::kLeaving || record.kind == seam::kSpawnedChild) && looks > 0) {
       --looks;
       if (claim_over(record, use)) return &record;
     }
   }
-  return fresh;
+  return nullptr;
 }
 
 seam::ThreadRecord* new_record() {
@@ -90,21 +84,16 @@ seam::ThreadRecord* new_record() {
   if (record != nullptr) {
     record->self = record;
     record->kind = seam::kOtherThread;
-    record->upper_fs = record->clear_tid = record->robust_list = 0;
+    record->upper_fs = record->clear_tid = record->robust_list = record->rseq = 0;
+    record->masked_wait = record->sender_untranslated = record->vdso_frame = 0;
+    record->nccl_group = record->caller = record->alternate_sp = record->alternate_size = 0;
     record->pinned = 0;
     record->handlers = 0;
-    record->masked_wait = 0;
-    record->sender_untranslated = 0;
     record->tid = record->virtual_tid = 0;
     record->inside = 0;
     record->held = 0;
     record->sending = 0;
     record->in_device_call = 0;
-    record->nccl_group = 0;
-    record->caller = 0;
-    record->vdso_frame = 0;
-    record->rseq = 0;
-    record->alternate_sp = record->alternate_size = 0;
     record->alternate_flags = seam::kNoAlternateStack;
     record->pending[0] = record->pending[1] = 0;
     record->asked = 0;
@@ -197,13 +186,12 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
     record = &seam::state()->spawned;
     record->self = record;
     record->kind = seam::kSpawnedChild;
-    record->masked_wait = record->sender_untranslated = 0;
-    record->vdso_frame = 0;
+    record->masked_wait = record->sender_untranslated = record->vdso_frame = 0;
     record->alternate_sp = parent->alternate_sp;
     record->alternate_size = parent->alternate_size;
     record->alternate_flags = parent->alternate_flags;
   } else if ((flags & CLONE_FILES) != 0) {
-    __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenSharedTable, __ATOMIC_RELAXED);
+    note_unseen(seam::kUnseenSharedTable);
   }
   if (shares_memory) record->shares_files = (flags & CLONE_FILES) != 0 ? 1 : 0;
   parent->clone_return = c.from;
@@ -318,7 +306,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
     __atomic_store_n(&record->used, seam::kFree, __ATOMIC_RELEASE);
   const int flags = parent->clone_flags;
   if (call->result() > 0 && (flags & CLONE_THREAD) != 0 && (flags & CLONE_FILES) == 0)
-    __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenOwnTable, __ATOMIC_RELAXED);
+    upper::note_unseen(seam::kUnseenOwnTable);
   if (call->result() > 0) {  // the program may know this number for another process (ids.cpp)
     const auto told = static_cast<int32_t>(upper::to_virtual_pid(call->result()));
     if (told != call->result() && (flags & CLONE_PARENT_SETTID) != 0)

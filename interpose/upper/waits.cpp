@@ -113,28 +113,19 @@ CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
   TimeSpec time;
   int64_t total = -1;         // ns; -1: no timeout, or an absolute one
   int timeout_argument = -1;  // of a struct timespec, or of milliseconds
-  bool milliseconds = false;
+  const bool milliseconds = call.nr == __NR_poll || call.nr == __NR_epoll_wait || call.nr == __NR_epoll_pwait;
   uint64_t wanted;
+  if (call.nr == __NR_rt_sigtimedwait) leave_out(kSuspend, &wanted, &call.a[0]);
   switch (call.nr) {
     case __NR_rt_sigtimedwait:
+    case __NR_poll:
       timeout_argument = 2;
-      leave_out(kSuspend, &wanted, &call.a[0]);
       break;
     case __NR_epoll_pwait2:
     case __NR_semtimedop:
-      timeout_argument = 3;
-      break;
-    case __NR_poll:
-      timeout_argument = 2;
-      milliseconds = true;
-      break;
     case __NR_epoll_wait:
     case __NR_epoll_pwait:
       timeout_argument = 3;
-      milliseconds = true;
-      break;
-    default:
-      break;
   }
   if (milliseconds) {
     const int given = static_cast<int>(call.a[timeout_argument]);
