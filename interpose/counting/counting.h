@@ -45,11 +45,10 @@ inline void stand_held(uint64_t identity) {
 
 // Adds to a count that the agent reads at any time. `several`: more than one thread may be counting.
 __attribute__((always_inline)) inline void add(volatile uint64_t* begun, uint64_t n, bool several) {
-  if (__builtin_expect(several, 0)) {
+  if (__builtin_expect(several, 0))
     __atomic_fetch_add(begun, n, __ATOMIC_RELAXED);
-  } else {
+  else
     *begun = *begun + n;
-  }
 }
 
 __attribute__((always_inline)) inline void announce(Record* r, bool several) {

@@ -9,10 +9,9 @@
 namespace cropdl::counting {
 
 inline void order_all_threads() {
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
-    // Not registered, or the kernel lacks it. The slow form orders all threads of the machine.
+  // If not registered, or the kernel lacks it: the slow form orders all threads of the machine.
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
     syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-  }
 }
 
 }  // namespace cropdl::counting

@@ -46,6 +46,8 @@ Process& this_process() {
 }
 
 namespace {
+// The beginnings of lines for people.
+std::string speaker() { return this_process().boot.restart ? "cropdl-restart: " : "cropdl-run: "; }
 std::string rank_prefix() {
   const launching::Launch& launch = this_process().launch;
   return launch.ranks > 1 ? formatted("rank {}: ", launch.rank) : "";
@@ -53,11 +55,10 @@ std::string rank_prefix() {
 }  // namespace
 
 void die(const std::string& line) {
-  const Process& p = this_process();
-  const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
-  say(formatted("{}: {}{}", what, rank_prefix(), line));
+  const launching::Launch& launch = this_process().launch;
+  say(speaker() + rank_prefix() + line);
   // When a rank exits before MPI_Init, Hydra lets the others wait; after a death by a signal, it kills them.
-  if (p.launch.ranks > 1 && p.launch.flavour == "mpich") {
+  if (launch.ranks > 1 && launch.flavour == "mpich") {
     signal(SIGTERM, SIG_DFL);
     raise(SIGTERM);
   }
@@ -158,7 +159,7 @@ void continue_program(const session::Metadata& saved) {
   auto& main = ready_to_run(&saved);
   std::string note;
   if (auto s = program_threads::make_threads(saved.threads, &note); !s) die(s.error().message);
-  if (!note.empty()) say("cropdl-restart: " + rank_prefix() + note);
+  if (!note.empty()) say(speaker() + rank_prefix() + note);
   if (auto s = process::restore_limits(saved.attributes); !s) die(s.error().message);
   p.rank->ready();
   program_threads::register_rseq(&main);
@@ -169,9 +170,7 @@ void continue_program(const session::Metadata& saved) {
 
 Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   session::LockWait wait;
-  wait.say = [&p](const std::string& line) {
-    say(std::string(p.boot.restart ? "cropdl-restart: " : "cropdl-run: ") + line);
-  };
+  wait.say = [](const std::string& line) { say(speaker() + line); };
   restart::StoreOptions options;
   if (const auto keep = restart::parse_retention(p.keep)) options.keep = *keep;
   auto store = session::open_store(p.boot.directory, identity, wait, options);
@@ -221,7 +220,7 @@ Status start_agent(Process& p, double former_cost, double plausible_cost) {
   config.plausible_cost = plausible_cost;
   std::string note;
   config.time_limit = launching::time_limit(p.boot, p.schedule, &note);
-  if (!note.empty() && config.rank == 0) say((p.boot.restart ? "cropdl-restart: " : "cropdl-run: ") + note);
+  if (!note.empty() && config.rank == 0) say(speaker() + note);
   config.metrics = p.boot.metrics;
   config.quiet = p.boot.quiet;
   config.progress = writes_elsewhere() && !log_is_json();
