@@ -1,10 +1,11 @@
-// An agent's configuration: its rank and its job.
+// An agent's configuration: its rank and its job; and the phase that it shows for tests.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 
+#include "base/file.h"
 #include "coord/cut.h"
 #include "coord/interval_policy.h"
 #include "coord/schedule.h"
@@ -43,5 +44,13 @@ struct AgentConfig {
   bool trace_phase = false;                        // maintain DIR/phase, for tests that wait for a phase
   std::function<void(const std::string&)> report;  // prints a line for people; agent's thread; empty: stderr
 };
+
+// DIR/phase, with trace_phase: what rank 0 is doing, for tests and people. Written by the agent's thread at
+// each phase of a checkpoint, and by the main thread during a restart (Agent::note_phase), before the program
+// runs: until then checkpoints are refused, so only one of the two has a phase to tell.
+inline Status write_phase(const AgentConfig& config, const std::string& phase) {
+  if (config.rank != 0 || !config.trace_phase) return {};
+  return replace_file(config.directory + "/phase", phase + "\n");
+}
 
 }  // namespace cropdl::coord

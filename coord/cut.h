@@ -122,7 +122,7 @@ struct Outcome {
   double held_seconds = 0;
   uint32_t attempts = 0;
   bool too_early = false;  // not published because a rank is starting
-  std::string line;        // error line for people, when not published
+  std::string line = {};   // error line for people, when not published
 };
 
 // --- The coordinator's actions, carried out by the caller.
@@ -242,6 +242,8 @@ class Coordinator {
   std::string who_is_ahead_of(const RankSlot& slot) const;
   void predict();  // sets targets at the end of an iteration, if all ranks agree on one
   void fail(const std::string& line, int64_t now, Actions* out, bool too_early = false);
+  // While images are written, not before every rank's write is over.
+  void fail_after_writes(const std::string& line, int64_t now, Actions* out);
   int64_t longest_wait(int64_t now) const;
   void end_attempt(int64_t now, Actions* out);  // sends Resume to all, then Discard if a version was begun
   void finish(Outcome outcome, Actions* out);

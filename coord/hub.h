@@ -4,6 +4,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <functional>
 #include <list>
 #include <map>
@@ -94,6 +95,7 @@ class Hub {
   void request(int64_t now);  // for a signal or the interval
   void say(std::string line) { lines_.push_back(std::move(line)); }
   uint32_t alive() const;
+  bool all_joined() const { return std::count(joined_.begin(), joined_.end(), false) == 0; }
   void finished(Outcome outcome, int64_t now);
   void at_interval(int64_t now);
   double predicted_cost() const;
@@ -106,7 +108,6 @@ class Hub {
   enum class LastFor { kNothing, kTimeLimit, kSigterm, kCommand };
   static const char* occasion(LastFor why);
   void ask_for_last_version(LastFor why, int64_t now);
-  bool is_terminated() const;
   void let_die();
   void last_version_is_over(const Outcome& outcome, int64_t now);
   void learn(const Outcome& outcome, int64_t now);
