@@ -1,6 +1,5 @@
-// The agent: the control plane's thread in each rank's process. Sleeps in poll(); makes no MPI call and takes
-// no lock on the program's path. Rank 0's also serves the hub and starts the threads that publish and remove
-// versions (publisher.h). Lower half, LH FS base.
+// The control plane's thread in each rank's process. Sleeps in poll(); makes no MPI call and takes no lock on
+// the program's path. Rank 0's also serves the hub and starts the publisher's threads. LH FS base.
 #pragma once
 
 #include <memory>

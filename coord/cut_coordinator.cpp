@@ -93,8 +93,7 @@ void Coordinator::fail_after_writes(const std::string& line, int64_t now, Action
   consider_publish(now, out);
 }
 
-// A rank stopped mid-write finishes the discarded image when its process continues, then handles the queued
-// Resume. No other version begins before.
+// A rank stopped mid-write later finishes the discarded image, then handles Resume. No version begins before.
 void Coordinator::stands_still(uint32_t rank, const std::string& why, int64_t now, Actions* out) {
   RankSlot& s = slots_[rank];
   if (!s.gone.empty() || (stage_ == Stage::kWriting && std::exchange(s.write_over, true))) return;

@@ -95,8 +95,7 @@ void Participant::look(LocalRank& rank, std::vector<Report>* out) {
   if (!failure) failed(failure, out);
 }
 
-// Holding: a collective takes microseconds to milliseconds, and the program runs meanwhile. Stopping and
-// draining: the program is waiting.
+// Holding: the program runs, a collective takes up to milliseconds. Stopping and draining: it is waiting.
 int64_t Participant::poll_period() const {
   switch (stage_) {
     case Stage::kIdle:

@@ -24,9 +24,8 @@ inline constexpr double kShortestInterval = 10;
 // Seconds. A refusal may be brief; once an hour is enough for a program that can never be saved.
 inline constexpr double kLongestBackoff = 3600;
 
-// What the next version costs after the last ones, of which up to three count: their median, which ignores
-// one outlier and follows a lasting change after two versions. Of two the larger, since the bound is a
-// promise. 0: there are none.
+// What the next version costs: the median of the last three, which ignores one outlier and follows a lasting
+// change after two versions. Of two the larger, since the bound is a promise. 0: there are none.
 double typical_cost(std::span<const double> last);
 
 class IntervalPolicy {

@@ -1,5 +1,4 @@
-// A job's progress, as one line redrawn in place on a terminal. progress_text() is pure; rank 0's agent
-// thread (LH FS base) draws the line.
+// A job's progress, one line redrawn in place on a terminal. progress_text() is pure; rank 0's agent draws.
 #pragma once
 
 #include <cstdint>

@@ -24,8 +24,7 @@ class VersionSink {
   // Removes obsolete versions while the ranks run: freeing gigabytes takes time. In its own thread,
   // concurrently with the functions above. An error says what is left.
   virtual Status tidy() { return {}; }
-  // How fast one rank's image may be written: bytes per second. Ends early if `stop` is requested. Runs as
-  // tidy() does, not at the same time.
+  // How fast one rank's image may be written: bytes/s. Ends early on `stop`. As tidy(), not at the same time.
   virtual Result<double> measure_disk(const std::stop_token& stop) = 0;
   // Only renames obsolete versions, quickly; the next run removes them. May run concurrently with tidy().
   virtual Status set_aside() { return {}; }

@@ -27,9 +27,8 @@ class Source {
 };
 
 // From hold() on, a counted call begins only up to its target; without one, not at all. A held thread waits
-// inside the LH, drives the source, and leaves when control()->attention asks it to stop. hold() within a
-// hold begins it anew: without targets, because the counts reported next must not rise by old ones. release()
-// ends the hold, however often it began.
+// inside the LH, drives the source, and leaves when control()->attention asks it to stop. hold() begins anew
+// without targets: the counts reported next must not rise by old ones. release() ends it, however often begun.
 void hold(const Source& source);
 void set_targets(std::span<const coord::CollectiveCount> targets);
 void release();

@@ -1,5 +1,4 @@
-// A full barrier on every thread of the process, so that frequent paths need none: stores before it, by any
-// thread, are visible to any thread after it. LH.
+// A full barrier on all threads, so that frequent paths need none: stores before it are visible after it. LH.
 #pragma once
 
 #include <linux/membarrier.h>

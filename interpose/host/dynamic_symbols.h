@@ -1,6 +1,5 @@
-// Symbols of ELF objects in memory, by their dynamic symbol tables. The core has code of its own for this
-// (interpose/upper/patch.cpp): it has no C library, and looks before ld.so has mapped PT_DYNAMIC. LH; any
-// thread.
+// Symbols of ELF objects in memory, by their dynamic symbol tables. The core has its own
+// (interpose/upper/patch.cpp): no C library, no PT_DYNAMIC mapped yet. LH; any thread.
 #pragma once
 
 #include <elf.h>

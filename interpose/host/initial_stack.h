@@ -1,5 +1,4 @@
-// The program's initial stack, laid out as the kernel does it (man 3 getauxval; x86-64 psABI, "Process
-// Initialization"). LH, START.
+// The program's initial stack, as the kernel's (man 3 getauxval; psABI, "Process Initialization"). LH, START.
 #pragma once
 
 #include <string>

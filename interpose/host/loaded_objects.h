@@ -22,9 +22,8 @@ void* const* functions_for_core();
 // of the program, or START of a restart.
 uint64_t program_symbol(const char* name);
 
-// The same of the program's C library alone; 0 also in a static program, and with other C libraries than
-// glibc. It is among the first objects of ld.so's list, which are never unloaded: so other threads may load
-// and unload objects meanwhile.
+// The same of the program's C library alone; 0 also without glibc. It is among the first objects of ld.so's
+// list, which are never unloaded: so other threads may load and unload objects meanwhile.
 uint64_t c_library_symbol(const char* name);
 
 }  // namespace cropdl::host

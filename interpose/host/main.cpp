@@ -1,5 +1,4 @@
-// The lower half's main: becomes rank K of the job, then hosts the program. Only cropdl-run and
-// cropdl-restart start it.
+// The lower half's main, as a rank that hosts the program. Only cropdl-run and cropdl-restart start it.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -90,8 +89,7 @@ __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
   main.lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
 }
 
-// Room for checkpoints: where the program leaves none under RLIMIT_AS, the kernel kills who lets a stack
-// grow. One page is used of it.
+// Room for checkpoints, one page of it used: without any under RLIMIT_AS, the kernel kills who grows a stack.
 __attribute__((noinline)) void let_stack_grow() {
   constexpr size_t kRoom = 512 << 10;
   rlimit limit{};
@@ -99,8 +97,7 @@ __attribute__((noinline)) void let_stack_grow() {
   *static_cast<volatile char*>(__builtin_alloca(kRoom)) = 0;
 }
 
-// After this the core's handlers may run on this thread: its GS base is its record, which is returned, and
-// its FS base is the LH's. `saved`: of a restart.
+// Now the core's handlers may run on this thread: GS base is its record (returned), FS base the LH's.
 seam::ThreadRecord& ready_to_run(const session::Metadata* saved) {
   const Process& p = this_process();
   show_program();
@@ -184,8 +181,7 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   return {};
 }
 
-// Whether the program's output goes to another device than CropDL's lines. A line that is updated in place
-// would disturb the program's output.
+// Whether the program's output, which a line updated in place would disturb, goes elsewhere than CropDL's.
 static bool writes_elsewhere() {
   struct stat output = {}, lines = {};
   if (::fstat(error_stream(), &lines) != 0) return false;

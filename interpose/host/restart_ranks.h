@@ -19,8 +19,7 @@ inline constexpr char kRefused = 'R';  // no version can be restarted here
 // that nobody has ended was the only one with its reason, and prints it, too.
 [[noreturn]] void die_together(const Process& p, const std::string& line);
 
-// The verdicts of all ranks: "" if all are kFine with the same text, else the first other one. Ends the
-// process when a rank is lost.
+// All ranks' verdicts: "" if all are kFine with one text, else the first other. A lost rank ends the process.
 std::string agree(Process& p, const std::string& mine);
 
 // Returns when the step has succeeded on all ranks; ends all of them with the first failure otherwise.

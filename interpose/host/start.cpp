@@ -39,9 +39,8 @@ Result<launching::MappedElf> map_at_next(const launching::ElfFile& elf) {
   return mapped;
 }
 
-// Whether the bytes `0f 05` at text[i] are a `syscall` instruction, rather than part of a displacement or
-// constant: an instruction shortly before must set eax, and the bytes must not follow the opcode of a jump, a
-// call or a constant.
+// Whether `0f 05` at text[i] is a `syscall` instruction, not part of a displacement or constant: an
+// instruction shortly before must set eax, and no opcode of a jump, a call or a constant come just before.
 bool looks_like_syscall(const uint8_t* text, uint64_t i) {
   if (i < 7) return true;
   const uint8_t before = text[i - 1];

@@ -59,8 +59,7 @@ class Libraries final : public counting::Source {
   std::string refusal() const;    // AGENT or MAIN
   bool open_descriptors() const;  // MAIN. Whether a library in use may open descriptors
 
-  // MAIN, while the rank is stopped. The calls about contents and devices go to the libraries in use, the
-  // others to the active libraries.
+  // MAIN, while the rank is stopped. Contents and devices: of libraries in use; the others: active libraries.
   void progress() const;
   void drive(seam::LibraryNumber held_in) const override;  // called by a held thread
   void begin_drain(std::span<const coord::PeerCount> expected) const;

@@ -1,6 +1,5 @@
-// The interface of a library in the lower half to the rest of the lower half, without the library's own
-// headers. The program calls the library through a table. MPI is one (interpose/mpi/lower). libraries.h has
-// those of this process.
+// The interface of a library in the lower half to the rest of it, without the library's headers. The program
+// calls it through a table. MPI is one (interpose/mpi/lower). libraries.h has those of this process.
 //
 // Each function names its caller:
 //   AGENT  the agent's thread; makes no call of the library
@@ -69,8 +68,7 @@ class Library {
   // be collective over all ranks: every rank restarts its libraries in the order of their numbers.
   virtual Status restart() = 0;
 
-  // --- After restart() of all libraries on all ranks. START; called on every rank, even if the rank does not
-  // use the library.
+  // --- After restart() of all libraries on all ranks. START; on every rank, even one that does not use it.
   // Returns this rank's contribution, a short text, which all ranks get.
   virtual std::string told_at_restart() { return ""; }
   // Makes the remaining objects again from all contributions, indexed by rank. May be collective over all

@@ -1,6 +1,5 @@
-// The program's environment variables, for libraries of the LH that read some. The LH has an environment of
-// its own, a copy from before the program began; a program may set variables later, before a library reads
-// them. LH, LH FS base.
+// The program's environment variables, for libraries of the LH that read some. The LH's own environment is a
+// copy from before the program began, which may set variables before a library reads them. LH FS base.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
-// The upper half's core: code in the window between the program and the kernel. It is saved, so a checkpoint
-// may fall on any of its instructions. Freestanding; any UH thread; any FS base. Its locks (seam/extents.h
-// and NotesHeld) are free at every checkpoint.
+// The upper half's core: code in the window between the program and the kernel. A checkpoint may fall on any
+// of its instructions. Freestanding; any UH thread and FS base. Its locks (Extents, NotesHeld) are free then.
 #pragma once
 
 #include <signal.h>
@@ -57,9 +56,8 @@ class NotesHeld {
   const Undisturbed undisturbed_;
 };
 
-// Of functions with large objects: inlined, these would lie in the frame of a caller that goes on to others.
-// The core runs on the program's stack, of which there may be little left: natively a call needs none of it.
-// CMakeLists.txt limits the frames.
+// Of functions with large objects: inlined, these would lie in the frame of a caller that goes on. The core
+// runs on the program's stack, of which natively a call needs nothing. CMakeLists.txt limits the frames.
 #define CROPDL_OWN_FRAME __attribute__((noinline))
 
 struct SystemCall {  // one system call of the program; TrappedCall begins with it

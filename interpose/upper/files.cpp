@@ -36,8 +36,7 @@ CROPDL_OWN_FRAME bool is_link_to_own_exe(long directory, const char* path) {
   return is("/proc/self/exe") || is("/proc/thread-self/exe");  // of the process, of the thread
 }
 
-// Whether the path names the program's executable. Natively such a path leads to the program; here the kernel
-// would return the lower half.
+// Whether the path leads to the program's executable natively; here the kernel would return the lower half.
 bool names_own_exe(long directory, const char* path) {
   if (equal(path, "/proc/self/exe") || equal(path, "/proc/thread-self/exe")) return true;
   if (*path != 0 && !equal(base_name(path), "exe")) return false;

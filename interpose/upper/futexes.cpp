@@ -90,8 +90,7 @@ long unlock(const SystemCall& c) {
   return 0;
 }
 
-// struct robust_list_head and robust_list (include/uapi/linux/futex.h). The lowest bit of a pointer marks a
-// mutex with priority inheritance.
+// struct robust_list_head (include/uapi/linux/futex.h). A pointer's lowest bit marks priority inheritance.
 struct Head {
   uint64_t first;
   int64_t offset;

@@ -32,8 +32,7 @@ uint64_t mask_before(seam::ThreadRecord* t, int sig, const ucontext_t* context);
 
 void do_nothing(Entry* e);
 
-// A thread of the LH has GS base 0 and blocks signals. A signal that arrives nevertheless is for the main
-// thread, or is a fault of the LH.
+// LH threads have GS base 0 and block signals. One that arrives is for the main thread, or a fault of the LH.
 void on_lower_thread(const Entry* e);
 
 // Enters the program's handler for an arrived signal, if there is one. All signals, the suspend signal too,

@@ -3,9 +3,8 @@
 // translated here (kTrappedAfterRestart), in the process and in its children. UH, any thread.
 //
 // The translation is a bijection. An id of the first run stands for its replacement in this run: the
-// process's own ids, those of its threads and of its parent, and the pids of the other ranks. A process of
-// this run that happens to have such an id is shown with kForeignId added, once or more often. All other ids
-// are the kernel's.
+// process's ids, its threads' and parent's, and the other ranks' pids. A process of this run that happens to
+// have such an id is shown with kForeignId added, once or more often. All other ids are the kernel's.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"

@@ -122,9 +122,8 @@ long take_and_note(Call call, Note note) {
   return result;
 }
 
-// Maps at an address of the program's choice and then records it, in one piece: a checkpoint in between would
-// not know the owner. Not before the call, since a call that fails (MAP_FIXED_NOREPLACE over memory of the
-// lower half) gives the program nothing.
+// Maps at an address of the program's choice, then records it, in one piece: a checkpoint in between would
+// not know the owner. Not before the call, which may fail (MAP_FIXED_NOREPLACE over the lower half's memory).
 long map_and_remember(const SystemCall& c, uint64_t at, uint64_t length) {
   if (seam::in_window(at) || length == 0) return pass_on(c);
   const Undisturbed undisturbed;
@@ -177,9 +176,8 @@ bool is_lower_half(uint64_t begin, uint64_t length) {
          (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
 }
 
-// Whether a block of a thread of the program lies in the range. Natively blocks lie above 4 GiB, so the
-// program may take lower addresses as free. The block contains the word that the kernel clears at the
-// thread's end (man 2 set_tid_address).
+// Whether a thread's block lies in the range. Natively blocks lie above 4 GiB, so the program may take lower
+// addresses as free. It contains the word that the kernel clears at the end (man 2 set_tid_address).
 bool holds_thread_block(uint64_t begin, uint64_t length) {
   const auto* s = seam::state();
   if (begin >= seam::kLowEnd || is_child()) return false;

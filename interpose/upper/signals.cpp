@@ -1,6 +1,5 @@
-// Signals as the program sets them: dispositions, mask, alternate stack. The core stores the program's
-// settings and gives the kernel settings that enter through the core (seam::kernel_action). The handlers
-// themselves: handlers.cpp, program_handlers.cpp.
+// Signals as the program sets them: dispositions, mask, alternate stack. The core stores them and gives the
+// kernel settings that enter through the core (seam::kernel_action).
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -52,8 +51,7 @@ long set_mask(const SystemCall& c) {
   return raw(c.nr, how, reinterpret_cast<long>(&set), c.a[2], 8);
 }
 
-// man 2 sigaltstack. The kernel has the core's stack; frames of the program's handlers are moved to the
-// program's (program_handlers.cpp).
+// man 2 sigaltstack. The kernel has the core's; program_handlers.cpp moves frames to the program's.
 long set_alternate_stack(const SystemCall& c) {
   constexpr uint64_t kOnStack = 1, kAutoDisarm = 1ull << 31,
                      kSmallest = 2048;  // SS_ONSTACK, SS_AUTODISARM, MINSIGSTKSZ

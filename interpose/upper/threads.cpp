@@ -31,9 +31,8 @@ void use_signal_stack(const seam::ThreadRecord* t) {
   raw(__NR_sigaltstack, reinterpret_cast<long>(&stack), 0);
 }
 
-// Whether the kernel no longer uses the record. Once the kernel no longer knows the id of a thread that left,
-// it has done its work at the thread's end (man 2 set_tid_address). For a child of clone(CLONE_VM) there is
-// no other notice of its end.
+// Whether the kernel no longer uses the record: when it does not know the id of a thread that left, its work
+// is done (man 2 set_tid_address). There is no other notice of the end of a child of clone(CLONE_VM).
 bool is_over(bool spawned, int32_t tid, int32_t use) {
   if (spawned) return tid != 0 && raw(__NR_tgkill, tid, tid, 0) == kNoSuchProcess;
   return use == seam::kLeaving && raw(__NR_tgkill, seam::state()->kernel_pid, tid, 0) == kNoSuchProcess;
@@ -201,8 +200,7 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   record->clone_child_tid = static_cast<uint64_t>(c.a[3]);
   record->clone_parent_tid = static_cast<uint64_t>(c.a[2]);
   if (stack == 0) return 2;
-  // The kernel does not check the child's stack. If it is not writable, the words are put on a signal stack,
-  // which is unused while all signals are blocked.
+  // The kernel does not check the child's stack. Unless writable, the words go to a signal stack, unused now.
   constexpr int kWords = 4;
   auto* words = reinterpret_cast<uint64_t*>(stack) - kWords;
   const auto* owner = record >= seam::state()->threads ? record : parent;

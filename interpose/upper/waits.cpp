@@ -11,9 +11,8 @@ extern "C" long cropdl_sigwait(long set, long info, long timeout, long size);
 
 namespace cropdl::upper {
 
-// Calls with a temporary mask; SIGSYS and the suspend signal stay unblocked in it. A call ends with EINTR if
-// a handler of the program ran, and continues if only the checkpoint interrupted it. The handler finds the
-// mask in the thread's record (mask_before).
+// Calls with a temporary mask, SIGSYS and the suspend signal unblocked in it. A call ends with EINTR only if
+// a handler of the program ran, which finds the mask in the thread's record (mask_before).
 long masked_wait(const SystemCall& c) {
   SystemCall call = c;
   uint64_t mask;
@@ -50,8 +49,7 @@ int64_t left(int64_t total, int64_t since) {
 
 TimeSpec as_time(int64_t nanoseconds) { return {nanoseconds / kSecond, nanoseconds % kSecond}; }
 
-// nanosleep, clock_nanosleep: the kernel reports the remaining time. The program gets it only if a handler
-// ended the sleep.
+// nanosleep, clock_nanosleep: the kernel reports the rest. The program gets it if a handler ended the sleep.
 CROPDL_OWN_FRAME long sleep_for(SystemCall& call, int request) {
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
