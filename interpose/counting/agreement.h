@@ -28,7 +28,7 @@ class Source {
 
 // From hold() on, a counted call begins only up to its target; without one, not at all. A held thread waits
 // inside the LH, drives the source, and leaves when control()->attention asks it to stop. hold() begins anew
-// without targets: the counts reported next must not rise by old ones. release() ends it, however often begun.
+// without targets: counts reported next must not rise by old ones. release() ends it, however often begun.
 void hold(const Source& source);
 void set_targets(std::span<const coord::CollectiveCount> targets);
 void release();

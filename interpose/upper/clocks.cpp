@@ -158,16 +158,9 @@ bool takes_clock(long nr) {
 }
 
 long clock_call(const SystemCall& c) {
-  switch (c.nr) {
-    case __NR_getrusage:
-      return usage_call(c);
-    case __NR_times:
-      return times_call(c);
-    case __NR_sysinfo:
-      return machine_call(c);
-    default:
-      return read_clock(c);
-  }
+  if (c.nr == __NR_getrusage) return usage_call(c);
+  if (c.nr == __NR_times) return times_call(c);
+  return c.nr == __NR_sysinfo ? machine_call(c) : read_clock(c);
 }
 
 }  // namespace cropdl::upper

@@ -110,20 +110,14 @@ void let_go(uint64_t address, bool inherits, uint32_t own) {
 }  // namespace
 
 bool futex_has_owner(long command) {
-  switch (command & FUTEX_CMD_MASK) {
-    case FUTEX_LOCK_PI:
-    case 13:  // FUTEX_LOCK_PI2
-    case FUTEX_TRYLOCK_PI:
-    case FUTEX_UNLOCK_PI:
-      return true;
-    default:
-      return false;
-  }
+  command &= FUTEX_CMD_MASK;
+  return command == FUTEX_LOCK_PI || command == 13 /* FUTEX_LOCK_PI2 */ || command == FUTEX_TRYLOCK_PI ||
+         command == FUTEX_UNLOCK_PI;
 }
 
 bool futex_requeues(long command) {
-  return (command & FUTEX_CMD_MASK) == FUTEX_CMP_REQUEUE_PI ||
-         (command & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
+  command &= FUTEX_CMD_MASK;
+  return command == FUTEX_CMP_REQUEUE_PI || command == FUTEX_WAIT_REQUEUE_PI;
 }
 
 // The kernel itself gives the futex to a waiter, by its thread id. No current C library uses these calls.
@@ -152,16 +146,11 @@ long owned_futex(const SystemCall& c) {
   const auto* word = reinterpret_cast<const void*>(c.a[0]);
   if ((c.a[0] & 3) != 0 || !can_be_written(word, sizeof(uint32_t)))
     return pass_on(c);  // the kernel refuses it
-  switch (c.a[1] & FUTEX_CMD_MASK) {
-    case FUTEX_UNLOCK_PI:
-      return unlock(c);
-    case FUTEX_TRYLOCK_PI: {
-      uint32_t due = 0;
-      return take(reinterpret_cast<uint32_t*>(c.a[0]), false, &due);
-    }
-    default:
-      return lock(c);
-  }
+  const long command = c.a[1] & FUTEX_CMD_MASK;
+  if (command == FUTEX_UNLOCK_PI) return unlock(c);
+  if (command != FUTEX_TRYLOCK_PI) return lock(c);
+  uint32_t due = 0;
+  return take(reinterpret_cast<uint32_t*>(c.a[0]), false, &due);
 }
 
 void release_held_futexes(seam::ThreadRecord* t) {

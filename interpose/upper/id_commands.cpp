@@ -51,21 +51,14 @@ long tell_lock_holder(const SystemCall& c) {
 }
 
 long file_command(const SystemCall& c) {
-  switch (static_cast<uint32_t>(c.a[1])) {
-    case kSetOwn:
-      return raw(c.nr, c.a[0], c.a[1], owner_to_kernel(static_cast<int>(c.a[2])));
-    case kGetOwn: {
-      const long result = pass_on(c);
-      if (failed(result)) return result;
-      return result < 0 ? -to_virtual_group(-result) : to_virtual_pid(result);
-    }
-    case kSetOwnEx:
-      return set_owner(c);
-    case kGetOwnEx:
-      return tell_owner(c);
-    default:
-      return tell_lock_holder(c);
-  }
+  const auto command = static_cast<uint32_t>(c.a[1]);
+  if (command == kSetOwn) return raw(c.nr, c.a[0], c.a[1], owner_to_kernel(static_cast<int>(c.a[2])));
+  if (command == kSetOwnEx) return set_owner(c);
+  if (command == kGetOwnEx) return tell_owner(c);
+  if (command != kGetOwn) return tell_lock_holder(c);
+  const long result = pass_on(c);
+  if (failed(result)) return result;
+  return result < 0 ? -to_virtual_group(-result) : to_virtual_pid(result);
 }
 
 long terminal_command(const SystemCall& c) {
@@ -107,18 +100,11 @@ bool is_id_command(const SystemCall& c) {
 }
 
 long id_command(const SystemCall& c) {
-  switch (c.nr) {
-    case __NR_fcntl:
-      return file_command(c);
-    case __NR_ioctl:
-      return terminal_command(c);
-    case __NR_getsockopt:
-      return socket_option(c);
-    case __NR_semctl:
-      return to_virtual_pid(pass_on(c));  // leaves an error as it is
-    default:
-      return statistics(c);
-  }
+  if (c.nr == __NR_fcntl) return file_command(c);
+  if (c.nr == __NR_ioctl) return terminal_command(c);
+  if (c.nr == __NR_getsockopt) return socket_option(c);
+  if (c.nr == __NR_semctl) return to_virtual_pid(pass_on(c));  // leaves an error as it is
+  return statistics(c);
 }
 
 }  // namespace cropdl::upper

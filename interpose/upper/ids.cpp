@@ -134,14 +134,10 @@ long to_virtual(long real, Role role) {
 
 // Which kind of ids the next argument holds.
 Role selection(const SystemCall& c) {
+  // PRIO_PROCESS, IOPRIO_WHO_PROCESS or P_PID; then PRIO_PGRP, IOPRIO_WHO_PGRP or P_PGID
+  const int process = c.nr == __NR_getpriority || c.nr == __NR_setpriority ? 0 : 1;
   const int which = static_cast<int>(c.a[0]);
-  switch (c.nr) {
-    case __NR_getpriority:
-    case __NR_setpriority:  // PRIO_PROCESS, PRIO_PGRP
-      return which == 0 ? kProcess : which == 1 ? kGroup : kNone;
-    default:  // ioprio_get, ioprio_set: IOPRIO_WHO_PROCESS, IOPRIO_WHO_PGRP; waitid: P_PID, P_PGID
-      return which == 1 ? kProcess : which == 2 ? kGroup : kNone;
-  }
+  return which == process ? kProcess : which == process + 1 ? kGroup : kNone;
 }
 
 // Bits of a CPU clock's id (include/linux/posix-timers_types.h): the complement of the pid above three bits
@@ -160,17 +156,10 @@ long kernel_clock(long clock) {
 
 long kernel_argument(long value, Role role) {
   const int id = static_cast<int>(value);
-  switch (role) {
-    case kProcess:
-    case kGroup:
-      return id > 0 ? to_kernel(id, role) : value;
-    case kTarget:
-      return id > 0 ? to_kernel(id, kProcess) : id < -1 ? -to_kernel(-static_cast<long>(id), kGroup) : value;
-    case kClock:
-      return kernel_clock(value);
-    default:
-      return value;
-  }
+  if (role == kClock) return kernel_clock(value);
+  if (role == kTarget && id < -1) return -to_kernel(-static_cast<long>(id), kGroup);
+  if (role == kTarget) role = kProcess;
+  return (role == kProcess || role == kGroup) && id > 0 ? to_kernel(id, role) : value;
 }
 
 CROPDL_OWN_FRAME long with_ids(const SystemCall& c) { return pass_on(with_kernel_ids(c)); }

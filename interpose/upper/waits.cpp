@@ -114,17 +114,10 @@ CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
   const bool milliseconds = call.nr == __NR_poll || call.nr == __NR_epoll_wait || call.nr == __NR_epoll_pwait;
   uint64_t wanted;
   if (call.nr == __NR_rt_sigtimedwait) leave_out(kSuspend, &wanted, &call.a[0]);
-  switch (call.nr) {
-    case __NR_rt_sigtimedwait:
-    case __NR_poll:
-      timeout_argument = 2;
-      break;
-    case __NR_epoll_pwait2:
-    case __NR_semtimedop:
-    case __NR_epoll_wait:
-    case __NR_epoll_pwait:
-      timeout_argument = 3;
-  }
+  if (call.nr == __NR_rt_sigtimedwait || call.nr == __NR_poll)
+    timeout_argument = 2;
+  else if (milliseconds || call.nr == __NR_epoll_pwait2 || call.nr == __NR_semtimedop)
+    timeout_argument = 3;
   if (milliseconds) {
     const int given = static_cast<int>(call.a[timeout_argument]);
     if (given >= 0) total = int64_t{given} * 1000000;
@@ -157,18 +150,11 @@ CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
 
 long timed_wait_of_copy(SystemCall* call) {
   constexpr long kAbsolute = 1;  // TIMER_ABSTIME
-  switch (call->nr) {
-    case __NR_nanosleep:
-      return sleep_for(*call, 0);
-    case __NR_clock_nanosleep:
-      return (call->a[1] & kAbsolute) == 0 ? sleep_for(*call, 2) : repeated_wait(*call);
-    case __NR_select:
-    case __NR_pselect6:
-    case __NR_ppoll:
-      return counted_down_wait(*call);
-    default:
-      return repeated_wait(*call);
-  }
+  const long nr = call->nr;
+  if (nr == __NR_nanosleep) return sleep_for(*call, 0);
+  if (nr == __NR_clock_nanosleep && (call->a[1] & kAbsolute) == 0) return sleep_for(*call, 2);
+  if (nr == __NR_select || nr == __NR_pselect6 || nr == __NR_ppoll) return counted_down_wait(*call);
+  return repeated_wait(*call);
 }
 
 long timed_wait(const SystemCall& c) {
