@@ -58,18 +58,11 @@ void Coordinator::begin_attempt(int64_t now, Actions* out) {
   ends_.clear();
   patience_ = stop_told_ = stopped_at_ = write_told_ = 0;
   started_ = bound_from_ = raised_ = last_motion_ = last_drains_ = now;
-  for (RankSlot& s : slots_) {
-    s.reported = s.stopped = s.examining = s.write_over = false;
-    s.revision = s.drain_revision = s.drained_revision = 0;
-    s.status = {};
-    s.waited = 0;
-    s.behind = s.short_of_end = false;
-    s.held_back.clear();
-    s.unexpected = 0;
-    s.sent.assign(slots_.size(), 0);
-    s.expected.assign(slots_.size(), 0);
-    s.image = {};
-  }
+  RankSlot anew;
+  anew.joined = true;  // all have, and none is gone: start()
+  anew.sent.assign(slots_.size(), 0);
+  anew.expected = anew.sent;
+  slots_.assign(slots_.size(), anew);
   broadcast(Hold{attempt_}, out);
 }
 

@@ -44,14 +44,12 @@ Process& this_process() {
   return *p;
 }
 
-namespace {
 // The beginnings of lines for people.
-std::string speaker() { return this_process().boot.restart ? "cropdl-restart: " : "cropdl-run: "; }
-std::string rank_prefix() {
+static std::string speaker() { return this_process().boot.restart ? "cropdl-restart: " : "cropdl-run: "; }
+static std::string rank_prefix() {
   const launching::Launch& launch = this_process().launch;
   return launch.ranks > 1 ? formatted("rank {}: ", launch.rank) : "";
 }
-}  // namespace
 
 void die(const std::string& line) {
   const launching::Launch& launch = this_process().launch;

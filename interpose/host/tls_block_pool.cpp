@@ -65,9 +65,7 @@ Status start_tls_block_pool() {
   return {};
 }
 
-namespace {
-
-__attribute__((optimize("no-stack-protector"))) void wait_for_tls_block(seam::ThreadRecord* thread) {
+__attribute__((optimize("no-stack-protector"))) static void wait_for_tls_block(seam::ThreadRecord* thread) {
   for (;;) {
     seam::ThreadRecord* expected = nullptr;
     if (__atomic_compare_exchange_n(&wanted, &expected, thread, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -77,8 +75,6 @@ __attribute__((optimize("no-stack-protector"))) void wait_for_tls_block(seam::Th
   wake(&wanted);
   while (__atomic_load_n(&thread->lower_fs, __ATOMIC_SEQ_CST) == 0) wait_on(&thread->lower_fs, 0);
 }
-
-}  // namespace
 
 __attribute__((optimize("no-stack-protector"))) void lend_lower_fs(seam::ThreadRecord* thread) {
   if (thread->lower_fs == 0)

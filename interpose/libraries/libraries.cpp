@@ -82,13 +82,12 @@ Status Libraries::look_at(const LoadedObject& object) const {
 }
 
 void Libraries::publish() const {
-  for (Library* l : all_) {
+  for (Library* l : all_)
     for (const Library::Table& t : l->seam_tables()) {
       seam::LowerLibrary& entry = seam::writable_control->libraries[t.number];
       snprintf(entry.implementation, sizeof entry.implementation, "%s", t.name);
       entry.table = t.entries;
     }
-  }
 }
 
 void Libraries::fill_status(coord::RankStatus& status) const {

@@ -131,8 +131,7 @@ long requeue_call(const SystemCall& c) {
   if (seam::control()->restarted != 0) {
     say_once(kNoRequeue,
              "cropdl: the program uses FUTEX_WAIT_REQUEUE_PI or FUTEX_CMP_REQUEUE_PI after a restart, where "
-             "it is told "
-             "ENOSYS\n");
+             "it is told ENOSYS\n");
     return kNoSuchCall;
   }
   if (!waits) return pass_on(c);

@@ -37,12 +37,6 @@ CROPDL_OWN_FRAME bool is_libc(int fd) {
 
 #pragma GCC diagnostic pop
 
-uint32_t gnu_hash(const char* name) {
-  uint32_t h = 5381;
-  for (; *name != 0; ++name) h = h * 33 + static_cast<unsigned char>(*name);
-  return h;
-}
-
 template <class T>
 bool read_at(int fd, uint64_t offset, T* to) {
   return raw(__NR_pread64, fd, reinterpret_cast<long>(to), sizeof *to, offset) == sizeof *to;
@@ -59,14 +53,14 @@ struct Symbols {
     const uint32_t buckets = hash[0], offset = hash[1], bloom = hash[2];
     const uint32_t* bucket = hash + 4 + size_t{2} * bloom;
     const uint32_t* chain = bucket + buckets;
-    const uint32_t wanted = gnu_hash(name);
-    uint32_t i = bucket[wanted % buckets];
-    if (i == 0) return nullptr;
-    for (;; ++i) {
+    uint32_t wanted = 5381;  // GNU's hash
+    for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
+    for (uint32_t i = bucket[wanted % buckets]; i != 0; ++i) {
       const uint32_t h = chain[i - offset];
       if ((h | 1) == (wanted | 1) && equal(strings + symbols[i].st_name, name)) return &symbols[i];
-      if ((h & 1) != 0) return nullptr;
+      if ((h & 1) != 0) break;
     }
+    return nullptr;
   }
 };
 

@@ -236,11 +236,9 @@ void wait_while_stopped(seam::ThreadRecord* t) {
   }
 }
 
-namespace {
-
 // The kernel's work at a thread's end (man 2 set_tid_address, get_robust_list). The kernel thread stays with
 // the LH: no other may call MPI (MPI_THREAD_FUNNELED), and a process without it could not be made again.
-[[noreturn]] void leave_main_thread(seam::ThreadRecord* t, const SystemCall& c) {
+[[noreturn]] static void leave_main_thread(seam::ThreadRecord* t, const SystemCall& c) {
   release_held_futexes(t);
   t->gone = 1;
   const int32_t ended = 0;
@@ -255,15 +253,13 @@ namespace {
 
 // Replaces the id that the kernel wrote for the parent. A thread that has run has already done so
 // (cropdl_child_begins). If it has ended since, the same word reports that and is kept.
-void tell_parent(long where, int flags, int32_t real, int32_t told) {
+static void tell_parent(long where, int flags, int32_t real, int32_t told) {
   if ((flags & CLONE_THREAD) == 0) {
     copy_out(where, told);
   } else if (auto* word = reinterpret_cast<int32_t*>(where); can_be_written(word, sizeof *word)) {
     __atomic_compare_exchange_n(word, &real, told, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   }
 }
-
-}  // namespace
 
 long leave_thread(const SystemCall& c) {
   auto* t = seam::current_thread();

@@ -11,6 +11,12 @@ extern "C" long cropdl_sigwait(long set, long info, long timeout, long size);
 
 namespace cropdl::upper {
 
+void leave_out(uint64_t signals, uint64_t* copy, long* set) {
+  if (*set == 0 || !copy_in(copy, *set)) return;
+  *copy &= ~signals;
+  *set = reinterpret_cast<long>(copy);
+}
+
 // Calls with a temporary mask, SIGSYS and the suspend signal unblocked in it. A call ends with EINTR only if
 // a handler of the program ran, which finds the mask in the thread's record (mask_before).
 long masked_wait(const SystemCall& c) {
@@ -94,16 +100,6 @@ CROPDL_OWN_FRAME long counted_down_wait(SystemCall& call) {
     time.nanoseconds /= unit;
   }
 }
-
-}  // namespace
-
-void leave_out(uint64_t signals, uint64_t* copy, long* set) {
-  if (*set == 0 || !copy_in(copy, *set)) return;
-  *copy &= ~signals;
-  *set = reinterpret_cast<long>(copy);
-}
-
-namespace {
 
 // All other waits.
 CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
