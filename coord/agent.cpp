@@ -356,10 +356,9 @@ class Loop final : public Agent {
   const Event wake_, requested_, terminated_;
   // From when on a SIGTERM kills the process. 0: no first one yet. INT64_MAX: already unblocked.
   int64_t deadly_from_ = 0;
-  bool dies_ = false;  // the process will die of SIGTERM
-  // When to report that the program continues without rank 0.
-  int64_t outlives_at_ = INT64_MAX;
-  bool outlives_ = false;  // this rank has reported it
+  bool dies_ = false;                // the process will die of SIGTERM
+  int64_t outlives_at_ = INT64_MAX;  // when to report that the program continues without rank 0
+  bool outlives_ = false;            // this rank has reported it
   std::atomic<bool> stop_{false};
   std::thread thread_;
 

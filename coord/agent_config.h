@@ -35,9 +35,8 @@ struct AgentConfig {
   bool restart = false;
   // How long a rank searches for rank 0, and how long an exchange waits for ranks to join.
   double rendezvous_seconds = 60;
-  // A rank that still runs this long after rank 0 ended reports it.
-  double outlives_seconds = 10;
-  double say_seconds = 60;  // an exchange reports at this interval whom it waits for
+  double outlives_seconds = 10;  // a rank that still runs this long after rank 0 ended reports it
+  double say_seconds = 60;       // an exchange reports at this interval whom it waits for
   CutLimits limits;
   // The agent's thread unshares its descriptor table; allows one agent per process only.
   bool own_descriptors = false;

@@ -284,13 +284,11 @@ class Coordinator {
 class Participant {
  public:
   void receive(LocalRank& rank, const Order& order, std::vector<Report>* out);
-  // Call every poll_period() while that is not 0.
-  void poll(LocalRank& rank, std::vector<Report>* out);
-  int64_t poll_period() const;  // microseconds; 0: do not poll
+  void poll(LocalRank& rank, std::vector<Report>* out);  // call every poll_period() while that is not 0
+  int64_t poll_period() const;                           // microseconds; 0: do not poll
   // The status with which this process must exit now, its program still stopped; 0: it must not exit.
   int32_t end_status() const { return end_status_; }
-  // The coordinator is gone: ends the attempt and resumes the rank.
-  void abandon(LocalRank& rank);
+  void abandon(LocalRank& rank);  // the coordinator is gone: ends the attempt and resumes the rank
 
   void describe(std::string* out) const;
 

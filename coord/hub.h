@@ -48,8 +48,7 @@ class Hub {
   void tell();
   std::vector<Message> take_for_own_rank() { return std::exchange(for_own_rank_, {}); }
 
-  // Call when the program of rank 0 ends.
-  void close(int64_t now);
+  void close(int64_t now);  // call when the program of rank 0 ends
 
  private:
   struct Connection {

@@ -39,8 +39,7 @@ class IntervalPolicy {
   // `expected_cost`: the first version's, until a cost has been measured.
   IntervalPolicy(Settings settings, double start, double expected_cost);
 
-  // Changes the expected cost. Does nothing once a cost has been measured.
-  void expect(double cost);
+  void expect(double cost);  // changes the expected cost, until one has been measured
   // `cost`: how long the program was held; `when`: when it resumed.
   void taken(double when, double cost);
   void failed(double when, double cost);  // failed or refused

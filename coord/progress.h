@@ -19,8 +19,6 @@ class ProgressLine {
   // `stream`: its open file description is not changed. If it is not a terminal's, nothing is drawn.
   explicit ProgressLine(int stream);
   ~ProgressLine() { erase(); }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool can_draw() const { return static_cast<bool>(terminal_); }
   // Draws only while this process is in the terminal's foreground.

@@ -35,8 +35,7 @@ void release();
 // During a hold, a thread of the program writes to this eventfd when it comes to be held and when it begins
 // the last call of a target: the agent should look soon. -1: none. START; the thread that ends the process.
 void set_agent_event(int descriptor);
-// When the present hold began, or began anew (monotonic_us); 0: there is none.
-int64_t held_since();
+int64_t held_since();  // when the present hold began, or began anew (monotonic_us); 0: there is none
 // For how long (us) at least one thread of the program was held, since the present hold began.
 int64_t waited();
 

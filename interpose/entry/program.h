@@ -14,8 +14,7 @@ struct FoundProgram {
   std::string path;  // absolute, without links
 };
 
-// Looks `name` up in PATH as execvp does.
-Result<FoundProgram> find_program(const std::string& name);
+Result<FoundProgram> find_program(const std::string& name);  // looks `name` up in PATH as execvp does
 
 enum class ProgramKind {
   kDynamic,  // runs in the window

@@ -14,8 +14,7 @@ namespace cropdl::host {
 // this fails, the program can run, but none of its libraries can be taken over. START of a program.
 Status follow_loaded_objects(const std::string& loader, const launching::MappedElf& mapped);
 
-// The LH functions that the core calls, indexed by seam::ForCore.
-void* const* functions_for_core();
+void* const* functions_for_core();  // the LH functions that the core calls, indexed by seam::ForCore
 
 // Returns the address of an exported function or variable of the program or its loaded libraries: the first
 // in ld.so's search order. 0 if there is none, or if loaded objects are not followed. LH FS base; any thread

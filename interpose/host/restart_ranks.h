@@ -36,7 +36,6 @@ std::vector<std::string> all_gather(Process& p, const std::string& mine, const s
 // The last step of a library's restart, with what the libraries of all ranks have to tell.
 void finish_library(Process& p, libraries::Library& library);
 
-// Prints the line on rank 0.
-void say_once(const Process& p, const std::string& line);
+void say_once(const Process& p, const std::string& line);  // prints the line on rank 0
 
 }  // namespace cropdl::host

@@ -19,8 +19,7 @@ using Reads = bool(std::string_view name);  // whether a library reads the varia
 void keep_variable(std::string_view entry, Reads* reads, Variables* variables);
 void keep_variables(const char* const* environment, Reads* reads, Variables* variables);
 
-// As getauxval(3) in the program; 0: there is no such entry.
-uint64_t auxiliary_value(uint64_t type);
+uint64_t auxiliary_value(uint64_t type);  // as getauxval(3) in the program; 0: there is no such entry
 
 // The environment with which the program was started, on its stack.
 void each_variable_at_start(const std::function<void(std::string_view entry)>& each);

@@ -108,8 +108,7 @@ struct ThreadRecord {
   volatile uint64_t sending;
   uint64_t left;              // time when it began to end, CLOCK_BOOTTIME of its run, ns
   uint64_t clone_parent_tid;  // where clone() writes the child's id for the parent (core only)
-  // LH: address of the calls between ncclGroupStart and ncclGroupEnd; 0: in no group.
-  uint64_t nccl_group;
+  uint64_t nccl_group;  // LH: address of the calls between ncclGroupStart and ncclGroupEnd; 0: in no group
   // 1: runs a function that the program gave to CUDA; such a function must not call CUDA.
   uint64_t in_host_function;
   uint64_t generation;  // unique among all threads that ever had this record; the main thread's is 0

@@ -158,9 +158,8 @@ struct PersistentState {
   uint32_t unseen;      // kUnseen bits
   uint32_t input_used;  // the standard input was read or copied: a pipe's bytes may be gone
   ProcessView view;
-  int32_t io_contexts;  // live contexts of io_setup
-  // The main stack and the room that it grows into lie below; 0: not known.
-  uint64_t map_first;
+  int32_t io_contexts;             // live contexts of io_setup
+  uint64_t map_first;              // the main stack and the room that it grows into lie below; 0: not known
   volatile uint32_t threads_made;  // records ever given to a new thread; counted before the thread is visible
   volatile uint32_t threads_high;  // one past the highest record ever used
   uint32_t requeue_waits;          // threads inside FUTEX_WAIT_REQUEUE_PI

@@ -49,8 +49,6 @@ class NotesHeld {
     while (__atomic_exchange_n(&seam::state()->notes_held, 1u, __ATOMIC_ACQUIRE) != 0) LetRun()();
   }
   ~NotesHeld() { __atomic_store_n(&seam::state()->notes_held, 0u, __ATOMIC_RELEASE); }
-  NotesHeld(const NotesHeld&) = delete;
-  NotesHeld& operator=(const NotesHeld&) = delete;
 
  private:
   const Undisturbed undisturbed_;

@@ -204,9 +204,8 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   constexpr int kWords = 4;
   auto* words = reinterpret_cast<uint64_t*>(stack) - kWords;
   const auto* owner = record >= seam::state()->threads ? record : parent;
-  if (owner >= seam::state()->threads && !can_be_written(words, kWords * sizeof *words)) {
+  if (owner >= seam::state()->threads && !can_be_written(words, kWords * sizeof *words))
     words = reinterpret_cast<uint64_t*>(seam::signal_stack(owner) + seam::kSignalStackSize) - kWords;
-  }
   words[0] = reinterpret_cast<uint64_t>(record);
   words[1] = mask;
   words[2] = c.from;
