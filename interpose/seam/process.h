@@ -24,10 +24,15 @@ struct RankIds {
   uint32_t entries;
   Pair ranks[kMax];
 
-  // 0: no rank has this virtual pid.
+  // The other id of a rank; 0: no rank has this one.
   int32_t kernel_pid(int32_t virtual_pid) const {
     for (uint32_t i = 0; i < entries; ++i)
       if (ranks[i].virtual_pid == virtual_pid) return ranks[i].kernel_pid;
+    return 0;
+  }
+  int32_t virtual_pid(int32_t kernel_pid) const {
+    for (uint32_t i = 0; i < entries; ++i)
+      if (ranks[i].kernel_pid == kernel_pid) return ranks[i].virtual_pid;
     return 0;
   }
 };
