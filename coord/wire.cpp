@@ -1,5 +1,4 @@
-// See wire.h. A message's bytes are its members in order of declaration (base/fields.h). Adding, removing or
-// moving a member requires a new kWireVersion.
+// See wire.h. A message's bytes: its members in order (base/fields.h). A change needs a new kWireVersion.
 #include "coord/wire.h"
 
 #include <cstring>

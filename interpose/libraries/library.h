@@ -59,8 +59,7 @@ class Library {
   // the program with that line. Any thread of the program, inside ld.so, or START.
   virtual Status look_at(const LoadedObject&) { return {}; }
 
-  // --- A fresh process: creates the library's data in the persistent heap (formatted, its roots zero).
-  // START, and only if there is no image.
+  // --- Without image: creates the library's data in the persistent heap (formatted, its roots zero). START.
   virtual Status format() = 0;
 
   // --- A restored process: the heap (checked) has the image's contents. Initializes the library as far as

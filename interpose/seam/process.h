@@ -64,8 +64,7 @@ struct ClockOffsets {
   int64_t usage[3][18];              // struct rusage (man 2 getrusage): process, children, main thread
 };
 
-// Where the program's arguments, environment and auxiliary vector lie on its stack: /proc shows arguments and
-// auxiliary vector, not the environment.
+// Where arguments, environment and auxiliary vector lie on the program's stack. /proc shows no environment.
 struct ProcessView {
   uint64_t arguments, environment;  // strings, one after the other
   uint64_t reserved;

@@ -1,5 +1,4 @@
-// The core's signal handlers. entry.S begins each of them and calls a function of this file, which decides
-// what runs next.
+// The core's signal handlers. entry.S begins each and calls a function of this file: what runs next.
 //
 // Frames of the core's own signals, and of handlers for the program's alternate stack, begin on the thread's
 // signal stack. There is never more than one, since these handlers begin with all signals blocked
