@@ -156,7 +156,7 @@ class Coordinator {
 
   // Starts a request. False: one is being served already; nothing changes. `by_user`: by `cropdl checkpoint`.
   bool request(int64_t now, Actions* out, bool by_user = false);
-  // Makes the version in progress the last: all ranks exit with this status then. 0, as at first: they resume.
+  // Makes the version in progress the last: all ranks then exit with this status. 0, as at first: resume.
   void end_with(int32_t status) { end_status_ = status; }
   // The request in progress waits for starting ranks as if it were not `by_user`.
   void hurry() { by_user_ = false; }
