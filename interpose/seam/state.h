@@ -61,7 +61,8 @@ inline bool has_core_default(int sig, const CoreEntries& core) {
 // Returns the kernel's action for signal `sig` when the program set `action`. Handlers are entered through
 // the core; SIGSYS and the suspend signal are blocked only at the entry. The core's own frames lie on the
 // thread's signal stack, with all signals blocked: a second frame would begin at the same address. A handler
-// for the program's alternate stack is moved there. The core asks when the program does, the LH at a start.
+// for the program's alternate stack is moved there. The core sets the action when the program asks, the LH at
+// a start.
 inline SignalAction kernel_action(int sig, SignalAction action, const CoreEntries& core) {
   constexpr uint64_t kOwnFlags = kSaSiginfo | kSaRestorer | kSaOnStack | kSaRestart;
   if (sig == kSigsys) return {core.sigsys, kOwnFlags & ~kSaRestart, core.restorer, ~0ull};

@@ -192,7 +192,8 @@ long system_v_call(const SystemCall& call);
 bool takes_path(long nr);
 long path_call(const SystemCall& call);  // if takes_path()
 
-// Patches libc's frequent placement calls (patch.cpp). `call`, an mmap, has just mapped `text`: its result.
+// Patches libc's frequent placement calls (patch.cpp). `call`, an mmap, has just mapped `text`. Returns the
+// result of `call`.
 long patch_libc(const SystemCall& call, uint64_t text);
 
 struct TrappedCall {  // as entry.S lays it out: rax, rdi, rsi, rdx, r10, r8, r9, rbp, rcx, r11, flags

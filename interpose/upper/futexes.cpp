@@ -120,7 +120,7 @@ bool futex_requeues(long command) {
   return command == FUTEX_CMP_REQUEUE_PI || command == FUTEX_WAIT_REQUEUE_PI;
 }
 
-// The kernel itself gives the futex to a waiter, by its thread id. No current C library uses these calls.
+// The kernel gives the futex to a waiter, under the kernel's thread id. No current C library uses these.
 long requeue_call(const SystemCall& c) {
   const bool waits = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
   uint32_t word;
