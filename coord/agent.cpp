@@ -25,7 +25,6 @@
 #include "coord/hub.h"
 #include "coord/job_file.h"
 #include "coord/link.h"
-#include "coord/phase_file.h"
 #include "coord/wait_for_any.h"
 
 namespace cropdl::coord {
@@ -86,9 +85,8 @@ class Loop final : public Agent {
     to_exchange_ = ExchangeMine{round, mine};
     exchanged_.reset();
     wake_.signal();
-    const auto over = [&] { return exchanged_.has_value() || !alone_.empty(); };
     // The hub answers each exchange. A rank that loses or does not find the hub sets alone_.
-    arrived_.wait(lock, over);
+    arrived_.wait(lock, [&] { return exchanged_.has_value() || !alone_.empty(); });
     if (!exchanged_ && alone_ == kHubIsGone) return Error{alone_};
     if (!exchanged_) return Error{"rank {}: {}", config_.rank, alone_};
     if (!exchanged_->failure.empty()) return Error{exchanged_->failure};
@@ -156,7 +154,7 @@ class Loop final : public Agent {
     } else {
       in->clear();
       link_->handle(*fds, kOwnEvents, now, in);
-      for (const Message& m : *in) on_message(m);
+      for (const Message& m : *in) on_message(m, now);
       if (ends()) return;  // rank 0 may be gone; end all the same
       if (!link_->joined()) participant_.abandon(rank_);
       link_->tick(now);
@@ -169,7 +167,8 @@ class Loop final : public Agent {
     if (poll_period(now) != 0 && now >= next_poll_) {
       polled_ = now;
       next_poll_ = now + poll_period(now);
-      poll_participant();
+      participant_.poll(rank_, &reports_);
+      send_reports(monotonic_us());
       serve_own_hub(now);  // handle a resulting order now: it sets next_poll_
     }
     if (hub_) hub_->tell();
@@ -192,11 +191,10 @@ class Loop final : public Agent {
   void end() {
     participant_.abandon(rank_);
     if (outlives_) end_to_outlive(config_.directory);
-    if (hub_) {
+    if (hub_)
       hub_->close(monotonic_us());
-    } else {
+    else
       link_->send(Bye{rank_.met_others()});
-    }
     if (participant_.end_status() != 0)
       rank_.leave(participant_.end_status());
     else if (dies_)
@@ -279,16 +277,16 @@ class Loop final : public Agent {
     for (;;) {
       const std::vector<Message> in = hub_->take_for_own_rank();
       if (in.empty()) return;
-      for (const Message& m : in) on_message(m);
-      for (const Report& r : std::exchange(reports_, {})) hub_->from_own_rank(r, now);
+      for (const Message& m : in) on_message(m, now);
+      send_reports(now);
     }
   }
 
-  void on_message(const Message& message) {
+  void on_message(const Message& message, int64_t now) {
     if (const auto* order = std::get_if<Order>(&message)) {
       participant_.receive(rank_, *order, &reports_);
-      next_poll_ = 0;  // an order changes what poll() sees
-      send_reports();
+      next_poll_ = 0;                // an order changes what poll() sees
+      if (link_) send_reports(now);  // rank 0's hub must not be re-entered
     } else if (std::holds_alternative<Die>(message)) {
       dies_ = true;
     } else if (const auto* all = std::get_if<ExchangeAll>(&message)) {
@@ -299,19 +297,15 @@ class Loop final : public Agent {
     }
   }
 
-  void poll_participant() {
-    participant_.poll(rank_, &reports_);
-    if (hub_) {
-      for (const Report& r : std::exchange(reports_, {})) hub_->from_own_rank(r, monotonic_us());
-    } else {
-      send_reports();
-    }
+  void send_to_hub(const Message& message, int64_t now) {
+    if (hub_)
+      hub_->from_own_rank(message, now);
+    else
+      link_->send(message);
   }
 
-  // Rank 0's caller, serve_own_hub(), takes the reports: the hub must not be re-entered.
-  void send_reports() {
-    if (hub_) return;
-    for (const Report& r : std::exchange(reports_, {})) link_->send(r);
+  void send_reports(int64_t now) {
+    for (const Report& r : std::exchange(reports_, {})) send_to_hub(r, now);
   }
 
   void pass_on_exchange(int64_t now) {
@@ -321,11 +315,7 @@ class Loop final : public Agent {
       const std::lock_guard lock(mutex_);
       mine = std::exchange(to_exchange_, std::nullopt);
     }
-    if (!mine) return;
-    if (hub_)
-      hub_->from_own_rank(*mine, now);
-    else
-      link_->send(*mine);
+    if (mine) send_to_hub(*mine, now);
   }
 
   void notice_alone(int64_t now) {
@@ -354,8 +344,7 @@ class Loop final : public Agent {
 
   static constexpr size_t kOwnEvents = 3;
   static constexpr int64_t kSameSigterm = 500'000;  // us
-  // For so long after a thread woke the agent, the rank's last collective before the cut is expected to end
-  // (us).
+  // us. For so long after a thread woke the agent, the rank's last collective before the cut may end.
   static constexpr int64_t kAlert = 2'000, kAlertPeriod = 100;
   AgentConfig config_;
   LocalRank& rank_;
@@ -369,10 +358,9 @@ class Loop final : public Agent {
   const Event wake_, requested_, terminated_;
   // From when on a SIGTERM kills the process. 0: no first one yet. INT64_MAX: already unblocked.
   int64_t deadly_from_ = 0;
-  bool dies_ = false;  // the process will die of SIGTERM
-  // When to report that the program continues without rank 0.
-  int64_t outlives_at_ = INT64_MAX;
-  bool outlives_ = false;  // this rank has reported it
+  bool dies_ = false;                // the process will die of SIGTERM
+  int64_t outlives_at_ = INT64_MAX;  // when to report that the program continues without rank 0
+  bool outlives_ = false;            // this rank has reported it
   std::atomic<bool> stop_{false};
   std::thread thread_;
 

@@ -1,6 +1,5 @@
-// The agent: the control plane's thread in each rank's process. Sleeps in poll(); makes no MPI call and takes
-// no lock on the program's path. Rank 0's also serves the hub and starts the threads that publish and remove
-// versions (publisher.h). Lower half, LH FS base.
+// The control plane's thread in each rank's process. Sleeps in poll(); makes no MPI call and takes no lock on
+// the program's path. Rank 0's also serves the hub and starts the publisher's threads. LH FS base.
 #pragma once
 
 #include <memory>
@@ -45,8 +44,7 @@ class Agent {
   // same error on all ranks, or one that begins with the caller's rank.
   virtual Result<std::vector<std::string>> exchange(const std::string& mine) = 0;
 
-  // Writes DIR/phase (rank 0, with trace_phase): phases outside of the agreement, such as "restarting". Any
-  // thread.
+  // Writes DIR/phase (rank 0, with trace_phase): phases outside the agreement ("restarting"). Any thread.
   virtual void note_phase(const std::string& phase) = 0;
 
   // Call at the program's end. Leaves an attempt in progress, says Bye, joins the thread. Completes a version

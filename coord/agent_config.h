@@ -1,10 +1,11 @@
-// An agent's configuration: its rank and its job.
+// An agent's configuration: its rank and its job; and the phase that it shows for tests.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 
+#include "base/file.h"
 #include "coord/cut.h"
 #include "coord/interval_policy.h"
 #include "coord/schedule.h"
@@ -34,14 +35,21 @@ struct AgentConfig {
   bool restart = false;
   // How long a rank searches for rank 0, and how long an exchange waits for ranks to join.
   double rendezvous_seconds = 60;
-  // A rank that still runs this long after rank 0 ended reports it.
-  double outlives_seconds = 10;
-  double say_seconds = 60;  // an exchange reports at this interval whom it waits for
+  double outlives_seconds = 10;  // a rank that still runs this long after rank 0 ended reports it
+  double say_seconds = 60;       // an exchange reports at this interval whom it waits for
   CutLimits limits;
   // The agent's thread unshares its descriptor table; allows one agent per process only.
   bool own_descriptors = false;
   bool trace_phase = false;                        // maintain DIR/phase, for tests that wait for a phase
   std::function<void(const std::string&)> report;  // prints a line for people; agent's thread; empty: stderr
 };
+
+// DIR/phase, with trace_phase: what rank 0 is doing, for tests and people. Written by the agent's thread at
+// each phase of a checkpoint, and by the main thread during a restart (Agent::note_phase), before the program
+// runs: until then checkpoints are refused, so only one of the two has a phase to tell.
+inline Status write_phase(const AgentConfig& config, const std::string& phase) {
+  if (config.rank != 0 || !config.trace_phase) return {};
+  return replace_file(config.directory + "/phase", phase + "\n");
+}
 
 }  // namespace cropdl::coord

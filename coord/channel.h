@@ -12,8 +12,7 @@
 
 namespace cropdl::coord {
 
-// Bytes of a frame; a longer one is invalid. Messages grow with the numbers of ranks, communicators and
-// files.
+// Bytes of a frame; a longer one is invalid. Messages grow with ranks, communicators and files.
 inline constexpr uint32_t kLongestFrame = 64u << 20;
 // Of the first one, by which the peer shows that it belongs to the job (Hello).
 inline constexpr uint32_t kLongestFirstFrame = 64u << 10;

@@ -13,10 +13,9 @@ namespace cropdl::coord {
 using Waits = std::function<void(const std::string&)>;
 
 // Requests a checkpoint of the job on `directory`; returns when the version is durable. Fails immediately if
-// the job is dead or already checkpointing, within `answer_within_seconds` if it is stopped, and within a
-// minute if it does not answer for another reason. Once the job has accepted there is no limit: it bounds its
-// own attempts, and its end is noticed. `waiting` is called repeatedly. `last`: the job ends after the
-// version (docs/end.md).
+// the job is dead or already checkpointing, within `answer_within_seconds` if it is stopped, else within a
+// minute without answer. Once the job has accepted there is no limit: it bounds its own attempts, and its end
+// is noticed. `waiting` is called repeatedly. `last`: the job ends after the version (docs/end.md).
 Result<Outcome> request_checkpoint(const std::string& directory, double answer_within_seconds, bool last,
                                    const Waits& waiting = {});
 

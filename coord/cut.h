@@ -85,8 +85,7 @@ using Report = std::variant<StatusReport, Sent, Drained, Written, Refused, Faile
 
 // In microseconds, except `attempts`.
 struct CutLimits {
-  // First raise, after the short ranks made no progress this long: more than a scheduling hiccup on a full
-  // node.
+  // First raise: no progress of the short ranks for longer than a scheduling hiccup on a full node.
   int64_t raise_after = 15'000;
   int64_t raise_again_after = 5'000;  // later raises: the program is known to need several
   // Raise despite progress: a polling rank looks like progress, and raising is always safe.
@@ -101,8 +100,7 @@ struct CutLimits {
   // When to drain before all ranks have stopped: a rank may be in a send that waits for its receiver.
   int64_t interim_drain_after = 2'000;
   int64_t attempt_bound = 10'000'000;  // from Hold to Write; then all ranks resume
-  // Instead, while a rank examines its state: Linux walks all of its pages, which takes some 10 s for 256
-  // GiB.
+  // Instead, while a rank examines its state: Linux walks all its pages, some 10 s for 256 GiB.
   int64_t examination_bound = 1'800'000'000;
   int64_t retry_pause = 1'000'000;       // between attempts, so that the program makes progress
   int64_t stopped_bound = 5'000'000;     // how long a rank's process may be stopped
@@ -124,7 +122,7 @@ struct Outcome {
   double held_seconds = 0;
   uint32_t attempts = 0;
   bool too_early = false;  // not published because a rank is starting
-  std::string line;        // error line for people, when not published
+  std::string line = {};   // error line for people, when not published
 };
 
 // --- The coordinator's actions, carried out by the caller.
@@ -158,8 +156,7 @@ class Coordinator {
 
   // Starts a request. False: one is being served already; nothing changes. `by_user`: by `cropdl checkpoint`.
   bool request(int64_t now, Actions* out, bool by_user = false);
-  // Makes the version in progress the job's last: after it all ranks exit with this nonzero status. 0: they
-  // resume. Each request starts with 0.
+  // Makes the version in progress the last: all ranks then exit with this status. 0, as at first: resume.
   void end_with(int32_t status) { end_status_ = status; }
   // The request in progress waits for starting ranks as if it were not `by_user`.
   void hurry() { by_user_ = false; }
@@ -244,6 +241,8 @@ class Coordinator {
   std::string who_is_ahead_of(const RankSlot& slot) const;
   void predict();  // sets targets at the end of an iteration, if all ranks agree on one
   void fail(const std::string& line, int64_t now, Actions* out, bool too_early = false);
+  // While images are written, not before every rank's write is over.
+  void fail_after_writes(const std::string& line, int64_t now, Actions* out);
   int64_t longest_wait(int64_t now) const;
   void end_attempt(int64_t now, Actions* out);  // sends Resume to all, then Discard if a version was begun
   void finish(Outcome outcome, Actions* out);
@@ -284,13 +283,11 @@ class Coordinator {
 class Participant {
  public:
   void receive(LocalRank& rank, const Order& order, std::vector<Report>* out);
-  // Call every poll_period() while that is not 0.
-  void poll(LocalRank& rank, std::vector<Report>* out);
-  int64_t poll_period() const;  // microseconds; 0: do not poll
+  void poll(LocalRank& rank, std::vector<Report>* out);  // call every poll_period() while that is not 0
+  int64_t poll_period() const;                           // microseconds; 0: do not poll
   // The status with which this process must exit now, its program still stopped; 0: it must not exit.
   int32_t end_status() const { return end_status_; }
-  // The coordinator is gone: ends the attempt and resumes the rank.
-  void abandon(LocalRank& rank);
+  void abandon(LocalRank& rank);  // the coordinator is gone: ends the attempt and resumes the rank
 
   void describe(std::string* out) const;
 

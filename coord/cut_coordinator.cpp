@@ -2,6 +2,7 @@
 // agent thread (LH FS base). If memory runs out within a step, its orders are lost: the control plane ends
 // then, and so each rank continues (agent.cpp, go_on_without_checkpoints).
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "base/time.h"
@@ -57,18 +58,11 @@ void Coordinator::begin_attempt(int64_t now, Actions* out) {
   ends_.clear();
   patience_ = stop_told_ = stopped_at_ = write_told_ = 0;
   started_ = bound_from_ = raised_ = last_motion_ = last_drains_ = now;
-  for (RankSlot& s : slots_) {
-    s.reported = s.stopped = s.examining = s.write_over = false;
-    s.revision = s.drain_revision = s.drained_revision = 0;
-    s.status = {};
-    s.waited = 0;
-    s.behind = s.short_of_end = false;
-    s.held_back.clear();
-    s.unexpected = 0;
-    s.sent.assign(slots_.size(), 0);
-    s.expected.assign(slots_.size(), 0);
-    s.image = {};
-  }
+  RankSlot anew;
+  anew.joined = true;  // all have, and none is gone: start()
+  anew.sent.assign(slots_.size(), 0);
+  anew.expected = anew.sent;
+  slots_.assign(slots_.size(), anew);
   broadcast(Hold{attempt_}, out);
 }
 
@@ -82,30 +76,21 @@ void Coordinator::lost(uint32_t rank, const std::string& why, int64_t now, Actio
   RankSlot& s = slots_[rank];
   if (!s.gone.empty()) return;
   s.gone = why;
-  const std::string line = formatted("checkpoint refused: {} {}", rank_name(rank), why);
-  switch (stage_) {
-    case Stage::kIdle:
-    case Stage::kPublishing:  // all images are complete
-      return;
-    case Stage::kWriting:
-      if (failure_.empty()) failure_ = line;
-      return consider_publish(now, out);
-    default:
-      return fail(line, now, out);
-  }
+  fail_after_writes(formatted("checkpoint refused: {} {}", rank_name(rank), why), now, out);
 }
 
-// A rank stopped mid-write finishes the discarded image when its process continues, then handles the queued
-// Resume. No other version begins before.
-void Coordinator::stands_still(uint32_t rank, const std::string& why, int64_t now, Actions* out) {
-  RankSlot& s = slots_[rank];
-  const std::string line = formatted("checkpoint refused: {} {}", rank_name(rank), why);
-  if (!busy() || stage_ == Stage::kPublishing || !s.gone.empty()) return;
+void Coordinator::fail_after_writes(const std::string& line, int64_t now, Actions* out) {
+  if (!busy() || stage_ == Stage::kPublishing) return;  // all images are complete
   if (stage_ != Stage::kWriting) return fail(line, now, out);
-  if (s.write_over) return;
-  s.write_over = true;
   if (failure_.empty()) failure_ = line;
   consider_publish(now, out);
+}
+
+// A rank stopped mid-write later finishes the discarded image, then handles Resume. No version begins before.
+void Coordinator::stands_still(uint32_t rank, const std::string& why, int64_t now, Actions* out) {
+  RankSlot& s = slots_[rank];
+  if (!s.gone.empty() || (stage_ == Stage::kWriting && std::exchange(s.write_over, true))) return;
+  fail_after_writes(formatted("checkpoint refused: {} {}", rank_name(rank), why), now, out);
 }
 
 void Coordinator::receive(uint32_t rank, const Report& report, int64_t now, Actions* out) {
@@ -242,12 +227,9 @@ void Coordinator::on(uint32_t rank, const Refused& m, int64_t now, Actions* out)
 }
 
 void Coordinator::on(uint32_t rank, const Failed& m, int64_t now, Actions* out) {
-  const std::string line = formatted("checkpoint failed: {}: {}", rank_name(rank), m.reason);
-  if (stage_ == Stage::kHolding || stage_ == Stage::kStopping) return fail(line, now, out);
-  if (stage_ != Stage::kWriting) return;
-  slots_[rank].write_over = true;
-  if (failure_.empty()) failure_ = line;
-  consider_publish(now, out);
+  if (phase() == Phase::kIdle) return;
+  if (stage_ == Stage::kWriting) slots_[rank].write_over = true;
+  fail_after_writes(formatted("checkpoint failed: {}: {}", rank_name(rank), m.reason), now, out);
 }
 
 // Waits for every write, even if another failed: a rank cannot resume while its memory is being read.
@@ -267,11 +249,8 @@ void Coordinator::consider_publish(int64_t now, Actions* out) {
 
 void Coordinator::published(uint64_t version, int64_t now, Actions* out) {
   if (stage_ != Stage::kPublishing) return;
-  Outcome outcome;
-  outcome.published = true;
-  outcome.version = version;
+  Outcome outcome{.published = true, .version = version, .stall_seconds = in_seconds(now - stop_told_)};
   for (const RankSlot& s : slots_) outcome.bytes += s.image.bytes;
-  outcome.stall_seconds = in_seconds(now - stop_told_);
   version_begun_ = false;
   if (end_status_ == 0) end_attempt(now, out);
   finish(outcome, out);
@@ -359,10 +338,7 @@ void Coordinator::give_up_attempt(int64_t now, Actions* out) {
 
 void Coordinator::fail(const std::string& line, int64_t now, Actions* out, bool too_early) {
   if (phase() != Phase::kIdle) end_attempt(now, out);
-  Outcome outcome;
-  outcome.line = line;
-  outcome.too_early = too_early;
-  finish(outcome, out);
+  finish({.too_early = too_early, .line = line}, out);
 }
 
 void Coordinator::end_attempt(int64_t now, Actions* out) {

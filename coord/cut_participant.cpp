@@ -1,5 +1,4 @@
-// The participant's side of the agreement. See cut.h. Pure except for the LocalRank that it drives; each
-// rank's agent thread.
+// The participant's side of the agreement, see cut.h. Pure but for its LocalRank; each rank's agent thread.
 #include "base/caught.h"
 #include "coord/cut.h"
 
@@ -96,23 +95,11 @@ void Participant::look(LocalRank& rank, std::vector<Report>* out) {
   if (!failure) failed(failure, out);
 }
 
-// Holding: a collective takes microseconds to milliseconds, and the program runs meanwhile. Stopping and
-// draining: the program is waiting.
+// Holding: the program runs, a collective takes up to milliseconds. Stopping and draining: it is waiting.
 int64_t Participant::poll_period() const {
-  switch (stage_) {
-    case Stage::kIdle:
-    case Stage::kStopped:
-    case Stage::kOver:
-      return 0;
-    case Stage::kHolding:
-      return 1000;
-    case Stage::kStopping:
-    case Stage::kDraining:
-      return 100;
-    case Stage::kWriting:
-      return 500;
-  }
-  return 0;
+  if (stage_ == Stage::kHolding) return 1000;
+  if (stage_ == Stage::kStopping || stage_ == Stage::kDraining) return 100;
+  return stage_ == Stage::kWriting ? 500 : 0;
 }
 
 void Participant::abandon(LocalRank& rank) {

@@ -1,5 +1,4 @@
-// The coordinator: in which phase an attempt is, and for what it waits, for people. See cut.h. Pure; rank 0's
-// agent thread (LH FS base).
+// The coordinator's phase and what it waits for, in words (cut.h). Pure; rank 0's agent thread (LH FS base).
 
 #include <map>
 
@@ -16,21 +15,10 @@ const char* phase_name(Phase phase) {
 }
 
 Phase Coordinator::phase() const {
-  switch (stage_) {
-    case Stage::kIdle:
-    case Stage::kJoining:
-    case Stage::kPausing:
-      return Phase::kIdle;
-    case Stage::kHolding:
-      return Phase::kHolding;
-    case Stage::kStopping:
-      return all_stopped() ? Phase::kDraining : Phase::kStopping;
-    case Stage::kWriting:
-      return Phase::kWriting;
-    case Stage::kPublishing:
-      return Phase::kPublishing;
-  }
-  return Phase::kIdle;
+  if (stage_ == Stage::kHolding) return Phase::kHolding;
+  if (stage_ == Stage::kStopping) return all_stopped() ? Phase::kDraining : Phase::kStopping;
+  if (stage_ == Stage::kWriting) return Phase::kWriting;
+  return stage_ == Stage::kPublishing ? Phase::kPublishing : Phase::kIdle;
 }
 
 // What kept the attempt from completing, in words that name ranks.
@@ -63,8 +51,7 @@ std::string Coordinator::what_is_missing() const {
   return "no rank is stuck, but at no moment were all ranks outside collectives";
 }
 
-// Names a rank that has begun what `slot` is short of, with a verb. A raised target may be ahead of all
-// ranks.
+// A rank that has begun what `slot` is short of, with a verb. A raised target may be ahead of all.
 std::string Coordinator::who_is_ahead_of(const RankSlot& slot) const {
   for (const CollectiveCount& c : slot.status.counts) {
     const auto target = targets_.find(c.comm);

@@ -62,8 +62,7 @@ bool Coordinator::all_current() const {
 }
 
 // Ranks may be in different iterations and number them differently, so they are compared by their counts on
-// shared communicators. The latest iteration wins. A contradiction ends the prediction: targets stay at the
-// current counts.
+// shared communicators. The latest iteration wins. After a contradiction targets stay at the current counts.
 void Coordinator::predict() {
   // Communicator -> a rank's count, and the iteration of that count.
   std::map<uint64_t, std::pair<BoundaryCount, uint64_t>> known;
@@ -155,8 +154,7 @@ std::optional<int64_t> Coordinator::ordinary_raise_at() const {
 
 // Only by the collectives that a thread is about to begin: their other members will reach them too; the
 // program may never make a later one. Of a group all communicators rise together, since it begins as a whole.
-// Awaited subgroup calls are raised alone and do not delay the others' raise, because such calls may follow
-// one another forever.
+// Awaited subgroup calls are raised alone and delay no other's raise: they may follow one another forever.
 void Coordinator::raise(int64_t now, Actions* out) {
   const auto ordinary = ordinary_raise_at();
   const bool all = ordinary && now >= *ordinary;

@@ -1,5 +1,4 @@
-// Readable, unambiguous text of the agreement's messages and states, for traces and the explorer's state
-// table. Pure.
+// Unambiguous text of the agreement's messages and states, for traces and the explorer's state table. Pure.
 #include <charconv>
 #include <type_traits>
 

@@ -11,7 +11,6 @@
 #include "base/say.h"
 #include "base/time.h"
 #include "coord/job_file.h"
-#include "coord/phase_file.h"
 
 namespace cropdl::coord {
 
@@ -21,16 +20,15 @@ constexpr int kMostAccepted = 64;             // at once: strangers may connect 
 
 Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink,
                                        std::function<uint64_t()> memory, int64_t now) {
-  JobFile job;
-  job.token = random_hex(16);
-  job.run_id = config.run_id;
-  job.pid = getpid();
-  job.host = config.host;
-  job.ranks = config.ranks;
-  job.started = utc_now();
   Result<Listener> listener = Listener::open();
   if (!listener) return listener.error();
-  job.address = listener->address();
+  JobFile job{.address = listener->address(),
+              .token = random_hex(16),
+              .run_id = config.run_id,
+              .pid = getpid(),
+              .host = config.host,
+              .ranks = config.ranks,
+              .started = utc_now()};
   for (uint32_t r = 0; r < config.ranks; ++r) remove_remote_rank(config.directory, r);
   end_to_outlive(config.directory);
   if (const Status s = write_job_file(config.directory, job); !s)
@@ -141,10 +139,8 @@ void Hub::serve(Connection& c, short events, int64_t now) {
     open = c.channel.receive(&frames, c.known ? kLongestFrame : kLongestFirstFrame);
     for (const std::string& bytes : frames) {
       std::optional<Message> m = message_from_bytes(bytes);
-      if (!m) {
-        open = false;
-        break;
-      }
+      open = open && m.has_value();
+      if (!m) break;
       messages.push_back(std::move(*m));
     }
   });
@@ -204,9 +200,8 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
 
 void Hub::on_request(Connection& c, bool last, int64_t now, Actions* out) {
   look_for_remote_ranks(now);
-  if (!last && !coordinator_.request(now, out, true)) {
+  if (!last && !coordinator_.request(now, out, true))
     return send(c, Rejected{"a checkpoint of this job is already being taken"});
-  }
   send(c, Accepted{});
   c.waits = true;
   if (last && last_for_ == LastFor::kNothing) ask_for_last_version(LastFor::kCommand, now);
@@ -248,7 +243,7 @@ std::optional<int64_t> Hub::deadline() const {
   if (progress_) consider(next_draw_);
   if (coordinator_.busy() && asked_by_client_) consider(say_at_);
   for (const auto& [round, gathering] : exchanges_) {
-    if (std::count(joined_.begin(), joined_.end(), false) != 0) consider(gathering.give_up_at);
+    if (!all_joined()) consider(gathering.give_up_at);
     consider(gathering.say_at);
   }
   for (const Connection& c : connections_) {

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <functional>
 #include <list>
 #include <map>
@@ -40,16 +41,14 @@ class Hub {
   void signalled(int64_t now);                   // requests a version when all ranks have joined
   void got_sigterm(uint32_t rank, int64_t now);  // `rank`'s program got SIGTERM and waits for a last version
   void from_own_rank(const Message& message, int64_t now);
-  // This thread has no descriptor table of its own: it keeps no connection under a number that the program
-  // may use.
+  // Without a descriptor table of its own: it keeps no connection under a number that the program may use.
   void share_descriptors() { shares_descriptors_ = true; }
   void note(const Iterations& iterations) { iterations_ = iterations; }  // of rank 0
   // Prints queued lines for people; may block on a terminal, so only after rank 0 has its orders.
   void tell();
   std::vector<Message> take_for_own_rank() { return std::exchange(for_own_rank_, {}); }
 
-  // Call when the program of rank 0 ends.
-  void close(int64_t now);
+  void close(int64_t now);  // call when the program of rank 0 ends
 
  private:
   struct Connection {
@@ -95,6 +94,7 @@ class Hub {
   void request(int64_t now);  // for a signal or the interval
   void say(std::string line) { lines_.push_back(std::move(line)); }
   uint32_t alive() const;
+  bool all_joined() const { return std::count(joined_.begin(), joined_.end(), false) == 0; }
   void finished(Outcome outcome, int64_t now);
   void at_interval(int64_t now);
   double predicted_cost() const;
@@ -107,7 +107,6 @@ class Hub {
   enum class LastFor { kNothing, kTimeLimit, kSigterm, kCommand };
   static const char* occasion(LastFor why);
   void ask_for_last_version(LastFor why, int64_t now);
-  bool is_terminated() const;
   void let_die();
   void last_version_is_over(const Outcome& outcome, int64_t now);
   void learn(const Outcome& outcome, int64_t now);

@@ -67,8 +67,7 @@ void Hub::drop_broken(int64_t now) {
                                   : c->why_broken;
       connections_.erase(c);
       again = true;
-      if (rank == kNoRank) break;
-      lose(rank, why, now);
+      if (rank != kNoRank) lose(rank, why, now);
       break;
     }
   }

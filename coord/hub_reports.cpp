@@ -4,7 +4,6 @@
 #include "base/say.h"
 #include "base/time.h"
 #include "coord/hub.h"
-#include "coord/phase_file.h"
 
 namespace cropdl::coord {
 

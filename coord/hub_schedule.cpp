@@ -11,8 +11,7 @@
 
 namespace cropdl::coord {
 
-// A request during a start or restart, which may take minutes, is retried this often, so that it succeeds
-// soon after the end.
+// A request during a start or restart (minutes) is retried this often, to succeed soon after the end.
 constexpr int64_t kTooEarlyPause = 500'000;  // us
 // Without a known version, the cost is estimated from the memory of all ranks, which write to one file
 // system: a plain disk or a shared one takes about 500 MB/s. If a fast one would allow the first version much
@@ -85,8 +84,7 @@ double Hub::cost_at(double speed) const {
   return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / speed;
 }
 
-// The first version's cost, for a time limit: the disk's speed when nothing else writes is no promise for
-// then.
+// The first version's cost, for a time limit: the speed of an idle disk is no promise for then.
 double Hub::expected_cost() const {
   return config_.former_cost > 0 ? config_.former_cost : cost_at(kAssumedSpeed);
 }
@@ -130,7 +128,7 @@ void Hub::watch_the_limit_if_long_enough(int64_t now) {
 
 void Hub::look_after_last_version(int64_t now) {
   next_end_ = 0;
-  if (is_terminated())
+  if (std::ranges::count(terminated_, true) != 0)
     ask_for_last_version(LastFor::kSigterm, now);
   else
     at_limit(now);
@@ -180,10 +178,6 @@ void Hub::got_sigterm(uint32_t rank, int64_t now) {
   const LastFor former = std::exchange(last_for_, LastFor::kSigterm);
   if (former == LastFor::kNothing) return ask_for_last_version(LastFor::kSigterm, now);
   if (former != LastFor::kSigterm) began_for_it_ = false;  // if that version fails, another one is taken
-}
-
-bool Hub::is_terminated() const {
-  return std::find(terminated_.begin(), terminated_.end(), true) != terminated_.end();
 }
 
 // The launcher decides on the other ranks, as natively.
@@ -267,8 +261,7 @@ void Hub::signalled(int64_t now) {
 
 void Hub::finished(Outcome outcome, int64_t now) {
   // A rank that has not joined by now never will.
-  const bool all_joined = std::find(joined_.begin(), joined_.end(), false) == joined_.end();
-  if (!all_joined && now >= began_ + in_us(config_.rendezvous_seconds)) outcome.too_early = false;
+  if (!all_joined() && now >= began_ + in_us(config_.rendezvous_seconds)) outcome.too_early = false;
   again_at_ = outcome.too_early && asked_by_signal_ ? now + kTooEarlyPause : 0;
   asked_by_signal_ = asked_by_signal_ && outcome.too_early;
   const bool ends = outcome.published && last_for_ != LastFor::kNothing;
@@ -293,16 +286,12 @@ void Hub::finished(Outcome outcome, int64_t now) {
   }
   if (!outcome.too_early) next_metrics_ = now + 1;  // after the Resume orders
   for (Connection& c : connections_)
-    if (c.waits) {
-      c.waits = false;
-      send(c, Done{outcome});
-    }
+    if (std::exchange(c.waits, false)) send(c, Done{outcome});
   if (last_for_ != LastFor::kNothing) return last_version_is_over(outcome, now);
-  if (!asked_by_client_ && outcome.too_early) {  // not a client's request: retry when the ranks are ready
+  if (asked_by_client_) return;
+  if (outcome.too_early) {  // retry when the ranks are ready
     if (next_interval_ != 0) next_interval_ = std::min(next_interval_, now + kTooEarlyPause);
-    return;
-  }
-  if (!asked_by_client_ && outcome.line != last_reported_) {
+  } else if (outcome.line != last_reported_) {
     if (!outcome.line.empty() && !closes_) say(outcome.line);
     last_reported_ = outcome.line;
   }

@@ -21,13 +21,11 @@ namespace cropdl::coord {
 // less than 10 s of work gains nothing: a restart takes about as long.
 inline constexpr double kShortestInterval = 10;
 
-// Seconds. A refusal may be brief, so ask again; once an hour is enough for a program that can never be
-// saved.
+// Seconds. A refusal may be brief; once an hour is enough for a program that can never be saved.
 inline constexpr double kLongestBackoff = 3600;
 
-// What the next version costs after the last ones, of which up to three count: their median, which ignores
-// one outlier and follows a lasting change after two versions. Of two the larger, since the bound is a
-// promise. 0: there are none.
+// What the next version costs: the median of the last three, which ignores one outlier and follows a lasting
+// change after two versions. Of two the larger, since the bound is a promise. 0: there are none.
 double typical_cost(std::span<const double> last);
 
 class IntervalPolicy {
@@ -41,8 +39,7 @@ class IntervalPolicy {
   // `expected_cost`: the first version's, until a cost has been measured.
   IntervalPolicy(Settings settings, double start, double expected_cost);
 
-  // Changes the expected cost. Does nothing once a cost has been measured.
-  void expect(double cost);
+  void expect(double cost);  // changes the expected cost, until one has been measured
   // `cost`: how long the program was held; `when`: when it resumed.
   void taken(double when, double cost);
   void failed(double when, double cost);  // failed or refused

@@ -27,16 +27,14 @@ Status write_job_file(const std::string& directory, const JobFile& job);
 Result<JobFile> read_job_file(const std::string& directory, bool* missing);
 void remove_job_file(const std::string& directory);
 
-// A rank on another node than rank 0 cannot join. It leaves its host's name here for the line of a refused
-// checkpoint.
+// A rank on another node than rank 0 cannot join; it leaves its host's name for a refused checkpoint's line.
 Status leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
                          const std::string& host);
 // "": the rank is not on another node.
 std::string remote_rank_host(const std::string& directory, const std::string& run_id, uint32_t rank);
 void remove_remote_rank(const std::string& directory, uint32_t rank);
 
-// The first rank that notices that it outlives rank 0 (no checkpoints are possible then) records itself here
-// until it ends.
+// The first rank that notices that it outlives rank 0 records itself here until it ends: no more checkpoints.
 bool begin_to_outlive(const std::string& directory, uint32_t rank, const std::string& host);
 void end_to_outlive(const std::string& directory);  // also removes a killed rank's record
 // "rank R (pid N) goes on without it", or "": no such rank is known to be alive on this host.

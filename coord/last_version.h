@@ -17,9 +17,8 @@ inline double last_version_margin(double run) { return std::clamp(run * 0.01, 1.
 // last one then: until its attempt and the pause after it are over (CutLimits). However long an iteration is.
 inline constexpr double kLongestWait = 11;
 
-// How long before the end of a run of that length to request it: a version of twice the predicted `cost` is
-// published a margin before the end, even if it first waits for a version in progress to run to the end of an
-// iteration. `iteration`: its length, 0: unknown.
+// How long before the end of a run of that length to request it: twice the predicted `cost` and a margin,
+// even if a version in progress first runs to the end of an iteration. `iteration`: its length, 0: unknown.
 inline double time_for_last_version(double run, double cost, double iteration) {
   return 2 * cost + std::min(iteration, kLongestWait) + last_version_margin(run);
 }

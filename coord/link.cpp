@@ -95,8 +95,7 @@ void Link::try_to_connect(int64_t now) {
 }
 
 // Some launches have a run_id per node (Hydra's, from its proxies), so rank 0's file looks like an earlier
-// job's. In case it is this launch's, the rank records its host under that run_id; only a rank 0 with that
-// run_id reads it.
+// job's. So the rank records its host under that run_id, which only its rank 0 reads.
 std::string Link::of_another_launch(const JobFile& job, int64_t now) {
   const bool certain = !ended_.empty();  // this rank knows the run_id of its launch's rank 0
   if (certain || job.host == config_.host || job.ranks != config_.ranks)

@@ -21,8 +21,7 @@ inline constexpr char kHubIsGone[] = "rank 0 is gone";  // reported by all other
 
 class Link {
  public:
-  // `may_follow`: whether this rank may still join another hub than the one that it has lost, that of rank
-  // 0's next program (docs/cut.md, "Scripts").
+  // `may_follow`: whether this rank may join the hub of rank 0's next program (docs/cut.md, "Scripts").
   Link(const AgentConfig& config, std::function<bool()> may_follow, int64_t now);
 
   void add_to_poll(std::vector<pollfd>* fds) const;

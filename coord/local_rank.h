@@ -14,8 +14,7 @@ namespace cropdl::coord {
 // Bit set in the identity of a subgroup call: a call among processes that no communicator identifies.
 inline constexpr uint64_t kSubgroupCall = uint64_t{1} << 63;
 
-// The count of a rank that has aborted the communicator: larger than any real count. No cut is made before
-// all members have aborted it.
+// The count of a rank that has aborted the communicator, larger than any. No cut before all have aborted it.
 inline constexpr uint64_t kAborted = uint64_t{1} << 62;
 
 // Collectives that this rank has begun on a communicator. `comm`: the communicator's identity, equal on all
@@ -136,8 +135,7 @@ class LocalRank {
 
   // --- Only while stopped.
   virtual std::string refusal_when_stopped() = 0;  // why the state cannot be saved, or ""
-  // Point-to-point messages sent so far, per world rank. Also while try_stop() is false; each message is
-  // counted before its send begins.
+  // Point-to-point messages per world rank, counted before each send begins. Also while try_stop() is false.
   virtual std::vector<PeerCount> sent() = 0;
   // `expected`: messages sent to this rank, per sender. Called again as numbers grow while senders still run.
   virtual void begin_drain(const std::vector<PeerCount>& expected) = 0;
@@ -153,8 +151,7 @@ class LocalRank {
   // --- At any time: estimated memory of an image taken now, bytes.
   virtual uint64_t memory_bytes() = 0;
 
-  // --- At any time: takes a SIGTERM that asks for a last version and that no thread of the program can take,
-  // since all are stopped. False: there is none.
+  // --- At any time: takes a SIGTERM (for a last version) that no thread can take, since all are stopped.
   virtual bool take_sigterm() { return false; }
   // --- From now on SIGTERM kills the process, unless the program has a handler by now.
   virtual void let_sigterm_kill() {}
@@ -162,11 +159,9 @@ class LocalRank {
   // --- Ends a hold, a stop or an attempt at any stage. Idempotent.
   virtual void resume() = 0;
 
-  // --- The agent's last call: exits immediately with this status. The program stays stopped, as its image
-  // has it: output in its buffers must not be written.
+  // --- The agent's last call: exits immediately. The program stays stopped: its buffers must not be written.
   virtual void leave(int status) = 0;
-  // --- Likewise the last call: dies of this signal immediately, even if it has a handler. The program may
-  // run.
+  // --- Likewise the last call: dies of this signal immediately, even with a handler. The program may run.
   virtual void die(int signal) = 0;
 };
 

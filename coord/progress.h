@@ -1,5 +1,4 @@
-// A job's progress, as one line redrawn in place on a terminal. progress_text() is pure; rank 0's agent
-// thread (LH FS base) draws the line.
+// A job's progress, one line redrawn in place on a terminal. progress_text() is pure; rank 0's agent draws.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +9,16 @@
 
 namespace cropdl::coord {
 
-// At most `width` columns: what does not fit is left out. `now`: seconds since 1970. "": nothing to report
-// yet.
+// At most `width` columns: what does not fit is left out. `now`: seconds since 1970. "": nothing yet.
 std::string progress_text(const Metrics& metrics, int64_t now, size_t width);
 
 // Draws at the line's beginning, without a newline. Erase before writing anything else there, or it is
 // overwritten. Never blocks: output that the terminal does not accept immediately is dropped.
 class ProgressLine {
  public:
-  // `stream`: a terminal's descriptor; its open file description is not changed. If it is not a terminal,
-  // nothing is drawn.
+  // `stream`: its open file description is not changed. If it is not a terminal's, nothing is drawn.
   explicit ProgressLine(int stream);
   ~ProgressLine() { erase(); }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool can_draw() const { return static_cast<bool>(terminal_); }
   // Draws only while this process is in the terminal's foreground.

@@ -1,5 +1,4 @@
-// When versions are taken without a request: the user's choice (cropdl-run --interval). Part of the agents'
-// configuration and of images.
+// When versions are taken without a request (cropdl-run --interval). In agents' configurations and images.
 #pragma once
 
 #include <string_view>

@@ -19,13 +19,11 @@ class VersionSink {
   virtual Result<std::string> begin() = 0;
   // Makes the version visible, durably. Returns its number. After an error the caller calls discard().
   virtual Result<uint64_t> publish(const NewVersion& version) = 0;
-  // Removes the version that was begun. The ranks run meanwhile.
-  virtual void discard() = 0;
+  virtual void discard() = 0;  // removes the version that was begun; the ranks run meanwhile
   // Removes obsolete versions while the ranks run: freeing gigabytes takes time. In its own thread,
   // concurrently with the functions above. An error says what is left.
   virtual Status tidy() { return {}; }
-  // How fast one rank's image may be written: bytes per second. Ends early if `stop` is requested. Runs as
-  // tidy() does, not at the same time.
+  // How fast one rank's image may be written: bytes/s. Ends early on `stop`. As tidy(), not at the same time.
   virtual Result<double> measure_disk(const std::stop_token& stop) = 0;
   // Only renames obsolete versions, quickly; the next run removes them. May run concurrently with tidy().
   virtual Status set_aside() { return {}; }

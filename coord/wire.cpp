@@ -1,5 +1,4 @@
-// See wire.h. A message's bytes are its members in order of declaration (base/fields.h). Adding, removing or
-// moving a member requires a new kWireVersion.
+// See wire.h. A message's bytes: its members in order (base/fields.h). A change needs a new kWireVersion.
 #include "coord/wire.h"
 
 #include <cstring>
@@ -45,10 +44,7 @@ class Unpacker {
   void operator()(std::string& v) {
     uint64_t n = 0;
     (*this)(n);
-    if (!ok_ || n > bytes_.size() - at_) {
-      ok_ = false;
-      return;
-    }
+    if (!has(n)) return;
     v.assign(bytes_, at_, n);
     at_ += n;
   }
@@ -61,10 +57,7 @@ class Unpacker {
   template <class T>
   requires std::is_arithmetic_v<T>
   void operator()(T& v) {
-    if (!ok_ || bytes_.size() - at_ < sizeof v) {
-      ok_ = false;
-      return;
-    }
+    if (!has(sizeof v)) return;
     std::memcpy(&v, bytes_.data() + at_, sizeof v);
     at_ += sizeof v;
   }
@@ -90,6 +83,11 @@ class Unpacker {
   void operator()(T& v) { each_field(v, *this); }
 
  private:
+  bool has(uint64_t n) {
+    ok_ = ok_ && n <= bytes_.size() - at_;
+    return ok_;
+  }
+
   const std::string& bytes_;
   size_t at_ = 0;
   bool ok_ = true;

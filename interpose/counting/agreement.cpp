@@ -62,13 +62,6 @@ void note_held(uint64_t identity) {
   if (was_held && !is_held && --held_threads == 0) held_before += monotonic_us() - held_from;
 }
 
-void nap(uint64_t identity) {
-  const auto library = static_cast<seam::LibraryNumber>(identity >> 56 & 0x7f);
-  if (const Source* source = held_for.load()) source->drive(library);
-  const timespec t{0, kNapNanoseconds};
-  nanosleep(&t, nullptr);
-}
-
 // With no lock held: a system call. Without an event the agent looks later.
 void wake_agent() { coord::signal_event(agent_event); }
 
@@ -151,7 +144,10 @@ bool keep_waiting(uint64_t identity) {
     note_held(0);
     return false;
   }
-  nap(identity);
+  const auto library = static_cast<seam::LibraryNumber>(identity >> 56 & 0x7f);
+  if (const Source* source = held_for.load()) source->drive(library);
+  const timespec nap{0, kNapNanoseconds};
+  nanosleep(&nap, nullptr);
   return true;
 }
 
@@ -272,7 +268,7 @@ std::vector<coord::CollectiveCount> counts_of(const Source& source) {
 }
 
 bool contains(const std::vector<uint64_t>& all, uint64_t one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
+  return std::ranges::find(all, one) != all.end();
 }
 
 bool is_held(const coord::RankStatus& s, uint64_t identity) {
@@ -333,9 +329,8 @@ void add_threads(coord::RankStatus& s) {
 }  // namespace
 
 // Reads the counts before the threads, so that a call that begins in between is seen as short of its target,
-// not as absent. Reads them again after the threads: a call that makes a communicator may have ended in
-// between, and the rank would seem short of nothing although another member has begun a call on the new
-// communicator.
+// not as absent. And again after them: a call that makes a communicator may have ended in between, and the
+// rank would seem short of nothing although another member has begun a call on the new communicator.
 void fill(const Source& source, coord::RankStatus& status) {
   constexpr int kLooks = 4;
   bool same = false;

@@ -19,8 +19,7 @@ class Source {
   // known target, or 0. A record without target on which nothing has begun may be left out.
   virtual void add_counts(std::vector<coord::CollectiveCount>& counts,
                           uint64_t (*target)(uint64_t identity)) const = 0;
-  // A thread of the program held in a call of `held_in`, LH FS base. Progresses communication that other
-  // ranks may wait for.
+  // A thread of the program held in a call of `held_in`, LH FS base: progresses what other ranks may await.
   virtual void drive(seam::LibraryNumber held_in) const = 0;
 
  protected:
@@ -28,18 +27,15 @@ class Source {
 };
 
 // From hold() on, a counted call begins only up to its target; without one, not at all. A held thread waits
-// inside the LH, drives the source, and leaves when control()->attention asks it to stop. hold() within a
-// hold begins it anew: without targets, because the counts reported next must not rise by old ones. release()
-// ends the hold, however often it began.
+// inside the LH, drives the source, and leaves when control()->attention asks it to stop. hold() begins anew
+// without targets: counts reported next must not rise by old ones. release() ends it, however often begun.
 void hold(const Source& source);
 void set_targets(std::span<const coord::CollectiveCount> targets);
 void release();
 // During a hold, a thread of the program writes to this eventfd when it comes to be held and when it begins
-// the last call that a target admits: the agent should look soon. -1: none. START; and the thread that ends
-// the process.
+// the last call of a target: the agent should look soon. -1: none. START; the thread that ends the process.
 void set_agent_event(int descriptor);
-// When the present hold began, or began anew (monotonic_us); 0: there is none.
-int64_t held_since();
+int64_t held_since();  // when the present hold began, or began anew (monotonic_us); 0: there is none
 // For how long (us) at least one thread of the program was held, since the present hold began.
 int64_t waited();
 

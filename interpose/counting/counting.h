@@ -34,8 +34,7 @@ inline bool stop_wanted() {
   return __builtin_expect((seam::control()->attention & seam::kAttentionStop) != 0, 0);
 }
 
-// The call that this thread is inside of, or held before. In its own record, because other threads may be in
-// other calls.
+// The call that this thread is inside of, or held before. In its record: other threads may be in other calls.
 inline void stand_inside(uint64_t identity) {
   __asm__ volatile("movq %0, %%gs:%c1" ::"re"(identity), "i"(offsetof(seam::ThreadRecord, inside))
                    : "memory");
@@ -46,11 +45,10 @@ inline void stand_held(uint64_t identity) {
 
 // Adds to a count that the agent reads at any time. `several`: more than one thread may be counting.
 __attribute__((always_inline)) inline void add(volatile uint64_t* begun, uint64_t n, bool several) {
-  if (__builtin_expect(several, 0)) {
+  if (__builtin_expect(several, 0))
     __atomic_fetch_add(begun, n, __ATOMIC_RELAXED);
-  } else {
+  else
     *begun = *begun + n;
-  }
 }
 
 __attribute__((always_inline)) inline void announce(Record* r, bool several) {

@@ -1,5 +1,4 @@
-// A full barrier on every thread of the process, so that frequent paths need none: stores before it, by any
-// thread, are visible to any thread after it. LH.
+// A full barrier on all threads, so that frequent paths need none: stores before it are visible after it. LH.
 #pragma once
 
 #include <linux/membarrier.h>
@@ -9,10 +8,9 @@
 namespace cropdl::counting {
 
 inline void order_all_threads() {
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
-    // Not registered, or the kernel lacks it. The slow form orders all threads of the machine.
+  // If not registered, or the kernel lacks it: the slow form orders all threads of the machine.
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
     syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-  }
 }
 
 }  // namespace cropdl::counting

@@ -6,8 +6,7 @@
 
 namespace cropdl::entry {
 
-// Checks for CLI11, before it converts the text: "" or a line that names the given text and not a type's
-// limits.
+// Checks for CLI11, before it converts the text: "" or a line that names the text, not a type's limits.
 std::string not_an_interval(const std::string& text);     // "auto", "0", or seconds: from 1 ms to ten years
 std::string not_a_percentage(const std::string& text);    // "0.5", "0.5%": from 0.001 to 100
 std::string not_a_duration(const std::string& text);      // "43200", "3d": 0, or 1 s to a thousand years

@@ -215,21 +215,18 @@ bool RestartOptions::parse(int argc, char** argv, int* status) {
       ->check(CLI::IsMember({"accept"}));
   app.add_option("--files", files,
                  "files that the program writes to: make them as they were (truncate, the default), leave "
-                 "them as they "
-                 "are (keep), or refuse if they differ (fail)")
+                 "them as they are (keep), or refuse if they differ (fail)")
       ->option_text("WORD")
       ->check(CLI::IsMember({"keep", "truncate", "fail"}));
   app.add_option("DIR", directory, "the directory of the checkpoints")->required();
   return parse_options(app, argc, argv, nullptr, status);
 }
 
-namespace {
-std::vector<std::string> together(std::vector<std::string> words,
-                                  std::initializer_list<std::vector<std::string>> others) {
+static std::vector<std::string> together(std::vector<std::string> words,
+                                         std::initializer_list<std::vector<std::string>> others) {
   for (const std::vector<std::string>& more : others) words.insert(words.end(), more.begin(), more.end());
   return words;
 }
-}  // namespace
 
 std::vector<std::string> RunOptions::option_words() const {
   std::vector<std::string> words = together(schedule.words(), {reports.words(), devices.words()});

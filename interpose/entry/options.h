@@ -1,5 +1,4 @@
-// The command lines of cropdl-run and cropdl-restart. Tools. CLI11 stays out of this header: it takes eight
-// seconds to compile.
+// Command lines of cropdl-run and cropdl-restart. Tools. Without CLI11, which takes eight seconds to compile.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,7 @@ class App;
 
 namespace cropdl::entry {
 
-// --interval, --max-overhead, --mtbf, --time-limit, --at-sigterm and --keep: when versions are taken
-// automatically, and which are kept.
+// --interval, --max-overhead, --mtbf, --time-limit, --at-sigterm, --keep: automatic versions, and which stay.
 struct ScheduleOptions {
   // As given, or "". A time limit is converted to a point in time when it is read.
   std::string interval, max_overhead, mtbf, time_limit, at_sigterm, keep;

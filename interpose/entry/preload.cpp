@@ -17,16 +17,19 @@
 
 namespace {
 
+const char* base_name(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
 int has_mpi;
-int look(struct dl_phdr_info* info, size_t size, void* unused) {
-  (void)size, (void)unused;
-  const char* name = strrchr(info->dlpi_name, '/');
-  name = name ? name + 1 : info->dlpi_name;
+int look(struct dl_phdr_info* info, size_t, void*) {
+  const char* name = base_name(info->dlpi_name);
   if (!strncmp(name, "libmpi.so", 9) || !strncmp(name, "libmpich.so", 11)) has_mpi = 1;
   return has_mpi;
 }
 
-/* Whether a launcher has started this process that tells the number of ranks (or, if not `told`, does not).
+/* Whether a launcher has started this process that tells the number of ranks (if not `told`: that does not).
  */
 int launched(int told) {
   for (const cropdl::launching::Launcher& l : cropdl::launching::kLaunchers)
@@ -46,13 +49,7 @@ int is_helper(const char* name) {
   return !strncmp(name, "cropdl-lower-", 13);
 }
 
-const char* base_name(const char* path) {
-  const char* slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
-/* Finds cropdl-run from this library's path: PREFIX/lib/libcropdl.so or PREFIX/lib/.../cropdl/libcropdl.so.
- */
+/* Finds cropdl-run from this library's path: PREFIX/lib/libcropdl.so, PREFIX/lib/.../cropdl/libcropdl.so. */
 int find_runner(char* out, size_t size) {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void*>(&find_runner), &info)) return 0;
@@ -63,15 +60,14 @@ int find_runner(char* out, size_t size) {
   *slash = 0;
   static const char* const places[] = {"/../bin/cropdl-run", "/../../../bin/cropdl-run",
                                        "/../../bin/cropdl-run"};
-  for (size_t i = 0; i < sizeof places / sizeof *places; ++i) {
-    snprintf(out, size, "%s%s", directory, places[i]);
+  for (const char* place : places) {
+    snprintf(out, size, "%s%s", directory, place);
     if (!access(out, X_OK)) return 1;
   }
   return 0;
 }
 
-__attribute__((constructor)) void enter(int argc, char** argv, char** envp) {
-  (void)envp;
+__attribute__((constructor)) void enter(int argc, char** argv, char**) {
   if (argc < 1 || !argv || !argv[0] || getauxval(AT_SECURE)) return;
   if (cropdl::seam::in_window(getauxval(AT_ENTRY))) return;       // already under CropDL
   if (getauxval(AT_SYSINFO_EHDR) == cropdl::seam::kCore) return;  // a non-PIE program under CropDL

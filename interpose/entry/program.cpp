@@ -18,28 +18,22 @@
 namespace cropdl::entry {
 namespace {
 
+template <class Names = std::initializer_list<const char*>>
+bool is_one_of(const Names& names, const std::string& name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
 // Whether the path is a tool of the system: in a system directory, and only root can write to it. A user's
 // own program may have the same name.
 bool of_the_system(const std::string& path) {
-  const std::string directory = folder_of(path);
-  bool there = false;
-  for (const char* system : {"/bin", "/usr/bin", "/usr/sbin", "/sbin", "/usr/local/bin"})
-    there |= directory == system;
   struct stat st {};
-  return there && stat(path.c_str(), &st) == 0 && st.st_uid == 0 && (st.st_mode & S_IWOTH) == 0 &&
+  return is_one_of({"/bin", "/usr/bin", "/usr/sbin", "/sbin", "/usr/local/bin"}, folder_of(path)) &&
+         stat(path.c_str(), &st) == 0 && st.st_uid == 0 && (st.st_mode & S_IWOTH) == 0 &&
          ((st.st_mode & S_IWGRP) == 0 || st.st_gid == 0);
 }
 
 bool is_tool(const std::string& path, std::initializer_list<const char*> names) {
-  if (!of_the_system(path)) return false;
-  for (const char* name : names)
-    if (file_name_of(path) == name) return true;
-  return false;
-}
-
-template <class Names>
-bool has_name(const std::string& path, const Names& names) {
-  return std::find(std::begin(names), std::end(names), file_name_of(path)) != std::end(names);
+  return of_the_system(path) && is_one_of(names, file_name_of(path));
 }
 
 constexpr std::initializer_list<const char*> kShells = {"sh",   "bash",    "dash", "zsh",  "ksh", "ksh93",
@@ -47,7 +41,7 @@ constexpr std::initializer_list<const char*> kShells = {"sh",   "bash",    "dash
 
 // Starters only start other programs, which are protected. Launchers may be installed anywhere.
 bool is_starter(const std::string& path) {
-  return has_name(path, launching::kLauncherExecutables) || is_tool(path, kShells) ||
+  return is_one_of(launching::kLauncherExecutables, file_name_of(path)) || is_tool(path, kShells) ||
          is_tool(path, {"env", "nice", "time", "timeout", "nohup", "setsid", "stdbuf", "taskset", "numactl",
                         "chrt", "ionice", "xargs", "prlimit", "setarch", "flock", "hwloc-bind"});
 }
@@ -56,13 +50,11 @@ bool is_starter(const std::string& path) {
 bool is_debugger(const std::string& path) {
   return is_tool(path, {"gdb", "gdbserver", "lldb", "strace", "ltrace", "valgrind", "perf", "rr"}) ||
          (of_the_system(path) &&
-          (file_name_of(path).rfind("lldb-", 0) == 0 || file_name_of(path).rfind("valgrind.", 0) == 0));
+          (file_name_of(path).starts_with("lldb-") || file_name_of(path).starts_with("valgrind.")));
 }
 
 bool needs(const launching::ElfFile& elf, const char* library) {
-  for (const std::string& name : elf.needed)
-    if (name.rfind(library, 0) == 0) return true;
-  return false;
+  return std::ranges::any_of(elf.needed, [&](const std::string& name) { return name.starts_with(library); });
 }
 
 std::vector<std::string> words_of_preload(const std::string& list) {
@@ -77,9 +69,9 @@ std::vector<std::string> words_of_preload(const std::string& list) {
 
 bool is_preloaded(const char* library) {
   const char* list = getenv("LD_PRELOAD");
-  for (const std::string& file : words_of_preload(list != nullptr ? list : ""))
-    if (file_name_of(file).starts_with(library)) return true;
-  return false;
+  return std::ranges::any_of(words_of_preload(list != nullptr ? list : ""), [&](const std::string& file) {
+    return file_name_of(file).starts_with(library);
+  });
 }
 
 // Whether the program is an interpreter that may load an MPI later.
@@ -94,7 +86,7 @@ bool may_load_mpi(const launching::ElfFile& elf) {
 // of one beside the shim of the other.
 Result<std::string> mpi_of(const launching::ElfFile& elf, const std::string& path) {
   const auto begins = [](const std::string& name, std::initializer_list<const char*> with) {
-    return std::any_of(with.begin(), with.end(), [&](const char* one) { return name.rfind(one, 0) == 0; });
+    return std::ranges::any_of(with, [&](const char* one) { return name.starts_with(one); });
   };
   std::string found, library;
   for (const std::string& name : elf.needed) {
@@ -187,13 +179,12 @@ Result<FoundProgram> find_program(const std::string& name) {
     if (!usable(name)) return Error{name + ": not an executable file"};
     found = name;
   } else {
-    const char* path = getenv("PATH");
-    const std::string list = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
+    const char* set = getenv("PATH");
+    const std::string list = set != nullptr ? set : "/usr/local/bin:/usr/bin:/bin";
     for (size_t at = 0; found.empty() && at <= list.size();) {
       const size_t end = std::min(list.find(':', at), list.size());
-      std::string directory = end == at ? "." : list.substr(at, end - at);
-      directory += "/" + name;
-      if (usable(directory)) found = directory;
+      const std::string path = (end == at ? "." : list.substr(at, end - at)) + "/" + name;
+      if (usable(path)) found = path;
       at = end + 1;
     }
     if (found.empty()) return Error{name + ": no such program in PATH"};
@@ -232,7 +223,7 @@ Result<ProgramFacts> inspect_program(const std::string& path, int depth) {
     auto inner = inspect_program(interpreter->path, depth + 1);
     if (!inner) return Error{"{}: its interpreter: {}", path, inner.error().message};
     // A shell that runs a script is one in any folder (Nix, Guix, Conda).
-    if (inner->kind == ProgramKind::kStarter || has_name(interpreter->path, kShells) ||
+    if (inner->kind == ProgramKind::kStarter || is_one_of(kShells, file_name_of(interpreter->path)) ||
         !inner->before.empty()) {  // execve finds the interpreter itself
       facts.kind = ProgramKind::kStarter;
       return facts;

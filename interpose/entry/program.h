@@ -14,8 +14,7 @@ struct FoundProgram {
   std::string path;  // absolute, without links
 };
 
-// Looks `name` up in PATH as execvp does.
-Result<FoundProgram> find_program(const std::string& name);
+Result<FoundProgram> find_program(const std::string& name);  // looks `name` up in PATH as execvp does
 
 enum class ProgramKind {
   kDynamic,  // runs in the window
@@ -32,8 +31,7 @@ struct ProgramFacts {
   std::string sanitizer;  // "AddressSanitizer", ... or ""
 };
 
-// Refuses statically linked programs and files that are not programs. `depth`: of scripts whose interpreters
-// are scripts.
+// Refuses statically linked programs, and what is no program. `depth`: of scripts as interpreters of scripts.
 Result<ProgramFacts> inspect_program(const std::string& path, int depth = 0);
 
 // The directory of this executable, and the directory of CropDL's libraries.

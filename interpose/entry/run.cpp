@@ -28,8 +28,7 @@ void say(const Result<launching::Launch>& launch, const std::string& line) {
   if (!launch || launch->rank == 0) cropdl::say("cropdl-run: " + line);
 }
 
-// The orders of a program that a starter starts later: libcropdl.so, which it loads then, gives them to
-// cropdl-run.
+// Orders for a program that a starter starts later: libcropdl.so in it gives them to cropdl-run.
 void leave_orders(const entry::RunOptions& options, const launching::Boot& boot) {
   std::vector<std::string> words = options.option_words();
   words.insert(words.end(), {"--dir", boot.directory});

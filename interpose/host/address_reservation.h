@@ -1,5 +1,4 @@
-// Arranges this process's own memory: a stack that is large enough, and no mapping at addresses that the
-// program's memory needs. LH, START.
+// This process's own memory: a stack that is large enough, no mapping at addresses of the program. LH, START.
 #pragma once
 
 #include "base/result.h"
@@ -9,14 +8,12 @@
 
 namespace cropdl::host {
 
-// Calls `run`, which does not return. Uses the process's stack, or allocates a stack if `ulimit -s` makes the
-// process's too small for the LH. Raises the default stack size of threads as well. initial_stack.h builds
-// the program's stack.
+// Calls `run`, which does not return. Uses the process's stack, or a new one if `ulimit -s` makes it too
+// small for the LH. Raises threads' default size, too. initial_stack.h builds the program's stack.
 [[noreturn]] void with_enough_stack(void (*run)(int, char**), int argc, char** argv);
 
-// Reserves the version's addresses outside the window. Called before a restart touches anything. If ASLR put
-// a mapping of this process on one of them, restarts the process by exec and does not return. Returns an
-// error if no layout had them free.
+// Reserves the version's addresses outside the window, before a restart touches anything. If ASLR put a
+// mapping of this process on one, starts over by exec and does not return. An error: no layout had them free.
 Status settle_addresses(const Process& p, const restart::Version& version,
                         host_memory::ReservedAddresses& reserved);
 

@@ -1,6 +1,5 @@
-// Symbols of ELF objects in memory, by their dynamic symbol tables. The core has code of its own for this
-// (interpose/upper/patch.cpp): it has no C library, and looks before ld.so has mapped PT_DYNAMIC. LH; any
-// thread.
+// Symbols of ELF objects in memory, by their dynamic symbol tables. The core has its own
+// (interpose/upper/patch.cpp): no C library, no PT_DYNAMIC mapped yet. LH; any thread.
 #pragma once
 
 #include <elf.h>
@@ -14,8 +13,7 @@ namespace cropdl::host {
 // section's addresses into those in memory.
 uint64_t dynamic_symbol(const Elf64_Dyn* dynamic, uint64_t bias, bool relocated, const char* name);
 
-// The same for an object that begins at `elf_header`. Not relocated: the vDSO, the core, the program's ld.so
-// before it runs.
+// The same for an object at `elf_header`. Not relocated: the vDSO, the core, the program's ld.so at first.
 uint64_t dynamic_symbol(uint64_t elf_header, const char* name, bool relocated = false);
 
 }  // namespace cropdl::host

@@ -61,8 +61,7 @@ enum Label : Program::Label {
   kMsgctl
 };
 
-// Emits the targets for the jumps before: trap, or fail with ENOSYS, if the instruction pointer lies in the
-// window; allow otherwise.
+// Targets of the jumps before: trap, or ENOSYS, if the instruction pointer is in the window; else allow.
 void put_ends(Program& p) {
   for (const auto& [label, value] :
        {std::pair{kTrap, SECCOMP_RET_TRAP | seam::kTrapData}, {kAbsent, SECCOMP_RET_ERRNO | ENOSYS}}) {
@@ -117,11 +116,9 @@ void test_call(Program& p, const Followed& follows) {
   jump(__NR_fcntl, kFcntl);
   jump(__NR_ioctl, kIoctl);
   if (follows.random) jump(__NR_getrandom, kRandom);
-  if (follows.rare_calls)
-    for (const int nr : upper::kTrappedSinceLevel1) jump(nr, kTrap);
+  if (follows.rare_calls) test_numbers(p, upper::kTrappedSinceLevel1, kTrap);
   if (follows.level_2) test_numbers(p, upper::kTrappedSinceLevel2, kTrap);
-  if (follows.input)
-    for (const int nr : upper::kReads) jump(nr, kInput);
+  if (follows.input) test_numbers(p, upper::kReads, kInput);
   test_numbers(p, upper::kTrapped, kTrap);
   if (follows.segments) test_numbers(p, upper::kTrappedSinceSegments, kTrap);
   test_numbers(p, upper::kMakesDescriptors, kTrap);

@@ -1,6 +1,5 @@
 // The seccomp filter that sends the program's placement, signal, descriptor and process calls to the core.
-// Every later thread and child inherits it, and exec keeps it. It allows every call from an instruction
-// pointer outside the window. LH, START.
+// Threads, children and exec keep it. It allows every call from outside the window. LH, START.
 #pragma once
 
 #include "base/result.h"

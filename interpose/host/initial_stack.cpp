@@ -1,14 +1,18 @@
 #include "interpose/host/initial_stack.h"
 
 #include <fcntl.h>
+#include <linux/prctl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
+#include "base/procfs.h"
 #include "interpose/host/drawn_addresses.h"
 #include "interpose/seam/state.h"
 
@@ -47,8 +51,7 @@ struct Top {
     return at;
   }
   uint64_t push(const std::string& text) { return push(text.c_str(), text.size() + 1); }
-  // The last string first, so that the order in memory is the kernel's, which /proc shows. The addresses end
-  // with a null.
+  // The last string first: the order in memory is the kernel's, which /proc shows. A null ends the addresses.
   std::vector<uint64_t> push(const std::vector<std::string>& texts) {
     std::vector<uint64_t> addresses(texts.size() + 1);
     for (size_t i = texts.size(); i-- > 0;) addresses[i] = push(texts[i]);
@@ -101,6 +104,33 @@ Result<uint64_t> build_stack(const InitialStack& what) {
   memcpy(reinterpret_cast<void*>(sp), words.data(), words.size() * sizeof(uint64_t));
   view.auxiliary = sp + (words.size() - auxiliary.size()) * sizeof(uint64_t);
   return sp;
+}
+
+void show_program() {
+  const auto& view = seam::state()->view;
+  if (view.auxiliary == 0) return;
+  // PR_SET_MM_MAP sets all bounds together (man 2 prctl). The bounds that do not change come from fields 26,
+  // 27, 45 to 47, 50 and 51 of /proc/self/stat (man 5 proc). The kernel works with those of data and brk:
+  // they stay the lower half's, as its own malloc calls brk().
+  const std::vector<std::string> stat = process_stat("self");
+  if (stat.size() < 52) return;
+  const auto field = [&stat](size_t n) { return strtoull(stat[n].c_str(), nullptr, 10); };
+  prctl_mm_map map{};
+  map.start_code = field(26);
+  map.end_code = field(27);
+  map.start_stack = view.auxiliary;  // natively below argv and envp: whoever scans the stack scans them, too
+  map.start_data = field(45);
+  map.end_data = field(46);
+  map.start_brk = field(47);
+  map.brk = reinterpret_cast<uint64_t>(sbrk(0));
+  map.arg_start = view.arguments;
+  map.arg_end = view.environment;
+  map.env_start = field(50);
+  map.env_end = field(51);
+  map.auxv = reinterpret_cast<__u64*>(view.auxiliary);
+  map.auxv_size = static_cast<uint32_t>(view.auxiliary_bytes);
+  map.exe_fd = static_cast<uint32_t>(-1);
+  prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0);
 }
 
 }  // namespace cropdl::host

@@ -1,5 +1,4 @@
-// The program's initial stack, laid out as the kernel does it (man 3 getauxval; x86-64 psABI, "Process
-// Initialization"). LH, START.
+// The program's initial stack, as the kernel's (man 3 getauxval; psABI, "Process Initialization"). LH, START.
 #pragma once
 
 #include <string>
@@ -21,5 +20,11 @@ struct InitialStack {
 
 // Maps the stack in the window and returns the initial stack pointer.
 Result<uint64_t> build_stack(const InitialStack& what);
+
+// Makes /proc/PID/cmdline and auxv show the program's arguments and auxiliary vector, from its stack
+// (PersistentState::view), and stat and maps where that stack begins, instead of the lower half's. A kernel
+// without CONFIG_CHECKPOINT_RESTORE refuses this. /proc/PID/environ stays this run's: launchers and batch
+// systems find their processes by it.
+void show_program();
 
 }  // namespace cropdl::host

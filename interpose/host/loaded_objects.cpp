@@ -31,11 +31,6 @@ struct Seen {
   uint64_t count, room;
   Object objects[];
 };
-// ld.so's own lock is held, but a second libc's namespaces have a lock of their own.
-std::mutex& looking() {
-  static auto& m = *new std::mutex;
-  return m;
-}
 
 std::span<const Object> seen_before() {
   const auto* seen = reinterpret_cast<const Seen*>(seam::state()->objects_seen);
@@ -71,8 +66,7 @@ std::vector<Object> objects_now() {
   return now;
 }
 
-// Returns the file that is mapped at the address. ld.so's name of an object may be the name of the file that
-// a shim replaces.
+// The file that is mapped at the address. ld.so's name of an object may be that of a file replaced by a shim.
 std::string file_at(const std::vector<host_memory::Mapping>& mappings, const void* address) {
   const auto at = reinterpret_cast<uint64_t>(address);
   for (const host_memory::Mapping& m : mappings)
@@ -81,7 +75,9 @@ std::string file_at(const std::vector<host_memory::Mapping>& mappings, const voi
 }
 
 int objects_changed() {
-  std::lock_guard lock(looking());
+  // ld.so's own lock is held, but a second libc's namespaces have a lock of their own.
+  static auto& looking = *new std::mutex;
+  const std::lock_guard lock(looking);
   const std::span<const Object> before = seen_before();
   std::vector<Object> now = objects_now();
   std::vector<host_memory::Mapping> mappings;

@@ -14,17 +14,15 @@ namespace cropdl::host {
 // this fails, the program can run, but none of its libraries can be taken over. START of a program.
 Status follow_loaded_objects(const std::string& loader, const launching::MappedElf& mapped);
 
-// The LH functions that the core calls, indexed by seam::ForCore.
-void* const* functions_for_core();
+void* const* functions_for_core();  // the LH functions that the core calls, indexed by seam::ForCore
 
 // Returns the address of an exported function or variable of the program or its loaded libraries: the first
 // in ld.so's search order. 0 if there is none, or if loaded objects are not followed. LH FS base; any thread
 // of the program, or START of a restart.
 uint64_t program_symbol(const char* name);
 
-// The same of the program's C library alone; 0 also in a static program, and with other C libraries than
-// glibc. It is among the first objects of ld.so's list, which are never unloaded: so other threads may load
-// and unload objects meanwhile.
+// The same of the program's C library alone; 0 also without glibc. It is among the first objects of ld.so's
+// list, which are never unloaded: so other threads may load and unload objects meanwhile.
 uint64_t c_library_symbol(const char* name);
 
 }  // namespace cropdl::host

@@ -1,5 +1,4 @@
-// The lower half's main: becomes rank K of the job, then hosts the program. Only cropdl-run and
-// cropdl-restart start it.
+// The lower half's main, as a rank that hosts the program. Only cropdl-run and cropdl-restart start it.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -18,8 +17,8 @@
 #include "interpose/counting/agreement.h"
 #include "interpose/host/address_reservation.h"
 #include "interpose/host/filter.h"
+#include "interpose/host/initial_stack.h"
 #include "interpose/host/loaded_objects.h"
-#include "interpose/host/proc_cmdline_override.h"
 #include "interpose/host/process.h"
 #include "interpose/host/tls_block_pool.h"
 #include "interpose/host/window.h"
@@ -45,20 +44,18 @@ Process& this_process() {
   return *p;
 }
 
-namespace {
-std::string rank_prefix() {
+// The beginnings of lines for people.
+static std::string speaker() { return this_process().boot.restart ? "cropdl-restart: " : "cropdl-run: "; }
+static std::string rank_prefix() {
   const launching::Launch& launch = this_process().launch;
   return launch.ranks > 1 ? formatted("rank {}: ", launch.rank) : "";
 }
-}  // namespace
 
 void die(const std::string& line) {
-  const Process& p = this_process();
-  const char* what = p.boot.restart ? "cropdl-restart" : "cropdl-run";
-  say(formatted("{}: {}{}", what, rank_prefix(), line));
-  // When a rank exits before MPI_Init, Hydra lets the other ranks wait; when a rank dies by a signal, Hydra
-  // kills them.
-  if (p.launch.ranks > 1 && p.launch.flavour == "mpich") {
+  const launching::Launch& launch = this_process().launch;
+  say(speaker() + rank_prefix() + line);
+  // When a rank exits before MPI_Init, Hydra lets the others wait; after a death by a signal, it kills them.
+  if (launch.ranks > 1 && launch.flavour == "mpich") {
     signal(SIGTERM, SIG_DFL);
     raise(SIGTERM);
   }
@@ -67,8 +64,7 @@ void die(const std::string& line) {
 
 namespace {
 
-// The kernel starts a handler with the standard floating-point environment, and the return from it restores
-// the program's.
+// The kernel starts a handler with the standard floating-point environment, and its end restores the former.
 void serve(seam::ThreadRecord*) { this_process().rank->serve(); }
 
 [[noreturn]] void leave(seam::ThreadRecord*, int code) {
@@ -91,8 +87,7 @@ __attribute__((noinline)) void mark_lower_half(seam::ThreadRecord& main) {
   main.lower_sp = (reinterpret_cast<uint64_t>(__builtin_frame_address(0)) - 4096) & ~15ull;
 }
 
-// Room for checkpoints: where the program leaves none under RLIMIT_AS, the kernel kills who lets a stack
-// grow. One page is used of it.
+// Room for checkpoints, one page of it used: without any under RLIMIT_AS, the kernel kills who grows a stack.
 __attribute__((noinline)) void let_stack_grow() {
   constexpr size_t kRoom = 512 << 10;
   rlimit limit{};
@@ -100,8 +95,7 @@ __attribute__((noinline)) void let_stack_grow() {
   *static_cast<volatile char*>(__builtin_alloca(kRoom)) = 0;
 }
 
-// After this the core's handlers may run on this thread: its GS base is its record, which is returned, and
-// its FS base is the LH's. `saved`: of a restart.
+// Now the core's handlers may run on this thread: GS base is its record (returned), FS base the LH's.
 seam::ThreadRecord& ready_to_run(const session::Metadata* saved) {
   const Process& p = this_process();
   show_program();
@@ -160,7 +154,7 @@ void continue_program(const session::Metadata& saved) {
   auto& main = ready_to_run(&saved);
   std::string note;
   if (auto s = program_threads::make_threads(saved.threads, &note); !s) die(s.error().message);
-  if (!note.empty()) say("cropdl-restart: " + rank_prefix() + note);
+  if (!note.empty()) say(speaker() + rank_prefix() + note);
   if (auto s = process::restore_last_attributes(saved.attributes, true); !s) die(s.error().message);
   p.rank->ready();
   program_threads::register_rseq(&main);
@@ -171,9 +165,7 @@ void continue_program(const session::Metadata& saved) {
 
 Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   session::LockWait wait;
-  wait.say = [&p](const std::string& line) {
-    say(std::string(p.boot.restart ? "cropdl-restart: " : "cropdl-run: ") + line);
-  };
+  wait.say = [](const std::string& line) { say(speaker() + line); };
   restart::StoreOptions options;
   if (const auto keep = restart::parse_retention(p.keep)) options.keep = *keep;
   auto store = session::open_store(p.boot.directory, identity, wait, options);
@@ -187,8 +179,7 @@ Status open_versions(Process& p, const restart::StoreIdentity& identity) {
   return {};
 }
 
-// Whether the program's output goes to another device than CropDL's lines. A line that is updated in place
-// would disturb the program's output.
+// Whether the program's output, which a line updated in place would disturb, goes elsewhere than CropDL's.
 static bool writes_elsewhere() {
   struct stat output = {}, lines = {};
   if (::fstat(error_stream(), &lines) != 0) return false;
@@ -197,8 +188,7 @@ static bool writes_elsewhere() {
 
 Status start_agent(Process& p, double former_cost, double plausible_cost) {
   // Without a launcher Open MPI would fork a daemon (orte/mca/ess/singleton). Only MPI_Comm_spawn needs it,
-  // and a live child refuses checkpoints. The program does not see this variable: its environment is laid out
-  // already.
+  // and a live child refuses checkpoints. The program does not see it: its environment is laid out already.
   if (!p.launch.launched) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   const bool trace = getenv("CROPDL_TRACE_PHASE") != nullptr;
   p.checkpoint = std::make_unique<session::CheckpointSession>(session::JobOfRank{
@@ -224,7 +214,7 @@ Status start_agent(Process& p, double former_cost, double plausible_cost) {
   config.plausible_cost = plausible_cost;
   std::string note;
   config.time_limit = launching::time_limit(p.boot, p.schedule, &note);
-  if (!note.empty() && config.rank == 0) say((p.boot.restart ? "cropdl-restart: " : "cropdl-run: ") + note);
+  if (!note.empty() && config.rank == 0) say(speaker() + note);
   config.metrics = p.boot.metrics;
   config.quiet = p.boot.quiet;
   config.progress = writes_elsewhere() && !log_is_json();

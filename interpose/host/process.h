@@ -41,8 +41,7 @@ Process& this_process();
 // Rank 0: opens the job's store for writing; `p.versions` exists afterwards.
 Status open_versions(Process& p, const restart::StoreIdentity& identity);
 
-// Starts the agent; on rank 0, `p.versions` exists. `former_cost`: of a version before a restart, seconds; 0:
-// unknown.
+// Starts the agent; on rank 0, `p.versions` exists. Costs: a version's before a restart, s; 0: unknown.
 Status start_agent(Process& p, double former_cost = 0, double plausible_cost = 0);
 
 // Connects control page, agent and this process: after map_control_page().

@@ -1,5 +1,4 @@
-// The ranks of a restart agree on each step, and end together when one of them cannot take it. LH, MAIN,
-// START of a restart.
+// Ranks of a restart agree on each step, and end together if one cannot take it. LH, MAIN, START of it.
 #pragma once
 
 #include <string>
@@ -20,15 +19,13 @@ inline constexpr char kRefused = 'R';  // no version can be restarted here
 // that nobody has ended was the only one with its reason, and prints it, too.
 [[noreturn]] void die_together(const Process& p, const std::string& line);
 
-// The verdicts of all ranks: "" if all are kFine with the same text, else the first other one. Ends the
-// process when a rank is lost.
+// All ranks' verdicts: "" if all are kFine with one text, else the first other. A lost rank ends the process.
 std::string agree(Process& p, const std::string& mine);
 
 // Returns when the step has succeeded on all ranks; ends all of them with the first failure otherwise.
 void agree_or_die(Process& p, const Status& step);
 
-// What the ranks have to say, as one line, each text once ("rank 0 and 127 more: ..."); "" if none says
-// anything.
+// What the ranks have to say, as one line, each text once ("rank 0 and 127 more: ..."); "": nothing.
 std::string gather(Process& p, const std::string& mine);
 
 // `mine` of every rank, by rank. Ends the process when a rank is lost; or with `if_too_long`, when all of
@@ -39,7 +36,6 @@ std::vector<std::string> all_gather(Process& p, const std::string& mine, const s
 // The last step of a library's restart, with what the libraries of all ranks have to tell.
 void finish_library(Process& p, libraries::Library& library);
 
-// Prints the line on rank 0.
-void say_once(const Process& p, const std::string& line);
+void say_once(const Process& p, const std::string& line);  // prints the line on rank 0
 
 }  // namespace cropdl::host

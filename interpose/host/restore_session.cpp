@@ -1,6 +1,5 @@
-// A restart: the program continues from the newest version that every rank can load. One RestoreSession is
-// the way from the store to the program's first instruction; RestoreSession::run() tells it from top to
-// bottom. LH, MAIN.
+// A restart: the program continues from the newest version that every rank can load. RestoreSession::run()
+// tells the way from the store to the program's first instruction. LH, MAIN.
 #include <unistd.h>
 
 #include <algorithm>
@@ -213,8 +212,7 @@ void RestoreSession::load_newest_version() {
   folder_ = std::move(*folder);
 }
 
-// A rank may have mapped, or append to, a file that another rank has open for writing, and that is put back
-// later.
+// A rank may have mapped, or append to, a file that another has open for writing, and that is put back later.
 files::FilesPutBack RestoreSession::files_put_back(const Candidate& candidate) {
   std::string mine;
   if (!keeps_files())

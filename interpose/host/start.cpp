@@ -25,10 +25,8 @@ constexpr uint64_t kGap = 1 << 20;  // between a loaded file and the next mappin
 std::vector<std::string> program_environment(const launching::Boot& boot) {
   std::vector<std::string> out;
   const std::string own = std::string(launching::kBootVariable) + "=";
-  for (char** e = environ; *e != nullptr; ++e) {
-    if (strncmp(*e, own.c_str(), own.size()) == 0) continue;
-    out.emplace_back(*e);
-  }
+  for (char** e = environ; *e != nullptr; ++e)
+    if (strncmp(*e, own.c_str(), own.size()) != 0) out.emplace_back(*e);
   if (!boot.preload.empty()) out.push_back("LD_PRELOAD=" + boot.preload);
   return out;
 }
@@ -41,16 +39,14 @@ Result<launching::MappedElf> map_at_next(const launching::ElfFile& elf) {
   return mapped;
 }
 
-// Whether the bytes `0f 05` at text[i] are a `syscall` instruction, rather than part of a displacement or
-// constant: an instruction shortly before must set eax, and the bytes must not follow the opcode of a jump, a
-// call or a constant.
+// Whether `0f 05` at text[i] is a `syscall` instruction, not part of a displacement or constant: an
+// instruction shortly before must set eax, and no opcode of a jump, a call or a constant come just before.
 bool looks_like_syscall(const uint8_t* text, uint64_t i) {
   if (i < 7) return true;
   const uint8_t before = text[i - 1];
-  const bool displacement = before == 0xe8 || before == 0xe9 ||
-                            (text[i - 2] == 0x0f && (before & 0xf0) == 0x80) ||
-                            (before >= 0xb8 && before <= 0xbf);
-  if (displacement) return false;
+  if (before == 0xe8 || before == 0xe9 || (text[i - 2] == 0x0f && (before & 0xf0) == 0x80) ||
+      (before >= 0xb8 && before <= 0xbf))
+    return false;
   for (uint64_t back = 2; back <= 24 && back <= i; ++back) {
     const uint8_t* p = text + i - back;
     if (p[0] == 0xb8 && back >= 5 && p[2] < 4 && p[3] == 0 && p[4] == 0) return true;  // mov $small, %eax
@@ -62,9 +58,8 @@ bool looks_like_syscall(const uint8_t* text, uint64_t i) {
   return false;
 }
 
-// A position-dependent program lies below 4 GiB. There the filter cannot distinguish system calls in the
-// program's own text from those of programs that its children exec. ld.so and the libraries are in the
-// window.
+// A position-dependent program lies below 4 GiB. There the filter cannot distinguish its system calls from
+// those of programs that its children exec. ld.so and the libraries are in the window.
 bool has_own_system_calls(const launching::ElfFile& elf, const launching::MappedElf& image) {
   if (elf.position_independent()) return false;
   for (const auto& s : elf.segments) {
@@ -113,14 +108,13 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   state->no_lower_half_below_4gib = p.boot.sanitizer.empty() ? 0 : 1;
   state->uses_raw_syscalls_low = has_own_system_calls(*program, *image) ? 1 : 0;
 
-  InitialStack stack;
-  stack.arguments = argv;
-  stack.environment = program_environment(p.boot);
-  stack.program = p.program;
-  stack.image = *image;
-  stack.interpreter = *interpreter;
-  stack.segments = program->header.e_phnum;
-  stack.vdso = seam::kCore;
+  InitialStack stack{.arguments = argv,
+                     .environment = program_environment(p.boot),
+                     .program = p.program,
+                     .image = *image,
+                     .interpreter = *interpreter,
+                     .segments = program->header.e_phnum,
+                     .vdso = seam::kCore};
   for (const auto& s : program->segments)
     if (s.p_type == PT_GNU_STACK && (s.p_flags & PF_X) != 0) stack.executable = true;
   state->executable_stacks = stack.executable ? 1 : 0;

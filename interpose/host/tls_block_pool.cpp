@@ -13,8 +13,7 @@
 namespace cropdl::host {
 namespace {
 
-// The pending request; one at a time. `broker`, which has its own FS base, starts the thread. The low 32 bits
-// are the futex word.
+// The one pending request. `broker`, with its own FS base, starts the thread. The low 32 bits are the futex.
 seam::ThreadRecord* volatile wanted;
 
 void wait_on(volatile void* word, int value) {
@@ -66,9 +65,7 @@ Status start_tls_block_pool() {
   return {};
 }
 
-namespace {
-
-__attribute__((optimize("no-stack-protector"))) void wait_for_tls_block(seam::ThreadRecord* thread) {
+__attribute__((optimize("no-stack-protector"))) static void wait_for_tls_block(seam::ThreadRecord* thread) {
   for (;;) {
     seam::ThreadRecord* expected = nullptr;
     if (__atomic_compare_exchange_n(&wanted, &expected, thread, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -78,8 +75,6 @@ __attribute__((optimize("no-stack-protector"))) void wait_for_tls_block(seam::Th
   wake(&wanted);
   while (__atomic_load_n(&thread->lower_fs, __ATOMIC_SEQ_CST) == 0) wait_on(&thread->lower_fs, 0);
 }
-
-}  // namespace
 
 __attribute__((optimize("no-stack-protector"))) void lend_lower_fs(seam::ThreadRecord* thread) {
   if (thread->lower_fs == 0)

@@ -1,5 +1,4 @@
-// FS bases for threads of the program that call into the lower half: each gets the FS base of its own parked
-// LH thread.
+// FS bases for threads of the program that call into the LH: each gets that of its own parked LH thread.
 #pragma once
 
 #include "base/result.h"

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 
@@ -46,13 +45,12 @@ Status copy_path(char (&to)[256], const std::string& path) {
 Status check_window() {
   for (const host_memory::Mapping& m : host_memory::read_mappings()) {
     if (m.end <= seam::kWindowBegin || m.begin >= seam::kWindowEnd) continue;
-    char line[256];
-    snprintf(line, sizeof line,
-             "the address window %" PRIxPTR "-%" PRIxPTR " is taken: %" PRIx64 "-%" PRIx64
-             " %s; start without what maps it",
-             seam::kWindowBegin, seam::kWindowEnd, m.begin, m.end,
-             m.path.empty() ? "(anonymous)" : m.path.c_str());
-    return Error{line};
+    return Error{"the address window {:x}-{:x} is taken: {:x}-{:x} {}; start without what maps it",
+                 seam::kWindowBegin,
+                 seam::kWindowEnd,
+                 m.begin,
+                 m.end,
+                 m.path.empty() ? "(anonymous)" : m.path};
   }
   return {};
 }
@@ -73,9 +71,7 @@ Status map_control_page(const std::string& installation) {
   if (mprotect(seam::control(), seam::kControlPageSize, PROT_READ) != 0)
     return Error{"cannot protect the control page: " + errno_text(errno)};
   auto* page = seam::writable_control = static_cast<seam::ControlPage*>(writable);
-  page->trigger_fd = -1;
-  page->message_fd = -1;
-  page->last_version_fd = -1;
+  page->trigger_fd = page->message_fd = page->last_version_fd = -1;
   const char* const names[5] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
                                 "__vdso_clock_getres"};
   for (int i = 0; i < 5; ++i) page->vdso[i] = dynamic_symbol(getauxval(AT_SYSINFO_EHDR), names[i]);
@@ -96,8 +92,8 @@ void choose_stand_ins(const launching::Boot& boot) {
   seam::StandInRule* rule = seam::writable_control->stand_in_rules;
   for (const libraries::StandInFile& s : libraries::stand_ins()) {
     rule->bits = 0;
-    if (s.of == libraries::StandInFile::kDevice || s.of == libraries::StandInFile::kDeviceOfOneVersion) {
-      rule->bits |= seam::kOfDevice;
+    if (s.of != libraries::StandInFile::kAnything) {
+      rule->bits = seam::kOfDevice;
       if (s.of == libraries::StandInFile::kDeviceOfOneVersion) rule->bits |= seam::kOneVersion;
       if (launching::software_library(boot, s.file).empty()) rule->bits |= seam::kWhereItIs;
     }

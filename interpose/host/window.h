@@ -1,5 +1,4 @@
-// Sets up the window's fixed parts: control page, core, state, heap. LH, START (main thread, before any code
-// of the program runs).
+// Sets up the window's fixed parts: control page, core, state, heap. LH, START (main thread, no program yet).
 #pragma once
 
 #include <string>
@@ -24,8 +23,7 @@ void choose_stand_ins(const launching::Boot& boot);
 Status map_fresh_state(const std::string& installation, const std::string& exe);
 
 // Installs the core's signal handlers, the program's by PersistentState::actions, and the main thread's
-// signal stack. `last_version`: SIGTERM requests a last version if its disposition is the default and the
-// core supports this.
+// signal stack. `last_version`: SIGTERM at its default requests a last version, if the core supports it.
 Status install_handlers(bool last_version);
 
 }  // namespace cropdl::host

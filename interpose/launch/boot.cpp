@@ -85,19 +85,16 @@ double time_limit(const Boot& boot, const coord::Schedule& schedule, std::string
   return left != 0 ? left : -1;
 }
 
-namespace {
-
 constexpr const char* kNccl = "libnccl.so.2";
 
 // The folder of that name which has the file; "": it is not installed.
-std::string folder_with(const std::string& installation, const std::string& name, const std::string& file) {
+static std::string folder_with(const std::string& installation, const std::string& name,
+                               const std::string& file) {
   for (const char* place : {"/", "/../"})  // installed; in a build folder
     if (access((installation + place + name + "/" + file).c_str(), R_OK) == 0)
       return installation + place + name;
   return "";
 }
-
-}  // namespace
 
 std::string software_gpu_directory(const std::string& installation) {
   return folder_with(installation, "software-gpu", "libcuda.so.1");

@@ -49,28 +49,24 @@ Result<Boot> parse_boot(const std::string& text);
 // --mtbf apply to an automatic interval, and select one if --interval is not given.
 coord::Schedule wanted_schedule(const Boot& boot, const coord::Schedule& former);
 
-// Returns the seconds until the job's time limit; 0: unknown, negative: passed. The limit is from `boot`, or
-// else from the batch system if the schedule takes versions automatically. If the batch system's cannot be
-// read, `*note` becomes a line that says so.
+// The seconds until the job's time limit; 0: unknown, negative: passed. From `boot`, or else from the batch
+// system if the schedule takes versions automatically; `*note`: a line if that cannot be read.
 double time_limit(const Boot& boot, const coord::Schedule& schedule, std::string* note);
 
-// Returns the folder of the software device's libraries (docs/software-gpu.md) in or beside the installation,
-// or "" if they are not installed.
+// The folder of the software device's libraries (docs/software-gpu.md), in or beside the installation, or "".
 std::string software_gpu_directory(const std::string& installation);
 
 // The same of NCCL over any driver (--software-nccl).
 std::string software_nccl_directory(const std::string& installation);
 
-// Passes the number of devices in `boot` to the software device's libraries, in this process's environment.
-// If `boot` has none: the number in the user's environment, or else `former`, the number in the image. START,
-// after the program's environment is laid out.
+// Passes the number of devices to the software device's libraries by the environment: `boot`'s, or the user's
+// there, or else `former`, the image's. START, after the program's environment is laid out.
 void set_software_devices(Boot* boot, int former = 0);
 
 // Whether `boot` selects the software NCCL for the library `soname`.
 bool is_software_nccl(const Boot& boot, const std::string& soname);
 
-// Returns the path of our own library `soname`, the software device's or NCCL over any driver, if `boot`
-// selects it, else "".
+// The path of our own library `soname` (software device, NCCL over any driver) if `boot` selects it, else "".
 std::string software_library(const Boot& boot, const std::string& soname);
 
 }  // namespace cropdl::launching

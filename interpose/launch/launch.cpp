@@ -44,8 +44,7 @@ pid_t parent_of(pid_t pid) {
   return static_cast<pid_t>(strtol(process_stat(std::to_string(pid), 4).c_str(), nullptr, 10));
 }
 
-// Pid and start time (since boot, in clock ticks), which together identify a process even if the pid is
-// reused.
+// Pid and start time (clock ticks since boot): together they identify a process even if the pid is reused.
 std::string process_identity(pid_t pid) {
   const std::string since = process_stat(std::to_string(pid), 22);
   return std::to_string(pid) + (since.empty() ? "" : "." + since);
@@ -87,8 +86,7 @@ void find_launcher(const std::string& program, Launch* launch) {
 }
 
 // Slurm (srun --mpi=pmi2) and Flux (its src/shell/pmi/pmi.c) set PMI's variables beside their own, with the
-// same values. Then the launcher is not Hydra, and the MPI is the program's; what names the launch is in
-// their own variables.
+// same values. Then the launcher is not Hydra, the MPI is the program's, and their own name the launch.
 bool also_sets_pmi(const Launch& launch) {
   const auto tells_the_same = [&launch](const char* rank, const char* size) {
     return number_of(text_of(rank)) == launch.rank && number_of(text_of(size)) == launch.ranks;

@@ -72,11 +72,7 @@ std::string Libraries::function_name(uint32_t library, uint32_t function) const 
   return found && found->names != nullptr && function < found->functions ? found->names[function] : "";
 }
 
-bool Libraries::follow_objects() const {
-  for (Library* l : all_)
-    if (l->follows_objects()) return true;
-  return false;
-}
+bool Libraries::follow_objects() const { return std::ranges::any_of(all_, &Library::follows_objects); }
 
 Status Libraries::look_at(const LoadedObject& object) const {
   for (Library* l : all_)
@@ -86,13 +82,12 @@ Status Libraries::look_at(const LoadedObject& object) const {
 }
 
 void Libraries::publish() const {
-  for (Library* l : all_) {
+  for (Library* l : all_)
     for (const Library::Table& t : l->seam_tables()) {
       seam::LowerLibrary& entry = seam::writable_control->libraries[t.number];
       snprintf(entry.implementation, sizeof entry.implementation, "%s", t.name);
       entry.table = t.entries;
     }
-  }
 }
 
 void Libraries::fill_status(coord::RankStatus& status) const {
@@ -122,16 +117,10 @@ bool Libraries::met_others() const { return std::ranges::any_of(all_, &Library::
 
 std::string Libraries::refusal() const { return first_line(all_, &Library::refusal); }
 
-bool Libraries::open_descriptors() const {
-  for (Library* l : all_)
-    if (l->used()) return true;
-  return false;
-}
+bool Libraries::open_descriptors() const { return std::ranges::any_of(all_, &Library::used); }
 
 bool Libraries::drains_early() const {
-  for (Library* l : all_)
-    if (l->active() && l->drains_early()) return true;
-  return false;
+  return std::ranges::any_of(all_, [](Library* l) { return l->active() && l->drains_early(); });
 }
 
 void Libraries::begin_early_drain() const {

@@ -12,9 +12,8 @@ namespace cropdl::libraries {
 struct StandInFile {
   const char* begins;
   const char* file;  // in the installation
-  // kDevice: only if the real file exists, so that a program can find out whether the library is installed.
-  // kDeviceOfOneVersion: also only for that version; the row of libcublas.so.13 does not match
-  // libcublas.so.12.
+  // kDevice: only if the real file exists, so that a program sees whether the library is installed.
+  // kDeviceOfOneVersion: also only for that version (libcublas.so.13 is not libcublas.so.12).
   enum Of { kAnything, kDevice, kDeviceOfOneVersion } of = kAnything;
 };
 std::span<const StandInFile> stand_ins();
@@ -60,8 +59,7 @@ class Libraries final : public counting::Source {
   std::string refusal() const;    // AGENT or MAIN
   bool open_descriptors() const;  // MAIN. Whether a library in use may open descriptors
 
-  // MAIN, while the rank is stopped. The calls about contents and devices go to the libraries in use, the
-  // others to the active libraries.
+  // MAIN, while the rank is stopped. Contents and devices: of libraries in use; the others: active libraries.
   void progress() const;
   void drive(seam::LibraryNumber held_in) const override;  // called by a held thread
   void begin_drain(std::span<const coord::PeerCount> expected) const;

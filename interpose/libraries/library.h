@@ -1,6 +1,5 @@
-// The interface of a library in the lower half to the rest of the lower half, without the library's own
-// headers. The program calls the library through a table. MPI is one (interpose/mpi/lower). libraries.h has
-// those of this process.
+// The interface of a library in the lower half to the rest of it, without the library's headers. The program
+// calls it through a table. MPI is one (interpose/mpi/lower). libraries.h has those of this process.
 //
 // Each function names its caller:
 //   AGENT  the agent's thread; makes no call of the library
@@ -48,8 +47,7 @@ class Library {
   // Functions that the program used and other implementations lack.
   virtual std::vector<std::string> functions_of_this_implementation_only() = 0;
 
-  // --- Whether the program uses the library, so that a restart needs it: images name the libraries in use.
-  // MAIN.
+  // --- Whether the program uses the library: a restart needs it. Images name the libraries in use. MAIN.
   virtual bool used() { return true; }
 
   // --- Receives the program's start options. Before the program's first code, and before restart(). START.
@@ -61,8 +59,7 @@ class Library {
   // the program with that line. Any thread of the program, inside ld.so, or START.
   virtual Status look_at(const LoadedObject&) { return {}; }
 
-  // --- A fresh process: creates the library's data in the persistent heap (formatted, its roots zero).
-  // START, and only if there is no image.
+  // --- Without image: creates the library's data in the persistent heap (formatted, its roots zero). START.
   virtual Status format() = 0;
 
   // --- A restored process: the heap (checked) has the image's contents. Initializes the library as far as
@@ -70,16 +67,14 @@ class Library {
   // be collective over all ranks: every rank restarts its libraries in the order of their numbers.
   virtual Status restart() = 0;
 
-  // --- After restart() of all libraries on all ranks. START; called on every rank, even if the rank does not
-  // use the library.
+  // --- After restart() of all libraries on all ranks. START; on every rank, even one that does not use it.
   // Returns this rank's contribution, a short text, which all ranks get.
   virtual std::string told_at_restart() { return ""; }
   // Makes the remaining objects again from all contributions, indexed by rank. May be collective over all
   // ranks. The others do not wait for a rank that fails: a failure ends the job.
   virtual Status finish_restart(std::span<const std::string>) { return {}; }
 
-  // --- Whether the program has initialized the library and not finalized it. Only an active library needs a
-  // drain. Any thread.
+  // --- Whether the program has initialized and not finalized it: only then it needs a drain. Any thread.
   virtual bool active() = 0;
 
   // --- The number of recipes in the heap, from which a restart makes objects and their state again. Images
@@ -89,8 +84,7 @@ class Library {
   // --- Whether the program has ever been connected with other ranks by the library. Any thread.
   virtual bool met_others() { return true; }
 
-  // --- The process's rank and the number of ranks, if the library itself knows them and is active. Any
-  // thread.
+  // --- The process's rank and the number of ranks, if the library knows them and is active. Any thread.
   struct Place {
     int rank, ranks;
   };
@@ -100,20 +94,17 @@ class Library {
   // requires. All libraries share one space of identities, with the library's number in bits 56 to 62.
   virtual void add_counts(std::vector<coord::CollectiveCount>& counts,
                           uint64_t (*target)(uint64_t identity)) = 0;
-  // Adds the library's part of the status that shows progress, such as message counts, and its refusal if the
-  // status has none yet.
+  // Adds the library's part of the status: progress (message counts), and a refusal if it has none yet.
   virtual void fill_status(coord::RankStatus& status) = 0;
   // Point-to-point messages sent since the program's start, per world rank. At most one library counts them.
   virtual std::vector<coord::PeerCount> sent() = 0;
 
-  // --- Why the library cannot be saved now, or "": function and reason ("MPI_Win_create: a window is
-  // alive"). AGENT or MAIN.
+  // --- "" or why it cannot be saved ("MPI_Win_create: a window is alive": function, reason). AGENT or MAIN.
   virtual std::string refusal() = 0;
 
   // --- The early drain: some threads of this rank cannot stop before other ranks are drained (docs/cut.md,
   // "Sends of threads that cross"). The AGENT begins it when each thread is parked, or is inside a call after
-  // which it parks (ThreadRecord::sending). AGENT or MAIN ends it; then the early drain no longer calls the
-  // library.
+  // which it parks (ThreadRecord::sending). AGENT or MAIN ends it; then it no longer calls the library.
   virtual bool drains_early() { return false; }  // AGENT
   virtual void begin_early_drain() {}
   virtual std::string early_drain_trouble() { return ""; }  // AGENT. Why it cannot receive a message, or ""

@@ -1,6 +1,5 @@
-// The program's environment variables, for libraries of the LH that read some. The LH has an environment of
-// its own, a copy from before the program began; a program may set variables later, before a library reads
-// them. LH, LH FS base.
+// The program's environment variables, for libraries of the LH that read some. The LH's own environment is a
+// copy from before the program began, which may set variables before a library reads them. LH FS base.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +19,7 @@ using Reads = bool(std::string_view name);  // whether a library reads the varia
 void keep_variable(std::string_view entry, Reads* reads, Variables* variables);
 void keep_variables(const char* const* environment, Reads* reads, Variables* variables);
 
-// As getauxval(3) in the program; 0: there is no such entry.
-uint64_t auxiliary_value(uint64_t type);
+uint64_t auxiliary_value(uint64_t type);  // as getauxval(3) in the program; 0: there is no such entry
 
 // The environment with which the program was started, on its stack.
 void each_variable_at_start(const std::function<void(std::string_view entry)>& each);

@@ -1,5 +1,4 @@
-// The table of kLibraryCudaShims: functions of the lower half that CUDA's shims call besides those of their
-// libraries. Append-only: images hold the indices.
+// The table of kLibraryCudaShims: what CUDA's shims call besides their libraries. Append-only: in images.
 #pragma once
 
 namespace cropdl::seam {

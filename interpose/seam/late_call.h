@@ -7,8 +7,7 @@
 
 namespace cropdl::seam {
 
-// A shim's file, and the program's own dlopen and dlsym that find its functions. All of it is the UH's
-// memory.
+// A shim's file, and the program's own dlopen and dlsym that find its functions. All in the UH's memory.
 struct LateLibrary {
   void* (*open)(const char* path, int flags);          // dlopen
   void* (*find)(void* library, const char* function);  // dlsym

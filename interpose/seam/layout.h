@@ -17,8 +17,7 @@ inline constexpr uint32_t kSeamVersion = 8;  // recorded in images; a newer imag
 // Older images are refused: ControlPage and handle tables had another layout.
 inline constexpr uint32_t kOldestSeam = 5;
 
-// SECCOMP_RET_DATA of calls that CropDL's filter traps. It distinguishes them from calls that a filter of the
-// program traps.
+// SECCOMP_RET_DATA of calls that CropDL's filter traps, unlike those that a filter of the program traps.
 inline constexpr int kTrapData = 0x4352;
 
 inline constexpr uintptr_t kWindowBegin = 0x4000'0000'0000;
@@ -30,8 +29,7 @@ inline constexpr uintptr_t kCore = kWindowBegin + 0x10'0000;  // core text; its 
 inline constexpr size_t kCoreSize = 0x10'0000;
 inline constexpr uintptr_t kState = kWindowBegin + 0x20'0000;  // PersistentState
 inline constexpr size_t kStateSize = 0xe0'0000;
-// The stacks on which the kernel starts the core's signal handlers, one per ThreadRecord: the program's own
-// stacks may be too small.
+// Where the kernel starts the core's signal handlers, one per ThreadRecord: the program's may be too small.
 inline constexpr uintptr_t kSignalStacks = kWindowBegin + 0x4000'0000;  // only stacks in use are mapped
 inline constexpr size_t kSignalStackSize = 0x1'0000;  // a frame needs 3.4 KiB with AVX-512, 11 KiB with AMX
 // Handle tables, recipes, drained messages.
@@ -62,8 +60,7 @@ struct ThreadRecord {
   int32_t used;         // ThreadUse
   int32_t tid;          // kernel's id in this run
   int32_t virtual_tid;  // the id that the program knows
-  // > 0: the thread holds addresses of this run's LH (in registers, or in frames below) and must not be
-  // saved.
+  // > 0: the thread holds addresses of this run's LH (registers, or frames below) and must not be saved.
   volatile int32_t pinned;
   uint32_t lower_selector;  // of the segment whose base is lower_fs in this run; 0: none
   uint32_t upper_selector;  // the same for upper_fs
@@ -104,16 +101,14 @@ struct ThreadRecord {
   // In the LH (interpose/counting): identity of the communicator whose collective the thread is inside, and
   // of the communicator whose next collective it waits to begin. 0: none; always 0 outside the LH.
   volatile uint64_t inside, held;
-  // Address of the temporary signal mask of the program's current wait (pselect6: of its pair); 0: the wait
-  // has none (core only).
+  // Address of the temporary mask of the program's current wait (pselect6: of its pair); 0: none (core only).
   uint64_t masked_wait;
   // MPI in the LH: 1 inside a blocking send that returns to the program if the thread must park. Used only if
   // several threads may call MPI; 0 outside the LH.
   volatile uint64_t sending;
   uint64_t left;              // time when it began to end, CLOCK_BOOTTIME of its run, ns
   uint64_t clone_parent_tid;  // where clone() writes the child's id for the parent (core only)
-  // LH: address of the calls between ncclGroupStart and ncclGroupEnd; 0: in no group.
-  uint64_t nccl_group;
+  uint64_t nccl_group;  // LH: address of the calls between ncclGroupStart and ncclGroupEnd; 0: in no group
   // 1: runs a function that the program gave to CUDA; such a function must not call CUDA.
   uint64_t in_host_function;
   uint64_t generation;  // unique among all threads that ever had this record; the main thread's is 0
@@ -126,8 +121,7 @@ struct ThreadRecord {
   // handler of the program has run since (core only).
   uint64_t rewound;
   uint64_t wait_mask;  // copy of the mask of the wait in masked_wait
-  // siginfo of a signal from a wait whose si_pid is not yet translated to the virtual pid; 0: none (core
-  // only).
+  // siginfo from a wait, its si_pid not yet translated to the virtual pid; 0: none (core only).
   uint64_t sender_untranslated;
 };
 enum ThreadUse : int32_t { kFree, kLive, kLeaving };  // kLeaving: until the kernel has released the thread

@@ -6,8 +6,7 @@
 namespace cropdl::seam {
 
 // `virtual_*`: the ids that the program got in its first run; `kernel_*`: their values in this run. The
-// process's own pair is PersistentState::virtual_pid and kernel_pid. 0: not known (the first run, and older
-// images).
+// process's own pair: PersistentState::virtual_pid, kernel_pid. 0: not known (first run, older images).
 struct ProcessIds {
   int32_t virtual_parent, kernel_parent;
   int32_t virtual_group, kernel_group;
@@ -38,9 +37,8 @@ struct RankIds {
   }
 };
 
-// System V semaphore sets and message queues that the program has used. They belong to the machine, and no
-// image has their contents. The core writes the list, where the next one takes the place of a removed one; a
-// cut reads it.
+// System V semaphore sets and message queues that the program has used: the machine's, in no image. The core
+// writes the list, where the next one takes the place of a removed one; a cut reads it.
 struct SystemVObjects {
   static constexpr uint32_t kMax = 63;
   uint32_t semaphores, queues;  // number of entries; more than kMax: some are not listed
@@ -57,9 +55,8 @@ struct SharedSegments {
 // process of this run if the program knows that id from its first run.
 inline constexpr int kForeignId = 1 << 22;
 
-// In the control page of a process that continues an image: offsets of the kernel's clocks, so that clocks
-// that only go forward do not go back. 0 if this machine's clock is ahead anyway. CPU time is that of all
-// former runs.
+// In the control page of a process that continues an image: offsets of the kernel's clocks, so that none goes
+// back. 0 if this machine's clock is ahead anyway. CPU time is that of all former runs.
 struct ClockOffsets {
   int64_t shifted;                   // 0: the first run, nothing is added
   int64_t monotonic, raw, boottime;  // ns
@@ -67,8 +64,7 @@ struct ClockOffsets {
   int64_t usage[3][18];              // struct rusage (man 2 getrusage): process, children, main thread
 };
 
-// Where the program's arguments, environment and auxiliary vector lie on its stack: /proc shows arguments and
-// auxiliary vector, not the environment.
+// Where arguments, environment and auxiliary vector lie on the program's stack. /proc shows no environment.
 struct ProcessView {
   uint64_t arguments, environment;  // strings, one after the other
   uint64_t reserved;

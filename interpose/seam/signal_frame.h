@@ -1,5 +1,4 @@
-// Reads what the kernel recorded about the floating point and vector registers in a signal frame. Either
-// half, any thread; no libc.
+// What a signal frame records of floating point and vector registers. Either half, any thread; no libc.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
-// State of the upper half's core that survives a restart, at kState, saved in every image. The core writes it
-// (any UH thread, any FS base, lock-free except extents.h); the LH reads it while the program is stopped.
-// Append-only.
+// State of the core that survives a restart, at kState, in every image. The core writes it (any UH thread,
+// any FS base, lock-free except extents.h); the LH reads it while the program is stopped. Append-only.
 #pragma once
 
 #include "interpose/seam/layout.h"
@@ -39,11 +38,9 @@ struct CoreEntries {
   uint64_t objects_changed;  // replaces ld.so's _dl_debug_state
   uint64_t late_call;        // LateCall::target until the first call
   uint64_t no_call;          // LateCall::target of a function that the shim does not have
-  // Handler of SIGTERM while the program keeps its default; 0: the kernel's default applies. The LH sets it
-  // in every run.
+  // Handler of SIGTERM while the program keeps its default; 0: the kernel's. The LH sets it in every run.
   uint64_t last_version;
-  // 1: handlers of the program begin with all signals blocked, and the core sets their mask; 0: the core of
-  // an older image.
+  // 1: handlers of the program begin with all signals blocked, the core sets the mask; 0: an older core.
   uint64_t sets_masks;
   uint64_t reserved[4];
 };
@@ -162,9 +159,8 @@ struct PersistentState {
   uint32_t unseen;      // kUnseen bits
   uint32_t input_used;  // the standard input was read or copied: a pipe's bytes may be gone
   ProcessView view;
-  int32_t io_contexts;  // live contexts of io_setup
-  // The main stack and the room that it grows into lie below; 0: not known.
-  uint64_t map_first;
+  int32_t io_contexts;             // live contexts of io_setup
+  uint64_t map_first;              // the main stack and the room that it grows into lie below; 0: not known
   volatile uint32_t threads_made;  // records ever given to a new thread; counted before the thread is visible
   volatile uint32_t threads_high;  // one past the highest record ever used
   uint32_t requeue_waits;          // threads inside FUTEX_WAIT_REQUEUE_PI

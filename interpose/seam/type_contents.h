@@ -6,8 +6,7 @@
 
 namespace cropdl::seam {
 
-// `integers`: the `n` integers of a type made by `combiner` (of the seam). Replaces each constant among them
-// by the result of its function.
+// Replaces each constant among the `n` integers of a type made by `combiner` (of the seam) by its function's.
 template <class Order, class Distribution, class Argument>
 void translate_contents(int combiner, int n, int* integers, Order order, Distribution distribution,
                         Argument argument) {

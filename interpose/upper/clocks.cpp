@@ -96,8 +96,7 @@ long times_call(const SystemCall& c) {
   return result + o.monotonic / (kSecond / 100);
 }
 
-// The time since the machine's start is the first word of struct sysinfo, in seconds rounded up, as the
-// kernel computes it (kernel/sys.c, do_sysinfo).
+// The uptime is the first word of struct sysinfo: seconds rounded up, as in kernel/sys.c (do_sysinfo).
 CROPDL_OWN_FRAME long machine_call(const SystemCall& c) {
   const long result = raw(c.nr, c.a[0]);
   if (result != 0) return result;
@@ -158,16 +157,9 @@ bool takes_clock(long nr) {
 }
 
 long clock_call(const SystemCall& c) {
-  switch (c.nr) {
-    case __NR_getrusage:
-      return usage_call(c);
-    case __NR_times:
-      return times_call(c);
-    case __NR_sysinfo:
-      return machine_call(c);
-    default:
-      return read_clock(c);
-  }
+  if (c.nr == __NR_getrusage) return usage_call(c);
+  if (c.nr == __NR_times) return times_call(c);
+  return c.nr == __NR_sysinfo ? machine_call(c) : read_clock(c);
 }
 
 }  // namespace cropdl::upper

@@ -1,6 +1,5 @@
-// The upper half's core: code in the window between the program and the kernel. It is saved, so a checkpoint
-// may fall on any of its instructions. Freestanding; any UH thread; any FS base. Its locks (seam/extents.h
-// and NotesHeld) are free at every checkpoint.
+// The upper half's core: code in the window between the program and the kernel. A checkpoint may fall on any
+// of its instructions. Freestanding; any UH thread and FS base. Its locks (Extents, NotesHeld) are free then.
 #pragma once
 
 #include <signal.h>
@@ -35,8 +34,7 @@ class Undisturbed {
   uint64_t mask_;
 };
 
-// Waits a moment for a lock. Its holder may be in the kernel, and may have a lower priority: this lets it
-// run.
+// Waits a moment for a lock, and lets its holder run: it may be in the kernel, with a lower priority.
 struct LetRun {
   void operator()() const {
     const long pause[2] = {0, 20'000};
@@ -51,16 +49,13 @@ class NotesHeld {
     while (__atomic_exchange_n(&seam::state()->notes_held, 1u, __ATOMIC_ACQUIRE) != 0) LetRun()();
   }
   ~NotesHeld() { __atomic_store_n(&seam::state()->notes_held, 0u, __ATOMIC_RELEASE); }
-  NotesHeld(const NotesHeld&) = delete;
-  NotesHeld& operator=(const NotesHeld&) = delete;
 
  private:
   const Undisturbed undisturbed_;
 };
 
-// Of functions with large objects: inlined, these would lie in the frame of a caller that goes on to others.
-// The core runs on the program's stack, of which there may be little left: natively a call needs none of it.
-// CMakeLists.txt limits the frames.
+// Of functions with large objects: inlined, these would lie in the frame of a caller that goes on. The core
+// runs on the program's stack, of which natively a call needs nothing. CMakeLists.txt limits the frames.
 #define CROPDL_OWN_FRAME __attribute__((noinline))
 
 struct SystemCall {  // one system call of the program; TrappedCall begins with it
@@ -119,8 +114,7 @@ long masked_wait(const SystemCall& call);
 long timed_wait(const SystemCall& call);
 long timed_wait_of_copy(SystemCall* call);  // changes the arguments
 long long_random(const SystemCall& call);   // getrandom
-// Sets `set` to the address of a copy without these signals. An unreadable set is left for the kernel to
-// refuse.
+// Sets `set` to the address of a copy without these signals. The kernel refuses an unreadable set.
 void leave_out(uint64_t signals, uint64_t* copy, long* set);
 inline constexpr uint64_t kSuspend = 1ull << (seam::kSuspendSignal - 1);  // the program must not receive it
 long futex_wait(const SystemCall& call);
@@ -158,8 +152,7 @@ bool is_child();  // is_spawned(), or a child of fork, which has its own copy of
 
 // Ids (ids.cpp)
 // Whether the record gives its id another number for the program, also after its thread's end: until the next
-// restart these numbers stay what they are, since the program may be told an id twice (by clone and gettid,
-// by fork and wait4).
+// restart these numbers stay, since the program may be told an id twice (clone and gettid, fork and wait4).
 inline bool renames(const seam::ThreadRecord& record) {
   return record.kind != seam::kSpawnedChild && record.virtual_tid != 0 && record.virtual_tid != record.tid;
 }
@@ -174,6 +167,7 @@ void tell_sender(siginfo_t* info);  // translates si_pid of a signal to the virt
 void tell_waited(seam::ThreadRecord* t);
 long to_kernel_pid(long upper);
 long to_virtual_pid(long real);  // the id by which the program knows the process
+void tell_process(long at);      // the same for the pid that the kernel has just written there
 long own_process();              // the program's getpid()
 // The same for ids of groups and sessions.
 long to_kernel_group(long upper);
@@ -188,8 +182,7 @@ long id_command(const SystemCall& call);  // if is_id_command()
 bool takes_clock(long nr);
 long clock_call(const SystemCall& call);   // if takes_clock()
 long sleep_until(const SystemCall& call);  // clock_nanosleep with TIMER_ABSTIME
-// Whether the program's clock may differ from the kernel's after a restart: true for all but the machine's
-// wall clocks.
+// Whether the program's clock may differ from the kernel's after a restart: all but the wall clocks.
 bool is_own_clock(long clock);
 
 // System V semaphores, message queues and shared memory (system_v.cpp)

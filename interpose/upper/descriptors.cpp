@@ -10,8 +10,7 @@ namespace {
 
 constexpr long kFiles = 0x400;  // CLONE_FILES
 
-// Whether the caller has the program's own descriptor table. A child has a copy, without an LH, unless it was
-// made with CLONE_FILES.
+// Whether this is the program's descriptor table. A child has a copy, without an LH, unless by CLONE_FILES.
 bool is_program_table() {
   if (is_spawned()) return seam::current_thread()->shares_files != 0;
   return seam::state()->forked == 0 || (seam::state()->unseen & seam::kUnseenSharedTable) != 0;
@@ -40,8 +39,7 @@ bool is_lower_file(long fd) {
   return fd >= seam::control()->first_lower_file && is_program_table() && !seam::owns_file(seam::state(), fd);
 }
 
-// Descriptors and the sender's id, received with a message (man 7 unix, SCM_RIGHTS, SCM_CREDENTIALS; man 3
-// cmsg).
+// Descriptors and the sender's id in a message (man 7 unix, SCM_RIGHTS, SCM_CREDENTIALS; man 3 cmsg).
 struct Message {
   uint64_t name, name_length, pieces, piece_count, control, control_length, flags;
 };
@@ -60,29 +58,22 @@ void take_received(const Message& m) {
       for (uint64_t fd = at + sizeof(Header); fd + 4 <= at + header->length; fd += 4)
         own(*reinterpret_cast<const int32_t*>(fd));
     if (header->level == kSocketLevel && header->type == kCredentials &&
-        header->length >= sizeof(Header) + sizeof(int32_t)) {
-      auto* sender = reinterpret_cast<int32_t*>(at + sizeof(Header));
-      *sender = static_cast<int32_t>(to_virtual_pid(*sender));
-    }
+        header->length >= sizeof(Header) + sizeof(int32_t))
+      tell_process(static_cast<long>(at + sizeof(Header)));
     at += (header->length + 7) & ~7ull;
   }
 }
 
-long receive_message(const SystemCall& c) {  // may wait long
-  const long result = raw(c.nr, c.a[0], c.a[1], c.a[2]);
-  if (static_cast<int>(c.a[0]) == 0) seam::state()->input_used = 1;
-  if (!failed(result)) take_received(*reinterpret_cast<const Message*>(c.a[1]));
-  return result;
-}
-
-long receive_messages(const SystemCall& c) {
+long receive(const SystemCall& c) {  // recvmsg, recvmmsg; may wait long
   struct Received {
     Message message;
     uint64_t length;
   };
   const long result = pass_on(c);
   if (static_cast<int>(c.a[0]) == 0) seam::state()->input_used = 1;
-  for (long i = 0; !failed(result) && i < result; ++i)
+  if (failed(result)) return result;
+  if (c.nr == __NR_recvmsg) take_received(*reinterpret_cast<const Message*>(c.a[1]));
+  for (long i = 0; c.nr == __NR_recvmmsg && i < result; ++i)
     take_received(reinterpret_cast<const Received*>(c.a[1])[i].message);
   return result;
 }
@@ -99,9 +90,8 @@ long unshare(long what) {  // the LH's threads share the table
   if (is_child() || (what & kFiles) == 0) return raw(__NR_unshare, what);
   bool alone = true;  // if there is no other thread, unsharing makes no difference
   for (unsigned i = 1; i < seam::kMaxThreads && alone; ++i) alone = seam::state()->threads[i].used == 0;
-  if (alone) return raw(__NR_unshare, what & ~kFiles);
-  note_unseen(seam::kUnseenOwnTable);
-  return raw(__NR_unshare, what);
+  if (!alone) note_unseen(seam::kUnseenOwnTable);
+  return raw(__NR_unshare, alone ? what & ~kFiles : what);
 }
 
 long close_range(const SystemCall& c) {
@@ -178,9 +168,8 @@ long descriptor_call(const SystemCall& c) {
       return fd;
     }
     case __NR_recvmsg:
-      return receive_message(c);
     case __NR_recvmmsg:
-      return receive_messages(c);
+      return receive(c);
     case __NR_read:  // of the standard input, a pipe or a socket
     case __NR_readv:
     case __NR_preadv2:
@@ -218,8 +207,7 @@ long descriptor_call(const SystemCall& c) {
   }
 }
 
-// A child must not keep the LH's sockets and its store's lock open. Closes all from the LH's first descriptor
-// on, except the program's.
+// A child must not keep the LH's sockets and store lock: closes all from its first on but the program's.
 void close_lower_files() {
   auto* s = seam::state();
   // The table may be the parent's, or lack descriptors of the program.

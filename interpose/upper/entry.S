@@ -310,43 +310,23 @@ __vdso_\name:
 cropdl_core_late_call:
 	.cfi_startproc
 	KEEP_STACK
-	push %rax
-	push %rdi
-	push %rsi
-	push %rdx
-	push %rcx
-	push %r8
-	push %r9
-	push %r10
+	.irp register, %rax, %rdi, %rsi, %rdx, %rcx, %r8, %r9, %r10
+	push \register
+	.endr
 	sub $128, %rsp
-	movups %xmm0, (%rsp)
-	movups %xmm1, 16(%rsp)
-	movups %xmm2, 32(%rsp)
-	movups %xmm3, 48(%rsp)
-	movups %xmm4, 64(%rsp)
-	movups %xmm5, 80(%rsp)
-	movups %xmm6, 96(%rsp)
-	movups %xmm7, 112(%rsp)
+	.irp number, 0, 1, 2, 3, 4, 5, 6, 7
+	movups %xmm\number, 16*\number(%rsp)
+	.endr
 	mov %rax, %rdi
 	call cropdl_find_late_call
 	mov %rax, %r11
-	movups (%rsp), %xmm0
-	movups 16(%rsp), %xmm1
-	movups 32(%rsp), %xmm2
-	movups 48(%rsp), %xmm3
-	movups 64(%rsp), %xmm4
-	movups 80(%rsp), %xmm5
-	movups 96(%rsp), %xmm6
-	movups 112(%rsp), %xmm7
+	.irp number, 0, 1, 2, 3, 4, 5, 6, 7
+	movups 16*\number(%rsp), %xmm\number
+	.endr
 	add $128, %rsp
-	pop %r10
-	pop %r9
-	pop %r8
-	pop %rcx
-	pop %rdx
-	pop %rsi
-	pop %rdi
-	pop %rax
+	.irp register, %r10, %r9, %r8, %rcx, %rdx, %rsi, %rdi, %rax
+	pop \register
+	.endr
 	LEAVE_STACK
 	jmp *%r11
 	.cfi_endproc
@@ -365,30 +345,18 @@ cropdl_core_no_call:
 cropdl_core_objects_changed:
 	.cfi_startproc
 	KEEP_STACK
-	push %rax
-	push %rdi
-	push %rsi
-	push %rdx
-	push %rcx
-	push %r8
-	push %r9
-	push %r10
-	push %r11
+	.irp register, %rax, %rdi, %rsi, %rdx, %rcx, %r8, %r9, %r10, %r11
+	push \register
+	.endr
 	sub $520, %rsp
 	and $-16, %rsp
 	fxsave64 (%rsp)
 	call cropdl_objects_changed
 	fxrstor64 (%rsp)
 	lea -72(%rbp), %rsp
-	pop %r11
-	pop %r10
-	pop %r9
-	pop %r8
-	pop %rcx
-	pop %rdx
-	pop %rsi
-	pop %rdi
-	pop %rax
+	.irp register, %r11, %r10, %r9, %r8, %rcx, %rdx, %rsi, %rdi, %rax
+	pop \register
+	.endr
 	LEAVE_STACK
 	ret
 	.cfi_endproc

@@ -1,5 +1,4 @@
-// Translates the few paths that must read as they would natively: of stand-ins, and of the program's own
-// file.
+// Translates the few paths that must read as natively: of stand-ins, and of the program's own file.
 #include <asm/stat.h>
 #include <asm/unistd.h>
 
@@ -26,8 +25,7 @@ CROPDL_OWN_FRAME Link link_at(long directory, const char* path) {
   return {st.st_dev, st.st_ino};
 }
 
-// Whether the path leads to the link /proc/self/exe itself: below a descriptor of /proc/self, relative, or in
-// other words.
+// Whether the path leads to the link /proc/self/exe itself: relative, below a descriptor, or in other words.
 CROPDL_OWN_FRAME bool is_link_to_own_exe(long directory, const char* path) {
   const Link link = link_at(directory, path);
   if (link.inode == 0) return false;
@@ -38,8 +36,7 @@ CROPDL_OWN_FRAME bool is_link_to_own_exe(long directory, const char* path) {
   return is("/proc/self/exe") || is("/proc/thread-self/exe");  // of the process, of the thread
 }
 
-// Whether the path names the program's executable. Natively such a path leads to the program; here the kernel
-// would return the lower half.
+// Whether the path leads to the program's executable natively; here the kernel would return the lower half.
 bool names_own_exe(long directory, const char* path) {
   if (equal(path, "/proc/self/exe") || equal(path, "/proc/thread-self/exe")) return true;
   if (*path != 0 && !equal(base_name(path), "exe")) return false;
@@ -82,8 +79,7 @@ CROPDL_OWN_FRAME bool leads_to_version(const char* path, const char* begins) {
 
 enum class Named { kNotSo, kSo, kAnotherVersion };
 
-// Compares a name with a stand-in of one version. A name without a version has the version of the file that
-// it links to.
+// Compares a name with a stand-in of one version. A name without a version has that of the file it links to.
 Named named_as(const char* path, const char* name, const char* begins) {
   if (is_version_of(name, begins)) return Named::kSo;
   const char* version = begins;  // the dot before its version
@@ -113,8 +109,7 @@ void note_found(const char* path, char (&found)[sizeof seam::PersistentState::fo
   found[*path == 0 ? n : 0] = 0;
 }
 
-// Returns the file that ld.so opens in place of `path`, or null: the real library must not be loaded in the
-// UH.
+// The file that ld.so opens in place of `path`, or null: the real library must not be loaded in the UH.
 CROPDL_OWN_FRAME const char* stand_in(const char* path) {
   const char* name = base_name(path);
   const auto* const control = seam::control();
@@ -159,8 +154,7 @@ long open_call(const SystemCall& c) {
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   const long flags = c.nr == __NR_openat ? c.a[2] : c.nr == __NR_open ? c.a[1] : -1;
-  // The kernel refuses a null or unreadable path. So the core reads only paths from ld.so, and those that the
-  // kernel has accepted.
+  // The kernel refuses a null or unreadable path: the core reads only ld.so's, and what it has accepted.
   const char* file = nullptr;
   if (flags == kReadOnlyCloseOnExec && upper::from_loader(c.from)) file = stand_in(path);
   long fd = file != nullptr ? open_other(c, file) : make_slowly(c);
@@ -208,8 +202,7 @@ long execute(const SystemCall& c) {
   };
   if (is(kExists) && names_own_exe(directory, path))
     call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
-  // A search in PATH tries names that do not exist. Each argument, and each word of the environment, must be
-  // readable.
+  // A search in PATH tries names that do not exist. All arguments and the environment must be readable.
   const auto is_list = [](long list) {
     long word = list;
     for (char begin; word != 0 && copy_in(&word, list); list += sizeof word)

@@ -1,7 +1,6 @@
 // Futexes that hold the owner's thread id: mutexes with priority inheritance, and those in robust lists.
-// After a restart these ids are of the first run, and the kernel does not know them. So the core does the
-// kernel's work (man 2 futex, man 2 get_robust_list; Linux kernel/futex), without priority inheritance. UH,
-// any thread.
+// After a restart these ids are of the first run, unknown to the kernel. So the core does the kernel's work
+// (man 2 futex, man 2 get_robust_list; Linux kernel/futex), without priority inheritance. UH, any thread.
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
@@ -91,8 +90,7 @@ long unlock(const SystemCall& c) {
   return 0;
 }
 
-// struct robust_list_head and robust_list (include/uapi/linux/futex.h). The lowest bit of a pointer marks a
-// mutex with priority inheritance.
+// struct robust_list_head (include/uapi/linux/futex.h). A pointer's lowest bit marks priority inheritance.
 struct Head {
   uint64_t first;
   int64_t offset;
@@ -112,24 +110,17 @@ void let_go(uint64_t address, bool inherits, uint32_t own) {
 }  // namespace
 
 bool futex_has_owner(long command) {
-  switch (command & FUTEX_CMD_MASK) {
-    case FUTEX_LOCK_PI:
-    case 13:  // FUTEX_LOCK_PI2
-    case FUTEX_TRYLOCK_PI:
-    case FUTEX_UNLOCK_PI:
-      return true;
-    default:
-      return false;
-  }
+  command &= FUTEX_CMD_MASK;
+  return command == FUTEX_LOCK_PI || command == 13 /* FUTEX_LOCK_PI2 */ || command == FUTEX_TRYLOCK_PI ||
+         command == FUTEX_UNLOCK_PI;
 }
 
 bool futex_requeues(long command) {
-  return (command & FUTEX_CMD_MASK) == FUTEX_CMP_REQUEUE_PI ||
-         (command & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
+  command &= FUTEX_CMD_MASK;
+  return command == FUTEX_CMP_REQUEUE_PI || command == FUTEX_WAIT_REQUEUE_PI;
 }
 
-// The kernel itself gives the owned futex to a waiter, under the kernel's thread id. No current C library
-// uses these calls.
+// The kernel gives the futex to a waiter, under the kernel's thread id. No current C library uses these.
 long requeue_call(const SystemCall& c) {
   const bool waits = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
   uint32_t word;
@@ -140,8 +131,7 @@ long requeue_call(const SystemCall& c) {
   if (seam::control()->restarted != 0) {
     say_once(kNoRequeue,
              "cropdl: the program uses FUTEX_WAIT_REQUEUE_PI or FUTEX_CMP_REQUEUE_PI after a restart, where "
-             "it is told "
-             "ENOSYS\n");
+             "it is told ENOSYS\n");
     return kNoSuchCall;
   }
   if (!waits) return pass_on(c);
@@ -155,16 +145,11 @@ long owned_futex(const SystemCall& c) {
   const auto* word = reinterpret_cast<const void*>(c.a[0]);
   if ((c.a[0] & 3) != 0 || !can_be_written(word, sizeof(uint32_t)))
     return pass_on(c);  // the kernel refuses it
-  switch (c.a[1] & FUTEX_CMD_MASK) {
-    case FUTEX_UNLOCK_PI:
-      return unlock(c);
-    case FUTEX_TRYLOCK_PI: {
-      uint32_t due = 0;
-      return take(reinterpret_cast<uint32_t*>(c.a[0]), false, &due);
-    }
-    default:
-      return lock(c);
-  }
+  const long command = c.a[1] & FUTEX_CMD_MASK;
+  if (command == FUTEX_UNLOCK_PI) return unlock(c);
+  if (command != FUTEX_TRYLOCK_PI) return lock(c);
+  uint32_t due = 0;
+  return take(reinterpret_cast<uint32_t*>(c.a[0]), false, &due);
 }
 
 void release_held_futexes(seam::ThreadRecord* t) {

@@ -1,5 +1,4 @@
-// The core's signal handlers. entry.S begins each of them and calls a function of this file, which decides
-// what runs next.
+// The core's signal handlers. entry.S begins each and calls a function of this file: what runs next.
 //
 // Frames of the core's own signals, and of handlers for the program's alternate stack, begin on the thread's
 // signal stack. There is never more than one, since these handlers begin with all signals blocked
@@ -19,8 +18,7 @@ void cropdl_core_int80();
 namespace cropdl::upper {
 namespace {
 
-// Whether a thread interrupted at `ip` may be saved: `ip` is in the window, or in a non-PIE program below 4
-// GiB.
+// Whether a thread interrupted at `ip` may be saved: in the window, or in a non-PIE program below 4 GiB.
 bool can_be_saved(uint64_t ip) { return seam::in_window(ip) || ip < 1ull << 32; }
 
 // Whether the signal comes from the program itself: from its process, or from its timer, queue or file. With
@@ -133,16 +131,14 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
 // signal queue (RLIMIT_SIGPENDING), delays the stop: up to kAttempts signals are sent.
 extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   seam::ThreadRecord* t = seam::current_thread();
-  if (upper::is_child()) return;
-  if ((seam::control()->attention & seam::kAttentionStop) == 0) return;
-  if (t->pinned != 0) return;
+  const auto* page = seam::control();
+  if (upper::is_child() || (page->attention & seam::kAttentionStop) == 0 || t->pinned != 0) return;
   siginfo_t info;
   auto* words = reinterpret_cast<uint64_t*>(&info);
   for (unsigned i = 0; i < sizeof info / sizeof *words; ++i) words[i] = 0;
   info.si_code = SI_QUEUE;
   info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
   constexpr int kAttempts = 64;
-  const auto* page = seam::control();
   const auto is_wanted = [page, t] {
     return (page->attention & seam::kAttentionStop) != 0 && t->parked != page->stop;
   };

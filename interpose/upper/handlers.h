@@ -23,8 +23,7 @@ void settle(seam::ThreadRecord* t, ucontext_t* context);
 // The same after an interruption by a signal of the core.
 void settle_for_core(seam::ThreadRecord* t, ucontext_t* context);
 
-// Ends a call that a signal of the core has put back to its instruction, as a handler without SA_RESTART
-// does.
+// Ends a call that a core's signal has put back to its instruction, as a handler without SA_RESTART does.
 void end_rewound_call(seam::ThreadRecord* t, const seam::SignalAction& action, greg_t* g);
 
 // Returns the thread's mask when the signal arrived. If the signal ended a wait with a temporary mask
@@ -33,8 +32,7 @@ uint64_t mask_before(seam::ThreadRecord* t, int sig, const ucontext_t* context);
 
 void do_nothing(Entry* e);
 
-// A thread of the LH has GS base 0 and blocks signals. A signal that arrives nevertheless is for the main
-// thread, or is a fault of the LH.
+// LH threads have GS base 0 and block signals. One that arrives is for the main thread, or a fault of the LH.
 void on_lower_thread(const Entry* e);
 
 // Enters the program's handler for an arrived signal, if there is one. All signals, the suspend signal too,

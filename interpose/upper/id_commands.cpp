@@ -8,12 +8,6 @@
 namespace cropdl::upper {
 namespace {
 
-// What the kernel has just written. `at` has room for it.
-void tell_process(long at) {
-  auto* id = reinterpret_cast<int32_t*>(at);
-  *id = static_cast<int32_t>(to_virtual_pid(*id));
-}
-
 // fcntl. An owner below 0 is a group (man 2 fcntl).
 long owner_to_kernel(int owner) {
   if (owner > 0) return to_kernel_pid(owner);
@@ -26,13 +20,11 @@ struct Owner {  // struct f_owner_ex
 };
 
 long set_owner(const SystemCall& c) {
-  SystemCall call = c;
   Owner owner;
   if (!copy_in(&owner, c.a[2])) return pass_on(c);
   if (owner.id > 0)
     owner.id = static_cast<int32_t>(owner.is_group() ? to_kernel_group(owner.id) : to_kernel_pid(owner.id));
-  call.a[2] = reinterpret_cast<long>(&owner);
-  return pass_on(call);
+  return raw(c.nr, c.a[0], c.a[1], reinterpret_cast<long>(&owner));
 }
 
 long tell_owner(const SystemCall& c) {
@@ -59,24 +51,14 @@ long tell_lock_holder(const SystemCall& c) {
 }
 
 long file_command(const SystemCall& c) {
-  switch (static_cast<uint32_t>(c.a[1])) {
-    case kSetOwn: {
-      SystemCall call = c;
-      call.a[2] = owner_to_kernel(static_cast<int>(c.a[2]));
-      return pass_on(call);
-    }
-    case kGetOwn: {
-      const long result = pass_on(c);
-      if (failed(result)) return result;
-      return result < 0 ? -to_virtual_group(-result) : to_virtual_pid(result);
-    }
-    case kSetOwnEx:
-      return set_owner(c);
-    case kGetOwnEx:
-      return tell_owner(c);
-    default:
-      return tell_lock_holder(c);
-  }
+  const auto command = static_cast<uint32_t>(c.a[1]);
+  if (command == kSetOwn) return raw(c.nr, c.a[0], c.a[1], owner_to_kernel(static_cast<int>(c.a[2])));
+  if (command == kSetOwnEx) return set_owner(c);
+  if (command == kGetOwnEx) return tell_owner(c);
+  if (command != kGetOwn) return tell_lock_holder(c);
+  const long result = pass_on(c);
+  if (failed(result)) return result;
+  return result < 0 ? -to_virtual_group(-result) : to_virtual_pid(result);
 }
 
 long terminal_command(const SystemCall& c) {
@@ -118,20 +100,11 @@ bool is_id_command(const SystemCall& c) {
 }
 
 long id_command(const SystemCall& c) {
-  switch (c.nr) {
-    case __NR_fcntl:
-      return file_command(c);
-    case __NR_ioctl:
-      return terminal_command(c);
-    case __NR_getsockopt:
-      return socket_option(c);
-    case __NR_semctl: {
-      const long result = pass_on(c);
-      return failed(result) ? result : to_virtual_pid(result);
-    }
-    default:
-      return statistics(c);
-  }
+  if (c.nr == __NR_fcntl) return file_command(c);
+  if (c.nr == __NR_ioctl) return terminal_command(c);
+  if (c.nr == __NR_getsockopt) return socket_option(c);
+  if (c.nr == __NR_semctl) return to_virtual_pid(pass_on(c));  // leaves an error as it is
+  return statistics(c);
 }
 
 }  // namespace cropdl::upper

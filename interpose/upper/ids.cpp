@@ -3,9 +3,8 @@
 // translated here (kTrappedAfterRestart), in the process and in its children. UH, any thread.
 //
 // The translation is a bijection. An id of the first run stands for its replacement in this run: the
-// process's own ids, those of its threads and of its parent, and the pids of the other ranks. A process of
-// this run that happens to have such an id is shown with kForeignId added, once or more often. All other ids
-// are the kernel's.
+// process's ids, its threads' and parent's, and the other ranks' pids. A process of this run that happens to
+// have such an id is shown with kForeignId added, once or more often. All other ids are the kernel's.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -79,12 +78,6 @@ constexpr IdCall kIdCalls[] = {
     {__NR_timer_create, {kClock}, kNone},
 };
 
-const IdCall* id_call_of(long nr) {
-  for (const IdCall& call : kIdCalls)
-    if (call.nr == nr) return &call;
-  return nullptr;
-}
-
 struct Pair {
   long upper, real;
 };
@@ -141,14 +134,10 @@ long to_virtual(long real, Role role) {
 
 // Which kind of ids the next argument holds.
 Role selection(const SystemCall& c) {
+  // PRIO_PROCESS, IOPRIO_WHO_PROCESS or P_PID; then PRIO_PGRP, IOPRIO_WHO_PGRP or P_PGID
+  const int process = c.nr == __NR_getpriority || c.nr == __NR_setpriority ? 0 : 1;
   const int which = static_cast<int>(c.a[0]);
-  switch (c.nr) {
-    case __NR_getpriority:
-    case __NR_setpriority:  // PRIO_PROCESS, PRIO_PGRP
-      return which == 0 ? kProcess : which == 1 ? kGroup : kNone;
-    default:  // ioprio_get, ioprio_set: IOPRIO_WHO_PROCESS, IOPRIO_WHO_PGRP; waitid: P_PID, P_PGID
-      return which == 1 ? kProcess : which == 2 ? kGroup : kNone;
-  }
+  return which == process ? kProcess : which == process + 1 ? kGroup : kNone;
 }
 
 // Bits of a CPU clock's id (include/linux/posix-timers_types.h): the complement of the pid above three bits
@@ -167,17 +156,10 @@ long kernel_clock(long clock) {
 
 long kernel_argument(long value, Role role) {
   const int id = static_cast<int>(value);
-  switch (role) {
-    case kProcess:
-    case kGroup:
-      return id > 0 ? to_kernel(id, role) : value;
-    case kTarget:
-      return id > 0 ? to_kernel(id, kProcess) : id < -1 ? -to_kernel(-static_cast<long>(id), kGroup) : value;
-    case kClock:
-      return kernel_clock(value);
-    default:
-      return value;
-  }
+  if (role == kClock) return kernel_clock(value);
+  if (role == kTarget && id < -1) return -to_kernel(-static_cast<long>(id), kGroup);
+  if (role == kTarget) role = kProcess;
+  return (role == kProcess || role == kGroup) && id > 0 ? to_kernel(id, role) : value;
 }
 
 CROPDL_OWN_FRAME long with_ids(const SystemCall& c) { return pass_on(with_kernel_ids(c)); }
@@ -195,13 +177,6 @@ CROPDL_OWN_FRAME long capability_call(const SystemCall& c) {
   own.process = static_cast<int32_t>(kernel_argument(own.process, kProcess));
   const long result = raw(c.nr, reinterpret_cast<long>(&own), c.a[1]);
   return own.version == header.version || copy_out(c.a[0], own.version) ? result : kBadAddress;
-}
-
-// Translates the id of the child that waitid found (man 2 waitid; si_pid is at offset 16).
-void tell_child(long info) {
-  if (info == 0) return;
-  auto* child = reinterpret_cast<int32_t*>(info + 16);
-  if (*child > 0) *child = static_cast<int32_t>(to_virtual(*child, kProcess));
 }
 
 // Records the process's group and session after setpgid or setsid.
@@ -257,16 +232,20 @@ long to_kernel_pid(long upper) { return to_kernel(upper, kProcess); }
 long to_virtual_pid(long real) {
   return seam::control()->restarted != 0 && real > 0 ? to_virtual(real, kProcess) : real;
 }
+void tell_process(long at) {
+  auto* id = reinterpret_cast<int32_t*>(at);
+  *id = static_cast<int32_t>(to_virtual_pid(*id));
+}
 long to_kernel_group(long upper) { return to_kernel(upper, kGroup); }
 long to_virtual_group(long real) { return real > 0 ? to_virtual(real, kGroup) : real; }
 long to_virtual_session(long real) { return real > 0 ? to_virtual(real, kSession) : real; }
 long own_process() { return to_virtual(raw(__NR_getpid), kProcess); }
 
-bool takes_ids(long nr) { return id_call_of(nr) != nullptr; }
+bool takes_ids(long nr) { return row_of(kIdCalls, nr) != nullptr; }
 
 SystemCall with_kernel_ids(const SystemCall& c) {
   SystemCall call = c;
-  const IdCall* entry = seam::control()->restarted != 0 ? id_call_of(c.nr) : nullptr;
+  const IdCall* entry = seam::control()->restarted != 0 ? row_of(kIdCalls, c.nr) : nullptr;
   if (entry == nullptr) return call;
   for (int i = 0; i < 3; ++i) {
     const Role role = entry->arguments[i] == kSelected ? selection(c) : entry->arguments[i];
@@ -279,9 +258,9 @@ long id_call(const SystemCall& c) {
   if (c.nr == __NR_capget || c.nr == __NR_capset) return capability_call(c);
   // wait4 and waitid may wait long. Their kernel ids are of children, which no image has.
   const long result = with_ids(c);
-  if (c.nr == __NR_waitid && result == 0) tell_child(c.a[2]);
+  if (c.nr == __NR_waitid && result == 0 && c.a[2] != 0) tell_process(c.a[2] + 16);  // si_pid
   if (!failed(result) && (c.nr == __NR_setpgid || c.nr == __NR_setsid)) note_group();
-  const Role role = id_call_of(c.nr)->result;
+  const Role role = row_of(kIdCalls, c.nr)->result;
   return role != kNone && result > 0 ? to_virtual(result, role) : result;
 }
 

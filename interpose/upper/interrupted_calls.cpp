@@ -50,8 +50,7 @@ void leave_owned_futex(greg_t* g) {
   if (!is_child() && *reinterpret_cast<const uint16_t*>(ip) == kSyscall) end_with_eintr(g);
 }
 
-// System calls that the kernel restarts after a handler with SA_RESTART, and ends with EINTR after another
-// handler (man 7 signal).
+// System calls that the kernel restarts after a handler with SA_RESTART, else ends with EINTR (man 7 signal).
 bool is_restarted(long nr, long operation) {
   static constexpr CallSet kAlways(
       {// files and descriptors

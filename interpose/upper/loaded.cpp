@@ -1,5 +1,4 @@
-// Reports to libraries of the LH which objects the program's ld.so loads, and looks up patched functions at
-// their first call. UH, any thread.
+// Tells the LH which objects ld.so loads, and looks up patched functions at their first call. UH, any thread.
 #include <asm/unistd.h>
 
 #include "interpose/seam/gate.h"

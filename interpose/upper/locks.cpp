@@ -1,5 +1,4 @@
-// Notes the files on FUSE file systems on which the program asks for locks: a cut names them
-// (restart/files/open_files.cpp). UH, any thread.
+// Notes the files on FUSE that the program asks to lock (restart/files/open_files.cpp). UH, any thread.
 #include <asm/stat.h>
 #include <asm/statfs.h>
 #include <asm/unistd.h>

@@ -21,8 +21,7 @@ static_assert(seam::kReuseSlots == 1u << 9);
 
 constexpr uint64_t kMapArea = seam::kMapEnd - seam::kMapBegin;
 
-// Whether [begin, begin + length) lies in the mapping area. The program's numbers may overflow 2^64 when
-// added.
+// Whether [begin, begin + length) lies in the mapping area. The program's numbers may overflow when added.
 bool in_map_area(uint64_t begin, uint64_t length) {
   return begin >= seam::kMapBegin && begin <= seam::kMapEnd && length <= seam::kMapEnd - begin;
 }
@@ -39,8 +38,7 @@ uint64_t map_first() {
 // Transparent huge pages need this alignment.
 uint64_t alignment(uint64_t length) { return length >= kHugePage ? kHugePage : kPage; }
 
-// Returns the next range of address space; `length` is at most kMapArea. Wraps around: MAP_FIXED_NOREPLACE
-// finds ranges in use.
+// The next range; `length` is at most kMapArea. Wraps around: MAP_FIXED_NOREPLACE finds ranges in use.
 uint64_t next_range(uint64_t length, uint64_t align) {
   auto* s = seam::state();
   uint64_t old = __atomic_load_n(&s->map_next, __ATOMIC_RELAXED), begin, end;
@@ -112,11 +110,6 @@ bool is_noted(uint64_t begin, uint64_t end) {
   return end > seam::kLowBegin && (begin < seam::kWindowBegin || end > seam::kWindowEnd);
 }
 
-void remember_outside(uint64_t begin, uint64_t end) {
-  if (is_child() || !is_noted(begin, end)) return;
-  Extents(seam::state(), LetRun()).add(begin, end);
-}
-
 // Makes a call that removes memory outside the window, and updates the table, in one piece. No other thread
 // changes the table meanwhile: a thread that gets the same addresses adds them afterwards.
 template <class Call, class Note>
@@ -129,18 +122,17 @@ long take_and_note(Call call, Note note) {
   return result;
 }
 
-// Maps at an address of the program's choice and then records it, in one piece: a checkpoint in between would
-// not know the owner. Not before the call, since a call that fails (MAP_FIXED_NOREPLACE over memory of the
-// lower half) gives the program nothing.
+// Maps at an address of the program's choice, then records it, in one piece: a checkpoint in between would
+// not know the owner. Not before the call, which may fail (MAP_FIXED_NOREPLACE over the lower half's memory).
 long map_and_remember(const SystemCall& c, uint64_t at, uint64_t length) {
   if (seam::in_window(at) || length == 0) return pass_on(c);
   const Undisturbed undisturbed;
   const long result = pass_on(c);
-  if (failed(result)) return result;
-  remember_outside(result, result + length);
+  if (failed(result) || is_child()) return result;
+  const auto begin = static_cast<uint64_t>(result);
+  if (is_noted(begin, begin + length)) Extents(seam::state(), LetRun()).add(begin, begin + length);
   // The kernel would extend it unnoticed.
-  if ((c.a[3] & MAP_GROWSDOWN) != 0 && static_cast<uint64_t>(result) >= seam::kLowEnd && !is_child())
-    seam::state()->grows_outside = 1;
+  if ((c.a[3] & MAP_GROWSDOWN) != 0 && begin >= seam::kLowEnd) seam::state()->grows_outside = 1;
   return result;
 }
 
@@ -157,14 +149,16 @@ long remap_and_remember(const SystemCall& c, long flags, long to) {
   });
 }
 
+long map_if_free(const SystemCall& c, uint64_t address) {
+  return raw(c.nr, address, c.a[1], c.a[2], c.a[3] | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
+}
+
 // Aligns for the largest huge page, so that one call suffices and its error is the native one.
 long place_huge_pages(const SystemCall& c) {
   const uint64_t length = (page_up(c.a[1]) + kHugest - 1) & ~(kHugest - 1);
   for (int attempt = 0; length <= kMapArea && attempt < 65; ++attempt) {
     const uint64_t address = attempt < 64 ? next_range(length, kHugest) : find_gap(length, kHugest);
-    const long result =
-        address == 0 ? kNoMemory
-                     : raw(c.nr, address, c.a[1], c.a[2], c.a[3] | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
+    const long result = address == 0 ? kNoMemory : map_if_free(c, address);
     if (result == kExists) continue;
     // There are mostly none, and programs ask again and again: return the addresses.
     if (failed(result)) {
@@ -182,9 +176,8 @@ bool is_lower_half(uint64_t begin, uint64_t length) {
          (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
 }
 
-// Whether a block of a thread of the program lies in the range. Natively blocks lie above 4 GiB, so the
-// program may take lower addresses as free. The block contains the word that the kernel clears at the
-// thread's end (man 2 set_tid_address).
+// Whether a thread's block lies in the range. Natively blocks lie above 4 GiB, so the program may take lower
+// addresses as free. It contains the word that the kernel clears at the end (man 2 set_tid_address).
 bool holds_thread_block(uint64_t begin, uint64_t length) {
   const auto* s = seam::state();
   if (begin >= seam::kLowEnd || is_child()) return false;
@@ -226,7 +219,7 @@ long place_low_stack(const SystemCall& c, uint64_t length) {
       begin = old >= seam::kLowStacks && old + length <= seam::kLowBegin ? old : seam::kLowStacks;
     } while (!__atomic_compare_exchange_n(&s->low_stack_next, &old, begin + length, false, __ATOMIC_ACQ_REL,
                                           __ATOMIC_RELAXED));
-    const long result = raw(c.nr, begin, c.a[1], c.a[2], c.a[3] | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
+    const long result = map_if_free(c, begin);
     if (result != kExists) return result;
   }
   return kExists;
@@ -241,26 +234,21 @@ long place_mmap(const SystemCall& c) {
   const long fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
   if (fixed != 0 && is_lower_half(c.a[0], length)) return kNoMemory;
   if (fixed == MAP_FIXED && !may_replace(c.a[0], length)) return kNoMemory;
-  if (length == 0 || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) != 0) {
-    return map_and_remember(c, c.a[0], length);
-  }
+  if (length == 0 || fixed != 0 || (flags & MAP_32BIT) != 0) return map_and_remember(c, c.a[0], length);
   // hugetlbfs: the kernel maps whole huge pages and returns EINVAL for an address that is not aligned to one.
   if ((flags & (MAP_HUGETLB | MAP_ANONYMOUS)) == (MAP_HUGETLB | MAP_ANONYMOUS)) return place_huge_pages(c);
   if (is_thread_stack(c, length)) {
     const long result = place_low_stack(c, length);
     if (!failed(result)) return result;
   }
-  auto at = [&](uint64_t address) {
-    return raw(c.nr, address, c.a[1], c.a[2], flags | MAP_FIXED_NOREPLACE, c.a[4], c.a[5]);
-  };
   const uint64_t hint = c.a[0] & ~4095l;
   if (in_map_area(hint, length)) {
-    const long result = at(hint);
+    const long result = map_if_free(c, hint);
     if (!failed(result)) return result;
   }
   if ((flags & MAP_GROWSDOWN) != 0) {  // leaves room below for growth
     for (int attempt = 0; length <= kMapArea - kGrowRoom && attempt < 64; ++attempt) {
-      const long result = at(next_range(length + kGrowRoom, alignment(length)) + kGrowRoom);
+      const long result = map_if_free(c, next_range(length + kGrowRoom, alignment(length)) + kGrowRoom);
       if (result != kExists) return result;
     }
     return kNoMemory;
@@ -268,16 +256,14 @@ long place_mmap(const SystemCall& c) {
   // Programs free and map the same sizes again and again. The last address of this size is tried first: if it
   // is free, its page tables are warm; if not, the kernel refuses.
   seam::ReuseSlot* slot = reuse_slot(length);
-  if (slot->length == length) {
-    const uint64_t address = slot->address;
-    if (in_map_area(address, length)) {
-      const long result = at(address);
-      if (result != kExists && result != kInvalid) return result;
-    }
+  const seam::ReuseSlot last = *slot;
+  if (last.length == length && in_map_area(last.address, length)) {
+    const long result = map_if_free(c, last.address);
+    if (result != kExists && result != kInvalid) return result;
   }
   for (int attempt = 0; attempt < 64; ++attempt) {
     const uint64_t address = next_range(length, alignment(length));
-    const long result = at(address);
+    const long result = map_if_free(c, address);
     if (result == kExists) continue;
     if (result == kInvalid && (flags & MAP_ANONYMOUS) == 0)
       return place_huge_pages(c);  // the file may be on hugetlbfs
@@ -287,7 +273,7 @@ long place_mmap(const SystemCall& c) {
   for (int attempt = 0; attempt < 64; ++attempt) {  // another thread may take the gap first
     const uint64_t address = find_gap(length, kHugePage);
     if (address == 0) return kNoMemory;
-    const long result = at(address);
+    const long result = map_if_free(c, address);
     if (result != kExists) return result;
   }
   return kNoMemory;

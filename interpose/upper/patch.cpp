@@ -37,10 +37,9 @@ CROPDL_OWN_FRAME bool is_libc(int fd) {
 
 #pragma GCC diagnostic pop
 
-uint32_t gnu_hash(const char* name) {
-  uint32_t h = 5381;
-  for (; *name != 0; ++name) h = h * 33 + static_cast<unsigned char>(*name);
-  return h;
+template <class T>
+bool read_at(int fd, uint64_t offset, T* to) {
+  return raw(__NR_pread64, fd, reinterpret_cast<long>(to), sizeof *to, offset) == sizeof *to;
 }
 
 // The library's dynamic symbols. ld.so has already mapped their read-only segment below the text.
@@ -54,44 +53,38 @@ struct Symbols {
     const uint32_t buckets = hash[0], offset = hash[1], bloom = hash[2];
     const uint32_t* bucket = hash + 4 + size_t{2} * bloom;
     const uint32_t* chain = bucket + buckets;
-    const uint32_t wanted = gnu_hash(name);
-    uint32_t i = bucket[wanted % buckets];
-    if (i == 0) return nullptr;
-    for (;; ++i) {
+    uint32_t wanted = 5381;  // GNU's hash
+    for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
+    for (uint32_t i = bucket[wanted % buckets]; i != 0; ++i) {
       const uint32_t h = chain[i - offset];
       if ((h | 1) == (wanted | 1) && equal(strings + symbols[i].st_name, name)) return &symbols[i];
-      if ((h & 1) != 0) return nullptr;
+      if ((h & 1) != 0) break;
     }
+    return nullptr;
   }
 };
 
 // Reads the section headers of the file: PT_DYNAMIC lies in the data segment, which is not mapped yet.
 CROPDL_OWN_FRAME bool read_symbols(int fd, uint64_t text, Symbols* out) {
   Elf64_Ehdr header;
-  if (raw(__NR_pread64, fd, reinterpret_cast<long>(&header), sizeof header, 0) != sizeof header) return false;
+  if (!read_at(fd, 0, &header)) return false;
   Elf64_Phdr ph;
   uint64_t text_address = 0;
   for (int i = 0; i < header.e_phnum; ++i) {
-    if (raw(__NR_pread64, fd, reinterpret_cast<long>(&ph), sizeof ph, header.e_phoff + i * sizeof ph) !=
-        sizeof ph)
-      return false;
+    if (!read_at(fd, header.e_phoff + i * sizeof ph, &ph)) return false;
     if (ph.p_type == PT_LOAD && (ph.p_flags & PF_X) != 0) text_address = ph.p_vaddr & ~4095ull;
   }
   if (text_address == 0) return false;
   out->base = text - text_address;
   Elf64_Shdr section;
   for (int i = 0; i < header.e_shnum; ++i) {
-    if (raw(__NR_pread64, fd, reinterpret_cast<long>(&section), sizeof section,
-            header.e_shoff + i * sizeof section) != sizeof section)
-      return false;
+    if (!read_at(fd, header.e_shoff + i * sizeof section, &section)) return false;
     const uint64_t at = out->base + section.sh_addr;
     if (section.sh_type == SHT_GNU_HASH) out->hash = reinterpret_cast<const uint32_t*>(at);
     if (section.sh_type == SHT_DYNSYM) {
       out->symbols = reinterpret_cast<const Elf64_Sym*>(at);
       Elf64_Shdr strings;
-      if (raw(__NR_pread64, fd, reinterpret_cast<long>(&strings), sizeof strings,
-              header.e_shoff + section.sh_link * sizeof strings) != sizeof strings)
-        return false;
+      if (!read_at(fd, header.e_shoff + section.sh_link * sizeof strings, &strings)) return false;
       out->strings = reinterpret_cast<const char*>(out->base + strings.sh_addr);
     }
   }

@@ -21,8 +21,7 @@ constexpr PathCall kPathCalls[] = {
     {__NR_chdir, 0},      {__NR_statfs, 0},     {__NR_inotify_add_watch, 1},
 };
 
-// Whether `path` begins with `/proc/` and is readable: 8 bytes, the size of `/proc/1`, are checked here, and
-// access() reads the rest.
+// Whether `path` begins with `/proc/` and is readable: 8 bytes (`/proc/1`) by this, the rest by access().
 bool is_in_proc(const char* path) {
   return can_be_read(path, 8) && starts_with(path, "/proc/") &&
          raw(__NR_access, reinterpret_cast<long>(path), 0) != kBadAddress;
@@ -123,22 +122,14 @@ CROPDL_OWN_FRAME long own_number_call(const SystemCall& c, int path) {
   return copy_out(c.a[path + 1], text, n) ? n : kBadAddress;
 }
 
+bool opens(long nr) { return nr == __NR_open || nr == __NR_creat || nr == __NR_openat || nr == __NR_openat2; }
+bool reads_link(long nr) { return nr == __NR_readlink || nr == __NR_readlinkat; }
+bool executes(long nr) { return nr == __NR_execve || nr == __NR_execveat; }
+
 long perform(const SystemCall& c) {
-  switch (c.nr) {
-    case __NR_open:
-    case __NR_creat:
-    case __NR_openat:
-    case __NR_openat2:
-      return open_call(c);
-    case __NR_readlink:
-    case __NR_readlinkat:
-      return read_link(c);
-    case __NR_execve:
-    case __NR_execveat:
-      return execute(c);
-    default:
-      return pass_on(c);
-  }
+  if (opens(c.nr)) return open_call(c);
+  if (reads_link(c.nr)) return read_link(c);
+  return executes(c.nr) ? execute(c) : pass_on(c);
 }
 
 CROPDL_OWN_FRAME long proc_call(const SystemCall& c, int path) {
@@ -149,8 +140,7 @@ CROPDL_OWN_FRAME long proc_call(const SystemCall& c, int path) {
   const auto translate = [&] { call.a[path] = reinterpret_cast<long>(real_path(given, text, room)); };
   // Signals stay unblocked: an executed program inherits the mask, and opening a FIFO may wait. A cut in
   // between leaves an id of a former run, which names nothing or is looked up again.
-  if (c.nr == __NR_execve || c.nr == __NR_execveat || c.nr == __NR_open || c.nr == __NR_openat ||
-      c.nr == __NR_openat2 || c.nr == __NR_creat) {
+  if (executes(c.nr) || opens(c.nr)) {
     translate();
     return perform(call);
   }
@@ -159,21 +149,15 @@ CROPDL_OWN_FRAME long proc_call(const SystemCall& c, int path) {
   return perform(call);
 }
 
-const PathCall* path_call_of(long nr) {
-  for (const PathCall& call : kPathCalls)
-    if (call.nr == nr) return &call;
-  return nullptr;
-}
-
 }  // namespace
 
-bool takes_path(long nr) { return path_call_of(nr) != nullptr; }
+bool takes_path(long nr) { return row_of(kPathCalls, nr) != nullptr; }
 
 long path_call(const SystemCall& c) {
   if (seam::control()->restarted != 0) {
-    const int path = path_call_of(c.nr)->path;
+    const int path = row_of(kPathCalls, c.nr)->path;
     if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) {
-      if (c.nr == __NR_readlink || c.nr == __NR_readlinkat)
+      if (reads_link(c.nr))
         if (const long result = own_number_call(c, path); result != 0) return result;
       return proc_call(c, path);
     }

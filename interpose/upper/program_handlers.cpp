@@ -59,8 +59,7 @@ bool move_frame(seam::ThreadRecord* t, const seam::SignalAction& action, Entry* 
   return true;
 }
 
-// Acts like the kernel when it cannot make a handler's frame (force_sigsegv): raises a fault at the
-// interrupted instruction.
+// Like the kernel without room for a handler's frame (force_sigsegv): a fault at the interrupted instruction.
 void fault_instead_of(const Entry* e) {
   const auto& action = seam::state()->actions[SIGSEGV];
   const bool blocked = (e->context->uc_sigmask.__val[0] >> (SIGSEGV - 1) & 1) != 0;

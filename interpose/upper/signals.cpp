@@ -1,6 +1,5 @@
-// Signals as the program sets them: dispositions, mask, alternate stack. The core stores the program's
-// settings and gives the kernel settings that enter through the core (seam::kernel_action). The handlers
-// themselves: handlers.cpp, program_handlers.cpp.
+// Signals as the program sets them: dispositions, mask, alternate stack. The core stores them and gives the
+// kernel settings that enter through the core (seam::kernel_action).
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -17,8 +16,7 @@ long set_action(const SystemCall& c) {
   if (c.a[3] != 8 || sig < 1 || sig > 64 || sig == kKill || sig == kStop ||
       (changes && !copy_in(&wanted, c.a[1])))
     return pass_on(c);
-  // The flags that the kernel keeps (do_sigaction): SA_NOCLDSTOP, SA_NOCLDWAIT, SA_EXPOSE_TAGBITS, and those
-  // of seam.
+  // Flags that the kernel keeps (do_sigaction): SA_NOCLDSTOP, SA_NOCLDWAIT, SA_EXPOSE_TAGBITS, and seam's.
   wanted.flags &= 3 | 0x800 | seam::kSaSiginfo | seam::kSaRestorer | seam::kSaOnStack | seam::kSaRestart |
                   seam::kSaNoDefer | seam::kSaResetHand;
   wanted.mask &= ~(1ull << (kKill - 1) | 1ull << (kStop - 1));
@@ -53,8 +51,7 @@ long set_mask(const SystemCall& c) {
   return raw(c.nr, how, reinterpret_cast<long>(&set), c.a[2], 8);
 }
 
-// man 2 sigaltstack. The kernel has the core's stack; frames of the program's handlers are moved to the
-// program's (program_handlers.cpp).
+// man 2 sigaltstack. The kernel has the core's; program_handlers.cpp moves frames to the program's.
 long set_alternate_stack(const SystemCall& c) {
   constexpr uint64_t kOnStack = 1, kAutoDisarm = 1ull << 31,
                      kSmallest = 2048;  // SS_ONSTACK, SS_AUTODISARM, MINSIGSTKSZ

@@ -1,5 +1,4 @@
-// Dispatches each trapped system call to the function that performs it. interpose/host/filter.cpp must trap
-// the same numbers.
+// Dispatches each trapped system call to its function. interpose/host/filter.cpp must trap the same numbers.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"
@@ -244,8 +243,7 @@ extern "C" void cropdl_trapped_call(TrappedCall* call) {
   t->wait_mask = outer_mask;
 }
 
-// Runs with all signals blocked; r11 holds the program's mask. Returns 0: done, and the mask is restored.
-// Otherwise entry.S makes the clone.
+// All signals blocked; r11: the program's mask. Returns 0: done, mask restored; else entry.S makes the clone.
 extern "C" int cropdl_masked_call(TrappedCall* call) {
   using namespace cropdl::upper;
   const uint64_t mask = call->r11;

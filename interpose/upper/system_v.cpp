@@ -1,5 +1,4 @@
-// Records the System V semaphores, message queues and shared memory that the program uses: a cut names them
-// (restart/session/process_state.cpp). UH, any thread.
+// Records the program's System V objects for a cut (restart/session/process_state.cpp). UH, any thread.
 #include <asm/unistd.h>
 
 #include "interpose/upper/core.h"

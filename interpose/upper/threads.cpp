@@ -31,9 +31,8 @@ void use_signal_stack(const seam::ThreadRecord* t) {
   raw(__NR_sigaltstack, reinterpret_cast<long>(&stack), 0);
 }
 
-// Whether the kernel no longer uses the record. Once the kernel no longer knows the id of a thread that left,
-// it has done its work at the thread's end (man 2 set_tid_address). For a child of clone(CLONE_VM) there is
-// no other notice of its end.
+// Whether the kernel no longer uses the record: when it does not know the id of a thread that left, its work
+// is done (man 2 set_tid_address). There is no other notice of the end of a child of clone(CLONE_VM).
 bool is_over(bool spawned, int32_t tid, int32_t use) {
   if (spawned) return tid != 0 && raw(__NR_tgkill, tid, tid, 0) == kNoSuchProcess;
   return use == seam::kLeaving && raw(__NR_tgkill, seam::state()->kernel_pid, tid, 0) == kNoSuchProcess;
@@ -60,25 +59,19 @@ bool claim_over(seam::ThreadRecord& record, int32_t use) {
 }
 
 // Finds a free record, or one whose thread has ended. Each check for an end is a system call, so `looks`
-// limits them. `any`: also a record whose old thread id is
-// still to be translated (ids.cpp).
+// limits them. `any`: also a record whose old thread id is still to be translated (ids.cpp).
 seam::ThreadRecord* find_record(int looks, bool any) {
-  auto* s = seam::state();
-  seam::ThreadRecord* fresh = nullptr;
-  for (auto& record : s->threads) {
+  for (auto& record : seam::state()->threads) {
     const int32_t use = __atomic_load_n(&record.used, __ATOMIC_ACQUIRE);
     if (use != seam::kLive && !any && renames(record)) continue;
     if (use == seam::kFree) {
-      if (claim(record, use)) {
-        fresh = &record;
-        break;
-      }
+      if (claim(record, use)) return &record;
     } else if ((use == seam::kLeaving || record.kind == seam::kSpawnedChild) && looks > 0) {
       --looks;
       if (claim_over(record, use)) return &record;
     }
   }
-  return fresh;
+  return nullptr;
 }
 
 seam::ThreadRecord* new_record() {
@@ -90,21 +83,16 @@ seam::ThreadRecord* new_record() {
   if (record != nullptr) {
     record->self = record;
     record->kind = seam::kOtherThread;
-    record->upper_fs = record->clear_tid = record->robust_list = 0;
+    record->upper_fs = record->clear_tid = record->robust_list = record->rseq = 0;
+    record->masked_wait = record->sender_untranslated = record->vdso_frame = 0;
+    record->nccl_group = record->caller = record->alternate_sp = record->alternate_size = 0;
     record->pinned = 0;
     record->handlers = 0;
-    record->masked_wait = 0;
-    record->sender_untranslated = 0;
     record->tid = record->virtual_tid = 0;
     record->inside = 0;
     record->held = 0;
     record->sending = 0;
     record->in_device_call = 0;
-    record->nccl_group = 0;
-    record->caller = 0;
-    record->vdso_frame = 0;
-    record->rseq = 0;
-    record->alternate_sp = record->alternate_size = 0;
     record->alternate_flags = seam::kNoAlternateStack;
     record->pending[0] = record->pending[1] = 0;
     record->asked = 0;
@@ -121,8 +109,7 @@ seam::ThreadRecord* new_record() {
     while (known < high && !__atomic_compare_exchange_n(&s->threads_high, &known, high, false,
                                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
     }
-    // After the claim: a scan that saw this record free, and sees the counter unchanged, has seen all
-    // threads.
+    // After the claim: a scan that saw this record free and the counter unchanged has seen all threads.
     record->generation = __atomic_add_fetch(&s->threads_made, 1, __ATOMIC_SEQ_CST);
     return record;
   }
@@ -198,13 +185,12 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
     record = &seam::state()->spawned;
     record->self = record;
     record->kind = seam::kSpawnedChild;
-    record->masked_wait = record->sender_untranslated = 0;
-    record->vdso_frame = 0;
+    record->masked_wait = record->sender_untranslated = record->vdso_frame = 0;
     record->alternate_sp = parent->alternate_sp;
     record->alternate_size = parent->alternate_size;
     record->alternate_flags = parent->alternate_flags;
   } else if ((flags & CLONE_FILES) != 0) {
-    __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenSharedTable, __ATOMIC_RELAXED);
+    note_unseen(seam::kUnseenSharedTable);
   }
   if (shares_memory) record->shares_files = (flags & CLONE_FILES) != 0 ? 1 : 0;
   parent->clone_return = c.from;
@@ -214,14 +200,12 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   record->clone_child_tid = static_cast<uint64_t>(c.a[3]);
   record->clone_parent_tid = static_cast<uint64_t>(c.a[2]);
   if (stack == 0) return 2;
-  // The kernel does not check the child's stack. If it is not writable, the words are put on a signal stack,
-  // which is unused while all signals are blocked.
+  // The kernel does not check the child's stack. Unless writable, the words go to a signal stack, unused now.
   constexpr int kWords = 4;
   auto* words = reinterpret_cast<uint64_t*>(stack) - kWords;
   const auto* owner = record >= seam::state()->threads ? record : parent;
-  if (owner >= seam::state()->threads && !can_be_written(words, kWords * sizeof *words)) {
+  if (owner >= seam::state()->threads && !can_be_written(words, kWords * sizeof *words))
     words = reinterpret_cast<uint64_t*>(seam::signal_stack(owner) + seam::kSignalStackSize) - kWords;
-  }
   words[0] = reinterpret_cast<uint64_t>(record);
   words[1] = mask;
   words[2] = c.from;
@@ -251,12 +235,9 @@ void wait_while_stopped(seam::ThreadRecord* t) {
   }
 }
 
-namespace {
-
-// Does the kernel's work at a thread's end (man 2 set_tid_address, get_robust_list). The kernel thread stays
-// with the LH: no other thread may call MPI (MPI_THREAD_FUNNELED), and a process without its first thread
-// could not be made again.
-[[noreturn]] void leave_main_thread(seam::ThreadRecord* t, const SystemCall& c) {
+// The kernel's work at a thread's end (man 2 set_tid_address, get_robust_list). The kernel thread stays with
+// the LH: no other may call MPI (MPI_THREAD_FUNNELED), and a process without it could not be made again.
+[[noreturn]] static void leave_main_thread(seam::ThreadRecord* t, const SystemCall& c) {
   release_held_futexes(t);
   t->gone = 1;
   const int32_t ended = 0;
@@ -271,15 +252,13 @@ namespace {
 
 // Replaces the id that the kernel wrote for the parent. A thread that has run has already done so
 // (cropdl_child_begins). If it has ended since, the same word reports that and is kept.
-void tell_parent(long where, int flags, int32_t real, int32_t told) {
+static void tell_parent(long where, int flags, int32_t real, int32_t told) {
   if ((flags & CLONE_THREAD) == 0) {
     copy_out(where, told);
   } else if (auto* word = reinterpret_cast<int32_t*>(where); can_be_written(word, sizeof *word)) {
     __atomic_compare_exchange_n(word, &real, told, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   }
 }
-
-}  // namespace
 
 long leave_thread(const SystemCall& c) {
   auto* t = seam::current_thread();
@@ -320,7 +299,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
     __atomic_store_n(&record->used, seam::kFree, __ATOMIC_RELEASE);
   const int flags = parent->clone_flags;
   if (call->result() > 0 && (flags & CLONE_THREAD) != 0 && (flags & CLONE_FILES) == 0)
-    __atomic_fetch_or(&seam::state()->unseen, seam::kUnseenOwnTable, __ATOMIC_RELAXED);
+    upper::note_unseen(seam::kUnseenOwnTable);
   if (call->result() > 0) {  // the program may know this number for another process (ids.cpp)
     const auto told = static_cast<int32_t>(upper::to_virtual_pid(call->result()));
     if (told != call->result() && (flags & CLONE_PARENT_SETTID) != 0)
@@ -330,8 +309,7 @@ extern "C" void cropdl_parent_goes_on(cropdl::upper::TrappedCall* call) {
   upper::set_signal_mask(mask);
 }
 
-// Runs first in a child, before it returns to the program. GS base is its record, and all signals are
-// blocked.
+// Runs first in a child, before it returns to the program. GS base is its record; all signals are blocked.
 extern "C" void cropdl_child_begins(uint64_t mask) {
   using namespace cropdl;
   auto* t = seam::current_thread();

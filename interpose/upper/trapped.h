@@ -25,8 +25,7 @@ inline constexpr int kTrapped[] = {
     __NR_sigaltstack, __NR_semget, __NR_msgget, __NR_semop, __NR_semtimedop, __NR_io_setup, __NR_io_destroy,
     __NR_msgrcv, __NR_msgsnd, __NR_rt_sigreturn, __NR_rseq, __NR_modify_ldt, kLandlockRestrictSelf};
 
-// Further calls that make descriptors. The filter examines the arguments of ioctl, fcntl and reads of the
-// standard input.
+// Further calls that make descriptors. The filter examines arguments of ioctl, fcntl and reads of the input.
 inline constexpr int kMakesDescriptors[] = {  // received
     __NR_recvmsg, __NR_recvmmsg,
     // made
@@ -37,8 +36,7 @@ inline constexpr int kMakesDescriptors[] = {  // received
 inline constexpr unsigned kDescriptorIoctls[] = {0x5441 /* TIOCGPTPEER */, 0xb701 /* NS_GET_USERNS */,
                                                  0xb702 /* NS_GET_PARENT */};
 
-// Calls that read from the descriptor in their first argument; trapped for descriptor 0 if it is a pipe or a
-// socket.
+// Calls that read from their first argument, a descriptor; trapped for 0 if it is a pipe or a socket.
 inline constexpr int kReads[] = {__NR_read, __NR_readv, __NR_preadv2, __NR_recvfrom, __NR_splice, __NR_tee};
 
 // Trapped only if the core handles them: PersistentState::segments, PersistentState::core_level.
@@ -65,8 +63,7 @@ inline constexpr int kTrappedAfterRestart[] = {
 
 inline constexpr int kTrappedAfterRestartSinceLevel2[] = {__NR_sysinfo};  // a clock: its uptime
 
-// Commands that take or return ids (id_commands.cpp); trapped only in a process that continues an image, and
-// since core level 2.
+// Commands that take or return ids (id_commands.cpp); trapped after a restart, since core level 2.
 struct IdCommand {
   int nr;
   unsigned command;
@@ -94,8 +91,7 @@ inline constexpr IdCommand kIdCommands[] = {
 // The argument that holds the command.
 constexpr int command_argument(long nr) { return nr == __NR_getsockopt || nr == __NR_semctl ? 2 : 1; }
 
-// Fail with ENOSYS, which glibc handles. clone3 passes its arguments in memory, where the filter cannot see
-// them.
+// Fail with ENOSYS, which glibc handles. clone3's arguments are in memory, where the filter cannot see.
 inline constexpr int kAbsent[] = {__NR_clone3};
 
 }  // namespace cropdl::upper

@@ -7,11 +7,8 @@
 
 using cropdl::seam::control;
 using cropdl::upper::raw;
-
-namespace {
 using Two = long (*)(long, long);
 using Three = long (*)(long, long, long);
-}  // namespace
 
 extern "C" long cropdl_vdso_clock_gettime(int clock, long time) {
   const auto& offsets = control()->clocks;

@@ -1,7 +1,6 @@
-// Calls of the program that wait or take long. Calls that the kernel never restarts after a handler (man 7
+// Calls of the program that wait or take long. Those that the kernel never restarts after a handler (man 7
 // signal) are repeated if only the checkpoint interrupted them. Temporary masks keep SIGSYS and the suspend
-// signal unblocked. The calls run on the program's stack and hold no resource: a handler may leave them by
-// longjmp.
+// signal unblocked. They run on the program's stack without resources: a handler may leave them by longjmp.
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
@@ -12,9 +11,14 @@ extern "C" long cropdl_sigwait(long set, long info, long timeout, long size);
 
 namespace cropdl::upper {
 
-// Calls with a temporary mask; SIGSYS and the suspend signal stay unblocked in it. A call ends with EINTR if
-// a handler of the program ran, and continues if only the checkpoint interrupted it. The handler finds the
-// mask in the thread's record (mask_before).
+void leave_out(uint64_t signals, uint64_t* copy, long* set) {
+  if (*set == 0 || !copy_in(copy, *set)) return;
+  *copy &= ~signals;
+  *set = reinterpret_cast<long>(copy);
+}
+
+// Calls with a temporary mask, SIGSYS and the suspend signal unblocked in it. A call ends with EINTR only if
+// a handler of the program ran, which finds the mask in the thread's record (mask_before).
 long masked_wait(const SystemCall& c) {
   SystemCall call = c;
   uint64_t mask;
@@ -42,8 +46,7 @@ long masked_wait(const SystemCall& c) {
 
 namespace {
 
-// Returns the rest of `total` ns that began at `since`. After a restart on another boot the clock may have
-// any value.
+// Returns the rest of `total` ns since `since`. After a restart on another boot the clock may have any value.
 int64_t left(int64_t total, int64_t since) {
   const int64_t gone = program_monotonic_now() - since;
   if (gone < 0) return total;
@@ -52,8 +55,7 @@ int64_t left(int64_t total, int64_t since) {
 
 TimeSpec as_time(int64_t nanoseconds) { return {nanoseconds / kSecond, nanoseconds % kSecond}; }
 
-// nanosleep, clock_nanosleep: the kernel reports the remaining time. The program gets it only if a handler
-// ended the sleep.
+// nanosleep, clock_nanosleep: the kernel reports the rest. The program gets it if a handler ended the sleep.
 CROPDL_OWN_FRAME long sleep_for(SystemCall& call, int request) {
   const auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
@@ -99,45 +101,19 @@ CROPDL_OWN_FRAME long counted_down_wait(SystemCall& call) {
   }
 }
 
-}  // namespace
-
-void leave_out(uint64_t signals, uint64_t* copy, long* set) {
-  if (*set == 0 || !copy_in(copy, *set)) return;
-  *copy &= ~signals;
-  *set = reinterpret_cast<long>(copy);
-}
-
-namespace {
-
 // All other waits.
 CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
   auto* t = seam::current_thread();
   TimeSpec time;
   int64_t total = -1;         // ns; -1: no timeout, or an absolute one
   int timeout_argument = -1;  // of a struct timespec, or of milliseconds
-  bool milliseconds = false;
+  const bool milliseconds = call.nr == __NR_poll || call.nr == __NR_epoll_wait || call.nr == __NR_epoll_pwait;
   uint64_t wanted;
-  switch (call.nr) {
-    case __NR_rt_sigtimedwait:
-      timeout_argument = 2;
-      leave_out(kSuspend, &wanted, &call.a[0]);
-      break;
-    case __NR_epoll_pwait2:
-    case __NR_semtimedop:
-      timeout_argument = 3;
-      break;
-    case __NR_poll:
-      timeout_argument = 2;
-      milliseconds = true;
-      break;
-    case __NR_epoll_wait:
-    case __NR_epoll_pwait:
-      timeout_argument = 3;
-      milliseconds = true;
-      break;
-    default:
-      break;
-  }
+  if (call.nr == __NR_rt_sigtimedwait) leave_out(kSuspend, &wanted, &call.a[0]);
+  if (call.nr == __NR_rt_sigtimedwait || call.nr == __NR_poll)
+    timeout_argument = 2;
+  else if (milliseconds || call.nr == __NR_epoll_pwait2 || call.nr == __NR_semtimedop)
+    timeout_argument = 3;
   if (milliseconds) {
     const int given = static_cast<int>(call.a[timeout_argument]);
     if (given >= 0) total = int64_t{given} * 1000000;
@@ -170,18 +146,11 @@ CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
 
 long timed_wait_of_copy(SystemCall* call) {
   constexpr long kAbsolute = 1;  // TIMER_ABSTIME
-  switch (call->nr) {
-    case __NR_nanosleep:
-      return sleep_for(*call, 0);
-    case __NR_clock_nanosleep:
-      return (call->a[1] & kAbsolute) == 0 ? sleep_for(*call, 2) : repeated_wait(*call);
-    case __NR_select:
-    case __NR_pselect6:
-    case __NR_ppoll:
-      return counted_down_wait(*call);
-    default:
-      return repeated_wait(*call);
-  }
+  const long nr = call->nr;
+  if (nr == __NR_nanosleep) return sleep_for(*call, 0);
+  if (nr == __NR_clock_nanosleep && (call->a[1] & kAbsolute) == 0) return sleep_for(*call, 2);
+  if (nr == __NR_select || nr == __NR_pselect6 || nr == __NR_ppoll) return counted_down_wait(*call);
+  return repeated_wait(*call);
 }
 
 long timed_wait(const SystemCall& c) {
@@ -190,9 +159,8 @@ long timed_wait(const SystemCall& c) {
 }
 
 // A signal ends a long getrandom after a page (Linux drivers/char/random.c, get_random_bytes_user); natively
-// only signals with a handler are delivered. So the core asks for the rest after a checkpoint, but not if
-// GRND_RANDOM returned at most 512 bytes: before Linux 5.6 it gives no more (man 2 getrandom), and would
-// wait.
+// only one with a handler does. So the core asks for the rest after a checkpoint, but not if GRND_RANDOM
+// returned at most 512 bytes: before Linux 5.6 it gives no more (man 2 getrandom), and would wait.
 long long_random(const SystemCall& c) {
   constexpr unsigned long kMost = 0x7ffff000;  // most bytes of one call (MAX_RW_COUNT)
   constexpr long kRandom = 2, kPool = 512;     // GRND_RANDOM
@@ -212,10 +180,9 @@ long long_random(const SystemCall& c) {
   }
 }
 
-// Waits with a timeout; the kernel restarts the others. FUTEX_WAIT's timeout is relative. All other timeouts
-// are absolute (man 2 futex), of the wall clock or of the program's CLOCK_MONOTONIC. Where the kernel can, a
-// wait until a time of the latter becomes a wait for the rest, so that two machines' clocks never measure one
-// wait.
+// Waits with a timeout; the kernel restarts the others. FUTEX_WAIT's timeout is relative, all others absolute
+// (man 2 futex), of the wall clock or of the program's CLOCK_MONOTONIC. Where the kernel can, a wait until
+// the latter becomes one for the rest, so that two machines' clocks never measure one wait.
 long futex_wait(const SystemCall& c) {
   const long command = c.a[1] & FUTEX_CMD_MASK;
   constexpr long kLock2 = 13;  // FUTEX_LOCK_PI2

@@ -1,7 +1,7 @@
 // Generalized requests: the MPI underneath has one for each and calls the program's functions through the
 // shim. Without a recipe, they refuse checkpoints while alive. LH, LH FS base, threads of the program; the
 // program's functions run above the MPI's frames, UH FS base.
-#include "interpose/seam/generalized.h"
+#include "interpose/seam/mpi_abi.h"
 
 #include "interpose/mpi/lower/state.h"
 #include "lower_functions.h"

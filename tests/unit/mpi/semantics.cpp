@@ -1,7 +1,7 @@
 // Corner cases of MPI's rules in the lower half's runtime, before and after a cut: null and inactive
 // requests, MPI_PROC_NULL, empty and truncated messages, freed requests, types and communicators. Run as
 // `mpirun -n 2 lower_semantics_<mpi>`.
-#include "interpose/seam/generalized.h"
+#include "interpose/seam/mpi_abi.h"
 #include "tests/unit/mpi/rig.h"
 
 using namespace rig;
