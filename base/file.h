@@ -79,7 +79,7 @@ Descriptor open_high_at(int directory, const std::string& path, int flags, unsig
 std::string descriptor_path(int fd);
 
 // Create and open a file, or create a directory, accessible to its owner only, whatever the program's umask.
-// Empty, or false, with errno set on failure, as if the name exists.
+// Empty, or false, with errno set on failure, also if the name exists.
 Descriptor create_private_file(const std::string& path, int access);                    // O_WRONLY or O_RDWR
 Descriptor create_private_file_at(int directory, const std::string& name, int access);  // as in openat(2)
 bool create_private_directory(const std::string& path);

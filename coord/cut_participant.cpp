@@ -97,9 +97,20 @@ void Participant::look(LocalRank& rank, std::vector<Report>* out) {
 
 // Holding: the program runs, a collective takes up to milliseconds. Stopping and draining: it is waiting.
 int64_t Participant::poll_period() const {
-  if (stage_ == Stage::kHolding) return 1000;
-  if (stage_ == Stage::kStopping || stage_ == Stage::kDraining) return 100;
-  return stage_ == Stage::kWriting ? 500 : 0;
+  switch (stage_) {
+    case Stage::kIdle:
+    case Stage::kStopped:
+    case Stage::kOver:
+      return 0;
+    case Stage::kHolding:
+      return 1000;
+    case Stage::kStopping:
+    case Stage::kDraining:
+      return 100;
+    case Stage::kWriting:
+      return 500;
+  }
+  return 0;
 }
 
 void Participant::abandon(LocalRank& rank) {

@@ -15,10 +15,21 @@ const char* phase_name(Phase phase) {
 }
 
 Phase Coordinator::phase() const {
-  if (stage_ == Stage::kHolding) return Phase::kHolding;
-  if (stage_ == Stage::kStopping) return all_stopped() ? Phase::kDraining : Phase::kStopping;
-  if (stage_ == Stage::kWriting) return Phase::kWriting;
-  return stage_ == Stage::kPublishing ? Phase::kPublishing : Phase::kIdle;
+  switch (stage_) {
+    case Stage::kIdle:
+    case Stage::kJoining:
+    case Stage::kPausing:
+      return Phase::kIdle;
+    case Stage::kHolding:
+      return Phase::kHolding;
+    case Stage::kStopping:
+      return all_stopped() ? Phase::kDraining : Phase::kStopping;
+    case Stage::kWriting:
+      return Phase::kWriting;
+    case Stage::kPublishing:
+      return Phase::kPublishing;
+  }
+  return Phase::kIdle;
 }
 
 // What kept the attempt from completing, in words that name ranks.

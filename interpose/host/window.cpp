@@ -165,16 +165,17 @@ Status install_handlers(bool last_version) {
   state->core.last_version = last_version ? dynamic_symbol(seam::kCore, "cropdl_core_last_version") : 0;
   const stack_t stack{reinterpret_cast<void*>(seam::signal_stack(&state->threads[0])), 0,
                       seam::kSignalStackSize};
-  bool ok = sigaltstack(&stack, nullptr) == 0;
+  long failure = sigaltstack(&stack, nullptr) == 0 ? 0 : errno;
   for (int sig = 1; sig <= 64; ++sig) {
     if (sig == SIGKILL || sig == SIGSTOP) continue;
     // The C library's signal for cancellation. The program's C library installs a handler through the core;
     // without one the LH's C library keeps its handler.
     if (sig == 32 && state->actions[sig].handler <= 1) continue;
     const seam::SignalAction action = seam::kernel_action(sig, state->actions[sig], state->core);
-    ok = upper::raw(SYS_rt_sigaction, sig, reinterpret_cast<long>(&action), 0, 8) == 0 && ok;
+    const long result = upper::raw(SYS_rt_sigaction, sig, reinterpret_cast<long>(&action), 0, 8);
+    if (failure == 0) failure = -result;
   }
-  if (!ok) return Error{std::string("cannot install signal handlers: ") + errno_text(errno)};
+  if (failure != 0) return Error{"cannot install signal handlers: " + errno_text(static_cast<int>(failure))};
   return {};
 }
 
