@@ -88,6 +88,7 @@ class StoreReader {
   friend class Store;  // Store opens empty stores, too
   explicit StoreReader(std::string directory) : directory_(std::move(directory)) {}
   Result<std::shared_ptr<Folder>> folder() const;
+  Result<std::vector<std::string>> names() const;
 
   std::string directory_;
   Folder::Whose whose_ = Folder::Whose::kAnybodys;
@@ -96,16 +97,15 @@ class StoreReader {
   std::shared_ptr<Folder> folder_;
 };
 
-// Checks that the existing directory is the caller's store or can become one. Read-only.
-Status check_directory(const Folder& folder, bool* is_store);
-Status check_directory(const std::string& directory, bool* is_store);
+// Checks that the existing directory is the caller's store (true) or can become one. Read-only.
+Result<bool> check_directory(const std::string& directory);
 
 // What store.json says, without the job's id; an error if it cannot be read. Empty: the store lacks it.
 Result<std::optional<StoreIdentity>> identity_of(const std::string& directory);
+StoreIdentity identity_of(const Manifest& manifest);
 
-// The error for a store that belongs to another job, the one described by the arguments.
-Error of_another_job(const std::string& directory, const std::string& program,
-                     const std::vector<std::string>& args, uint32_t ranks);
+// The error for a store that belongs to another job.
+Error of_another_job(const std::string& directory, const StoreIdentity& job);
 
 // Returns whether the version was removed since it was listed: its job may remove old versions at any time.
 bool is_gone(const Version& version);
@@ -182,8 +182,9 @@ class Store {
   // after publish(), once the ranks run: freeing gigabytes takes time. May run in a thread concurrent with
   // all other functions. An error says which version stays, and why.
   Status remove_old_versions(const std::string& job);
-  // Only renames them: quick, and they are no versions any more. The store's next job removes them.
-  Status set_old_versions_aside(const std::string& job);
+  // Only renames them: quick, and they are no versions any more. The store's next job removes them. `aside`:
+  // as of set_aside().
+  Status set_old_versions_aside(const std::string& job, std::vector<std::string>* aside = nullptr);
 
   // Removes the draft, if there is one.
   void discard();
@@ -207,7 +208,7 @@ class Store {
   // place.
   Status take_ownership(const StoreIdentity& identity, bool* in_use);
   Status take_lock(bool* in_use);
-  Status check_job(const StoreIdentity& identity) const;
+  Result<bool> check_job(const StoreIdentity& identity) const;  // whether store.json names it
   Status write_identity(const StoreIdentity& identity);
   void phase(const char* name) const;
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "base/folder.h"
 #include "base/result.h"
@@ -28,8 +27,8 @@ uint64_t version_number(const std::string& name);
 // "tmp-v000003-removed". Anything else is the user's own and is left alone.
 bool is_temporary(const std::string& name);
 
-// All entries but "." and "..".
-Result<std::vector<std::string>> directory_names(const std::string& directory);
+// Returns whether a directory with an entry of that name is a store.
+bool is_of_a_store(const std::string& name);
 
 // Checks that all images of the manifest are in the version's folder with the manifest's sizes.
 Status check_image_files(const Folder& folder, const Manifest& manifest);

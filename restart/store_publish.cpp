@@ -17,7 +17,7 @@ constexpr int kMostDrafts = 100;  // per version number
 
 Result<Store::Draft> Store::begin_version() {
   discard();
-  Result<std::vector<std::string>> names = directory_names(directory());
+  const Result<std::vector<std::string>> names = reader_.names();
   if (!names) return names.error();
   uint64_t newest = 0;
   for (const std::string& name : *names) newest = std::max(newest, version_number(name));

@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <set>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -23,25 +22,21 @@ Result<std::vector<uint64_t>> Store::old_versions(const std::string& job) const 
   std::vector<DatedVersion> all;
   for (const Version& version : *versions)
     if (version.manifest.job == job && version.number != not_durable) all.push_back(dated(version));
-  const std::set<uint64_t> kept = versions_to_keep(all, options_.keep);
+  const auto kept = versions_to_keep(all, options_.keep);
   std::vector<uint64_t> doomed;
   for (const DatedVersion& one : all)
     if (!kept.contains(one.number)) doomed.push_back(one.number);
   return doomed;
 }
 
-Status Store::set_old_versions_aside(const std::string& job) {
+Status Store::set_old_versions_aside(const std::string& job, std::vector<std::string>* aside) {
   const Result<std::vector<uint64_t>> old = old_versions(job);
-  if (!old) return old.error();
-  std::vector<std::string> aside;
-  return set_aside(*old, &aside);
+  return old ? set_aside(*old, aside) : old.error();
 }
 
 Status Store::remove_old_versions(const std::string& job) {
-  const Result<std::vector<uint64_t>> old = old_versions(job);
-  if (!old) return old.error();
   std::vector<std::string> aside;
-  const Status good = set_aside(*old, &aside);
+  const Status good = set_old_versions_aside(job, &aside);
   const Status removed = remove_all_of(aside);
   return good ? removed : good;
 }
@@ -61,14 +56,12 @@ Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::s
   if (renamed.empty()) return good;
   // Make the renames durable: after a crash the old name could return, with parts missing.
   if (Status synced = sync_directory(directory()); !synced) return synced;
-  aside->insert(aside->end(), renamed.begin(), renamed.end());
+  if (aside != nullptr) aside->insert(aside->end(), renamed.begin(), renamed.end());
   return good;
 }
 
 std::vector<std::string> StoreReader::leftovers() const {
-  const Result<std::shared_ptr<Folder>> in = folder();
-  if (!in) return {};
-  Result<std::vector<std::string>> names = (*in)->names();
+  Result<std::vector<std::string>> names = this->names();
   if (!names) return {};
   std::erase_if(*names, [](const std::string& name) { return !is_temporary(name); });
   return std::move(*names);

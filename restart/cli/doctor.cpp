@@ -167,9 +167,9 @@ void examine_directory(Findings& found) {
 // not known. Arguments are compared only if there are any.
 std::string not_usable(const std::string& directory, const std::string& program,
                        const std::vector<std::string>& command, Findings& found) {
-  bool is_store;
-  if (const Status good = restart::check_directory(directory, &is_store); !good) return good.error().message;
-  if (!is_store) return "";
+  const Result<bool> is_store = restart::check_directory(directory);
+  if (!is_store) return is_store.error().message;
+  if (!*is_store) return "";
   const auto identity = restart::identity_of(directory);
   if (!identity) return identity.error().message;
   const Result<restart::StoreReader> store = restart::StoreReader::open(directory);
@@ -181,17 +181,16 @@ std::string not_usable(const std::string& directory, const std::string& program,
   const Result<std::vector<restart::Version>> versions = store->versions();
   if (!versions) return versions.error().message;
   const std::vector<std::string> arguments(command.begin() + 1, command.end());
-  const auto is_others = [&](const auto& job) {
+  const auto is_others = [&](const restart::StoreIdentity& job) {
     return !program.empty() && (job.program != program || (command.size() > 1 && job.args != arguments));
-  };
-  const auto others = [&](const auto& job) {
-    return restart::of_another_job(directory, job.program, job.args, job.ranks).message;
   };
   const Result<bool> claimed = store->has_versions();
   if (!claimed) return claimed.error().message;
-  if (*identity && *claimed && is_others(**identity)) return others(**identity);
+  if (*identity && *claimed && is_others(**identity))
+    return restart::of_another_job(directory, **identity).message;
   for (const restart::Version& version : *versions)
-    if (is_others(version.manifest)) return others(version.manifest);
+    if (const auto its = restart::identity_of(version.manifest); is_others(its))
+      return restart::of_another_job(directory, its).message;
   found.push_back({kOk, "store", formatted("{} has {} complete versions", directory, versions->size())});
   return "";
 }

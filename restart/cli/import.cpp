@@ -167,8 +167,7 @@ int import_version(const Common& common, const std::string& file) {
   if (!from) return fail(common.json, from.error());
   const Manifest& manifest = from->manifest;
   bool in_use = false;
-  Result<Store> store = Store::open_or_create(
-      common.directory, {manifest.job, manifest.program, manifest.args, manifest.ranks}, {}, &in_use);
+  Result<Store> store = Store::open_or_create(common.directory, restart::identity_of(manifest), {}, &in_use);
   if (!store)
     return fail(common.json, Error{store.error().message + (in_use ? ": import when that has ended" : "")});
   const Result<uint64_t> number = make_version(*store, *archive, name, *from);
