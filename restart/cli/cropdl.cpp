@@ -125,13 +125,16 @@ class CommandLine {
   }
 
  private:
-  CLI::App* add(const char* name, const char* what, std::function<int()> run) {
+  CLI::App* add(const char* name, const char* what, std::function<cropdl::Result<int>()> run) {
     CLI::App* command = app_.add_subcommand(name, what);
     command->add_option("DIR", common_.directory, "The store (--dir of cropdl-run)")
         ->required()
         ->option_text(" ");
     add_json(command);
-    command->callback([this, run = std::move(run)] { status_ = run(); });
+    command->callback([this, run = std::move(run)] {
+      const cropdl::Result<int> status = run();
+      status_ = status ? *status : fail(common_.json, status.error());
+    });
     return command;
   }
 

@@ -230,23 +230,23 @@ void print_all(const Version& version, const std::vector<MemoryUse>& uses,
 
 }  // namespace
 
-int inspect(const Common& common, uint64_t number, int64_t rank) {
-  Result<StoreReader> store = StoreReader::open(common.directory);
-  if (!store) return fail(common.json, store.error());
+Result<int> inspect(const Common& common, uint64_t number, int64_t rank) {
+  const Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return store.error();
   const Result<Version> version = store->version(number);
-  if (!version) return fail(common.json, version.error());
+  if (!version) return version.error();
   const restart::Manifest& manifest = version->manifest;
   if (rank >= static_cast<int64_t>(manifest.ranks))
-    return fail(common.json, Error{"version {}: has no rank {}, only {}", version->number, rank,
-                                   counted(manifest.ranks, "rank")});
+    return Error{"version {}: has no rank {}, only {}", version->number, rank,
+                 counted(manifest.ranks, "rank")};
   const Result<Folder> folder = version->folder();
-  if (!folder) return fail(common.json, folder.error());
+  if (!folder) return folder.error();
   std::vector<MemoryUse> uses;
   std::vector<Inspected> images;
   for (uint32_t i = 0; i < manifest.ranks; ++i) {
     if (rank >= 0 && i != static_cast<uint64_t>(rank)) continue;
     Result<Inspected> one = inspect_image(*folder, manifest.images[i], i, uses);
-    if (!one) return fail(common.json, Error{"version {}: {}", version->number, one.error().message});
+    if (!one) return Error{"version {}: {}", version->number, one.error().message};
     images.push_back(std::move(*one));
   }
   sort_memory(uses);

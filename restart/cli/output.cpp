@@ -30,6 +30,14 @@ int fail(bool json_wanted, const Error& error, int status) {
   return status;
 }
 
+int answer(bool json_wanted, const json& object, const std::string& line) {
+  if (json_wanted)
+    print(object);
+  else
+    print(line);
+  return kDone;
+}
+
 std::string named_files(const std::vector<std::string>& paths) {
   const size_t more = paths.size() - 1;
   return more == 0 ? paths.front() : formatted("{} and {}", paths.front(), counted(more, "more file"));
@@ -78,6 +86,7 @@ json version_json(const restart::Version& version) {
 }
 
 Status check_outside(const std::string& file, const std::string& store) {
+  if (file == "-") return {};
   const std::string inside = resolved_path(store) + "/";
   if (inside == "/") return Error{"{}: {}", store, errno_text(errno)};
   struct stat info;

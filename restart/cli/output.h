@@ -34,6 +34,9 @@ void print(const nlohmann::json& object);
 // Prints the error and returns `status`.
 int fail(bool json, const Error& error, int status = kFailed);
 
+// Prints a command's result, the object if `json`, else the line. Returns kDone.
+int answer(bool json, const nlohmann::json& object, const std::string& line);
+
 // Returns "FILE and 2 more files". `paths` is not empty.
 std::string named_files(const std::vector<std::string>& paths);
 
@@ -49,7 +52,8 @@ double writing_seconds(const restart::Manifest& manifest);
 // Returns "A version" of docs/cli.md.
 nlohmann::json version_json(const restart::Version& version);
 
-// Refuses an output file inside the store: with foreign files, a store is no longer valid.
+// Refuses an output file inside the store: with foreign files, a store is no longer valid. "-": standard
+// output.
 Status check_outside(const std::string& file, const std::string& store);
 
 }  // namespace cropdl::cli

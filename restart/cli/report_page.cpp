@@ -182,10 +182,10 @@ std::string key(const char* style, const char* text) {
 }
 
 // `otherwise`: shown if there are no points; says why.
-std::string figure(const char* heading, const std::string& keys, const Plot& plot, const std::string& caption,
+std::string figure(const std::string& keys, const Plot& plot, const std::string& caption,
                    const std::string& otherwise) {
   const bool empty = std::ranges::all_of(plot.curves, [](const Curve& c) { return c.points.empty(); });
-  return formatted("<figure>\n<h2>{}</h2>\n{}{}\n<figcaption>{}</figcaption>\n</figure>\n", heading,
+  return formatted("<figure>\n<h2>{}</h2>\n{}{}\n<figcaption>{}</figcaption>\n</figure>\n", plot.title,
                    empty ? "" : keys, empty ? "" : svg_of(plot), empty ? otherwise : caption);
 }
 
@@ -196,7 +196,7 @@ std::string plots(const Report& report) {
   };
   std::string html = "<section class=\"plots\">\n";
   html += figure(
-      "Time per iteration", marks,
+      marks,
       plot("Time per iteration", "time per iteration", Unit::kSeconds,
            {{"per iteration", "one", false, report.iteration_seconds}}),
       formatted("From the iterations and times of two versions of one run. Times of versions are whole "
@@ -205,10 +205,9 @@ std::string plots(const Report& report) {
                 kMeasuredSpan),
       "It takes two versions of one run, a second or more apart, that say how many iterations of the "
       "main loop are complete.");
-  html +=
-      figure("Stall of each version", marks,
-             plot("Stall of each version", "stall", Unit::kSeconds, {{"stall", "one", false, report.stalls}}),
-             "How long the program stood still for it.", "No version says when it was made.");
+  html += figure(
+      marks, plot("Stall of each version", "stall", Unit::kSeconds, {{"stall", "one", false, report.stalls}}),
+      "How long the program stood still for it.", "No version says when it was made.");
   const bool devices = std::ranges::any_of(report.device_memory, [](const Point& p) { return p.value > 0; });
   std::vector<Curve> sizes{{"stored", "one", true, report.stored},
                            {"of memory", "two", false, report.memory}};
@@ -217,14 +216,13 @@ std::string plots(const Report& report) {
     sizes.push_back({"of device memory", "three", false, report.device_memory});
     keys += key("three", "devices' part of it");
   }
-  html += figure("Size of each version", keys + marks,
-                 plot("Size of each version", "size", Unit::kBytes, std::move(sizes)), "All ranks together.",
-                 "No version says when it was made.");
+  html += figure(keys + marks, plot("Size of each version", "size", Unit::kBytes, std::move(sizes)),
+                 "All ranks together.", "No version says when it was made.");
   std::string caption = "All stalls so far as a share of the time so far, without the time between runs.";
   if (report.pruned_gaps != 0)
     caption += formatted(" {} in which versions were removed {} left out.",
                          counted(report.pruned_gaps, "span"), report.pruned_gaps == 1 ? "is" : "are");
-  html += figure("Share of the time that stalls took", marks,
+  html += figure(marks,
                  plot("Share of the time that stalls took", "share of the time", Unit::kShare,
                       {{"of the time so far", "one", true, report.stall_share}}),
                  caption, "It takes two consecutive versions of one run.");
@@ -254,7 +252,7 @@ std::string table_row(const Version& version) {
 }
 
 std::string table(const std::vector<Version>& versions) {
-  const size_t rows = std::min(versions.size(), kTableRows);
+  const size_t rows = std::min<size_t>(versions.size(), 50);
   std::string html = formatted(
       "<section class=\"versions\">\n<h2>{}</h2>\n",
       rows < versions.size() ? formatted("The newest {} of {} versions", rows, versions.size()) : "Versions");

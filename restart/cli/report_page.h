@@ -9,8 +9,6 @@
 
 namespace cropdl::cli {
 
-inline constexpr size_t kTableRows = 50;
-
 struct PageFacts {
   std::string store;    // path
   std::string written;  // utc_now()

@@ -150,10 +150,10 @@ void wait_while_it_runs(const std::string& directory, double seconds) {
 
 }  // namespace
 
-int status(const Common& common, double watch_seconds) {
+Result<int> status(const Common& common, double watch_seconds) {
   for (bool first = true;; first = false) {
     const Result<StoreState> seen = look(common.directory);
-    if (!seen) return fail(common.json, seen.error());
+    if (!seen) return seen.error();
     if (watch_seconds > 0)
       show_again(common, *seen, first);
     else
