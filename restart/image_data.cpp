@@ -7,7 +7,6 @@
 #include "base/format.h"
 #include "base/within_memory.h"
 #include "restart/image.h"
-#include "restart/image_layout.h"
 
 namespace cropdl::restart {
 

@@ -1,6 +1,5 @@
 // The writer of restart/image.h.
 #include <fcntl.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

@@ -1,7 +1,6 @@
 // See lock_holder.h.
 #include "restart/lock_holder.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 
 #include <cerrno>

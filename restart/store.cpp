@@ -10,7 +10,6 @@
 #include <set>
 #include <tuple>
 
-#include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"
 #include "base/json.h"

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 
-#include "base/file.h"
 #include "base/format.h"
 #include "restart/store.h"
 #include "restart/store_layout.h"

@@ -1,9 +1,7 @@
 // The removal of versions and leftovers, of restart/store.h.
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 
-#include "base/file.h"
 #include "base/format.h"
 #include "restart/store.h"
 #include "restart/store_layout.h"

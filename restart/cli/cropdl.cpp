@@ -5,14 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/digits.h"
 #include "base/format.h"
@@ -21,7 +18,6 @@
 #endif
 #include "restart/cli/commands.h"
 #include "restart/cli/output.h"
-#include "restart/retention.h"
 
 namespace {
 

@@ -15,13 +15,10 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "base/time.h"
-#include "base/words.h"
 #include "coord/interval_policy.h"
 #include "interpose/entry/program.h"
 #include "restart/cli/commands.h"
@@ -29,8 +26,6 @@
 #include "restart/disk_speed.h"
 #include "restart/files/descriptors.h"
 #include "restart/process/machine.h"
-#include "restart/store.h"
-#include "restart/store_layout.h"
 
 namespace cropdl::cli {
 namespace {

@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <vector>
 
 #include "base/folder.h"
 #include "base/format.h"

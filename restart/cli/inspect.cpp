@@ -5,7 +5,6 @@
 
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <vector>
 
 #include "base/format.h"
 #include "restart/cli/commands.h"

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
-#include <vector>
 
 #include "base/format.h"
 #include "base/json.h"
