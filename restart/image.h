@@ -32,8 +32,6 @@ class ImageWriter final : public ChunkSink {
   // program stopped. `by_thread`: as of ImageFile.
   static Result<ImageWriter> create(const std::string& path, uint32_t seam_version,
                                     uint64_t expected_memory = 0, bool by_thread = false);
-  ImageWriter(ImageWriter&&) = default;
-  ImageWriter& operator=(ImageWriter&&) = delete;
 
   // After an error, stop using the writer. finish() detects overlapping regions.
   Status begin_region(const Region& region) override;

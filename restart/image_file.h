@@ -18,7 +18,6 @@ class ImageFile {
   // append() copies.
   ImageFile(Descriptor file, bool by_thread);
   ~ImageFile();  // waits for the thread
-  ImageFile(const ImageFile&) = delete;
 
   // Returns 0 or the errno value of this write or of an earlier one. Consumes `pieces`.
   int append(std::span<iovec> pieces);

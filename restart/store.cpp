@@ -158,10 +158,6 @@ Store::~Store() {
   locked_stores.erase({::getpid(), device_, inode_});
 }
 
-void Store::phase(const char* name) const {
-  if (options_.on_phase) options_.on_phase(name);
-}
-
 Result<Store> Store::open_or_create(const std::string& directory, const StoreIdentity& identity,
                                     StoreOptions options, bool* in_use) {
   if (in_use != nullptr) *in_use = false;
@@ -200,9 +196,8 @@ Status Store::take_ownership(const StoreIdentity& identity, bool* in_use) {
   if (!*recorded)
     if (Status written = write_identity(identity); !written) return written;
   // Versions are written by the path.
-  struct stat here, there;
-  if (::fstat(folder.fd(), &here) != 0 || ::stat(directory().c_str(), &there) != 0 ||
-      here.st_dev != there.st_dev || here.st_ino != there.st_ino)
+  struct stat there;
+  if (::stat(directory().c_str(), &there) != 0 || there.st_dev != device_ || there.st_ino != inode_)
     return Error{
         "store {}: was replaced while it was being opened; choose a directory that nobody else can "
         "rename",
@@ -293,7 +288,7 @@ Status Store::write_identity(const StoreIdentity& identity) {
                         {"ranks", identity.ranks},
                         {"created", utc_now()}};
   const std::string draft = std::string(kTemporaryPrefix) + kIdentityFile;
-  const Status written = reader_.folder_->replace_file(kIdentityFile, draft, sealed_text(object));
+  Status written = reader_.folder_->replace_file(kIdentityFile, draft, sealed_text(object));
   wrote_identity_ = static_cast<bool>(written);
   return written;
 }

@@ -41,10 +41,10 @@ struct Version {
   uint64_t number = 0;
   std::string directory;
   Manifest manifest;
-  std::string damage;     // "": complete; else one line: why it cannot be used
-  bool not_mine = false;  // `damage` says so; then no older version replaces it
-
+  std::string damage;                   // "": complete; else one line: why it cannot be used
+  bool not_mine = false;                // `damage` says so; then no older version replaces it
   std::shared_ptr<const Folder> store;  // the store that it was found in
+
   Result<Folder> folder() const;
 };
 
@@ -65,7 +65,7 @@ class StoreReader {
   Descriptor& descriptor() { return folder_->descriptor(); }  // only after open()
 
   // Newest first. Checks manifests, and images' existence and size, not their contents. Omits versions
-  // removed meanwhile. An error: the directory cannot be read, so nobody knows what it holds.
+  // removed meanwhile. An error: the directory cannot be read.
   Result<std::vector<Version>> all_versions() const;
   Result<std::vector<Version>> versions() const;  // complete versions only
   // Whether there is any, damaged ones included. Without one the store is nobody's: its last job left
@@ -114,7 +114,6 @@ bool is_gone(const Version& version);
 // it refers to may be opened.
 bool is_mine(const Version& version);
 
-// What retention.h needs of it.
 DatedVersion dated(const Version& version);
 
 // What a version needs from outside of the store.
@@ -123,13 +122,12 @@ struct Outside {
   // Files that the program had mapped and only reads, without repeats: not saved, needed unchanged at a
   // restart.
   std::vector<std::string> data_sets;
-  // Of the first that has changed; the version itself is not damaged.
-  Status as_they_were;
+  Status as_they_were;  // of the first that has changed; the version itself is not damaged
 };
 
-// Checks every byte of a version's images, and that they are the manifest's. Minutes for large ones. Outside
-// contents that an image refers to are checked as at a restart; results on data sets are in `outside`.
-// `each` gets each image when it is verified, so that nobody has to open it again.
+// Checks every byte of a version's images, and that they are the manifest's: minutes for large ones. Outside
+// contents that an image refers to are checked as at a restart; results on data sets are in `outside`. `each`
+// gets each verified image, so that nobody has to open it again.
 using EachImage = std::function<Status(const ImageReader&)>;
 Status verify_version(const Version& version, Outside* outside = nullptr, const EachImage& each = {});
 // The same for images that are no version yet. `mine`: the images are the caller's own.
@@ -146,7 +144,7 @@ struct StoreOptions {
   Retention keep{4, 0, 0};  // for this job's complete versions; never applied to other jobs' versions
   // Called within publish(), for tests that kill or inspect: "manifest" (written), "synced" (all durable, not
   // yet visible), "renamed", "published" (durable).
-  std::function<void(const char* phase)> on_phase;
+  std::function<void(const char* phase)> on_phase = [](const char*) {};
 };
 
 class Store {
@@ -160,17 +158,16 @@ class Store {
   // Opens the caller's own store, of any job, and takes its lock to remove versions. Changes nothing else.
   static Result<Store> open_existing(const std::string& directory, bool* in_use = nullptr);
   Store(Store&& other) noexcept;
-  Store& operator=(Store&&) = delete;
   ~Store();
 
   const std::string& directory() const { return reader_.directory(); }
   const StoreReader& reader() const { return reader_; }
 
   struct Draft {
-    uint64_t number = 0;
+    uint64_t number = 0;    // larger than that of any version
     std::string directory;  // where the ranks write their images
   };
-  // One draft at a time. Its number is larger than that of any version.
+  // One draft at a time.
   Result<Draft> begin_version();
 
   // Makes the draft the newest version; its images must be complete and synced. Sets and returns
@@ -182,20 +179,18 @@ class Store {
   // after publish(), once the ranks run: freeing gigabytes takes time. May run in a thread concurrent with
   // all other functions. An error says which version stays, and why.
   Status remove_old_versions(const std::string& job);
-  // Only renames them: quick, and they are no versions any more. The store's next job removes them. `aside`:
-  // as of set_aside().
+  // Only renames them, as set_aside(), which is quick. The store's next job removes them.
   Status set_old_versions_aside(const std::string& job, std::vector<std::string>* aside = nullptr);
 
-  // Removes the draft, if there is one.
-  void discard();
+  void discard();  // removes the draft, if there is one
 
   // Undoes open_or_create() for a store without versions: another job may then use the directory.
   void disown();
 
   // old_versions(): versions that StoreOptions::keep does not name. set_aside() durably renames versions, so
-  // that they are no versions any more, and adds their directories to `aside` for remove_all_of(), which
-  // takes time (gigabytes) and needs no lock. Its error is that of the first that stays; the others are
-  // renamed.
+  // that they are no versions any more, and adds their directories to `aside` (may be null) for
+  // remove_all_of(), which takes time (gigabytes) and needs no lock. Its error is that of the first that
+  // stays; the others are renamed.
   Result<std::vector<uint64_t>> old_versions(const std::string& job) const;
   Status set_aside(const std::vector<uint64_t>& numbers, std::vector<std::string>* aside);
   // The same for leftovers of killed writers.
@@ -210,7 +205,6 @@ class Store {
   Status take_lock(bool* in_use);
   Result<bool> check_job(const StoreIdentity& identity) const;  // whether store.json names it
   Status write_identity(const StoreIdentity& identity);
-  void phase(const char* name) const;
 
   StoreReader reader_;
   StoreOptions options_;

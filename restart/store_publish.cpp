@@ -51,15 +51,15 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   if (!draft) return give_up(draft.error().message);
   if (Status good = check_image_files(*draft, manifest); !good) return give_up(good.error().message);
   if (Status written = write_durable_file(path, text); !written) return give_up(written.error().message);
-  phase("manifest");
+  options_.on_phase("manifest");
   if (Status synced = sync_directory(draft_.directory); !synced) return give_up(synced.error().message);
-  phase("synced");
+  options_.on_phase("synced");
 
   std::string published = directory() + "/" + version_name(draft_.number);
   not_durable_ = draft_.number;
   if (::rename(draft_.directory.c_str(), published.c_str()) != 0)
     return give_up(formatted("it cannot be renamed to {}: {}", published, errno_text(errno)));
-  phase("renamed");
+  options_.on_phase("renamed");
   if (Status synced = sync_directory(directory()); !synced) {
     // Visible but perhaps not durable: revert, since the caller reports a failure.
     if (::rename(published.c_str(), draft_.directory.c_str()) != 0) draft_ = {};
@@ -67,7 +67,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   }
   draft_ = {};
   not_durable_ = 0;
-  phase("published");
+  options_.on_phase("published");
   return manifest.version;
 }
 

@@ -23,22 +23,19 @@ namespace {
 
 using namespace cropdl::cli;
 
+// Checks of options' values for CLI11: "" or what is wrong.
 std::string not_a_version(const std::string& text) {
   return cropdl::is_positive_number(text, 18) ? "" : text + " is not a version's number";
 }
-
 std::string not_a_rank(const std::string& text) {
   return cropdl::is_number(text, 9) ? "" : text + " is not a rank's number";
 }
-
 std::string not_a_count(const std::string& text) {
   return cropdl::is_positive_number(text, 9) ? "" : text + " is not a number from 1 on";
 }
-
 std::string not_a_retention(const std::string& text) {
   return cropdl::restart::parse_retention(text) ? "" : text + cropdl::restart::kIsNoRetention;
 }
-
 std::string not_a_time(const std::string& text) {
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
@@ -237,10 +234,8 @@ class CommandLine {
   cropdl::restart::Retention retention_;
   bool dry_run_ = false, last_ = false;
   std::string archive_, page_ = "cropdl-report.html";
-#ifdef CROPDL_WITH_DOCTOR
-  std::vector<std::string> program_;
+  std::vector<std::string> program_;  // of doctor
   std::string store_ = "cropdl.ckpt";
-#endif
 };
 
 }  // namespace

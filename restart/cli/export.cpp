@@ -91,7 +91,6 @@ class NewFile {
   }
   NewFile(NewFile&& other) noexcept
       : path_(std::move(other.path_)), draft_(std::exchange(other.draft_, "")), out_(std::move(other.out_)) {}
-  NewFile& operator=(NewFile&&) = delete;
   ~NewFile() {
     if (!draft_.empty()) ::unlink(draft_.c_str());
   }

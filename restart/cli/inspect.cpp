@@ -181,22 +181,11 @@ void print_iteration(const Inspected& one, bool mine) {
   const uint64_t after = one.process.found_after;
   print("iteration of rank {}: {}{}", one.rank, counted(calls.size(), "collective"),
         after == 0 ? "" : ", found after " + counted(after, "iteration"));
-  std::string last;
-  uint64_t times = 0;
-  const auto flush = [&] {
-    if (times != 0) print("  {}{}", last, times > 1 ? formatted(" ({} times)", times) : "");
-  };
-  for (const SavedCall& call : calls) {
-    std::string text = call_text(call, mine);
-    if (text == last) {
-      ++times;
-      continue;
-    }
-    flush();
-    last = std::move(text);
-    times = 1;
+  for (size_t i = 0, next = 0; i < calls.size(); i = next) {
+    const std::string text = call_text(calls[i], mine);
+    for (next = i + 1; next < calls.size() && call_text(calls[next], mine) == text;) ++next;
+    print("  {}{}", text, next - i > 1 ? formatted(" ({} times)", next - i) : "");
   }
-  flush();
 }
 
 void print_process(const Inspected& one) {

@@ -87,7 +87,7 @@ Result<Plan> plan_for(const StoreReader& store, const Retention& retention) {
 Status check_newest(const Plan& plan) {
   if (plan.doomed.empty() || !plan.newest) return {};
   const Status good = restart::verify_version(*plan.newest);
-  if (good) return good;
+  if (good) return {};
   return Error{
       "nothing was removed: version {}, the newest that would stay, is damaged ({}); keep more (--keep), or "
       "remove its directory",

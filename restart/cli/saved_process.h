@@ -39,7 +39,7 @@ struct SavedCall {
 };
 
 struct SavedProcess {
-  std::string program, name, directory;
+  std::string program, directory;
   std::vector<std::string> arguments;
   std::vector<std::string> threads;  // names; the main thread first
   std::vector<SavedFile> files;
