@@ -22,7 +22,6 @@ namespace {
 
 using nlohmann::json;
 using restart::ImageReader;
-using restart::ImageTotals;
 using restart::ManifestImage;
 using restart::StoreReader;
 using restart::Version;
@@ -41,7 +40,7 @@ Result<Inspected> inspect_image(const Folder& folder, const ManifestImage& liste
                                 std::vector<MemoryUse>& uses) {
   const Result<ImageReader> image = ImageReader::open(folder, listed.file);
   if (!image) return image.error();
-  const ImageTotals& totals = image->totals();
+  const auto& totals = image->totals();
   if (totals.checksum != listed.checksum || totals.bytes != listed.bytes)
     return Error{"rank image {}: is not the one that the manifest lists (its checksum differs)",
                  image->path()};

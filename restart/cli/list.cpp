@@ -5,7 +5,6 @@
 
 namespace cropdl::cli {
 
-using restart::Manifest;
 using restart::StoreReader;
 using restart::Version;
 
@@ -24,7 +23,7 @@ Result<int> list(const Common& common) {
   print(kHead, "VERSION", "CREATED", "ITERATION", "RANKS", "SIZE", "MEMORY", "DEVICE", "STALL", "MPI",
         "STATE");
   for (const Version& version : *versions) {
-    const Manifest& m = version.manifest;
+    const restart::Manifest& m = version.manifest;
     if (m.images.empty()) {  // the manifest could not be read
       print(kHead, version.number, "-", "-", "-", "-", "-", "-", "-", "-", "damaged: " + version.damage);
       continue;

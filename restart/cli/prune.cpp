@@ -17,7 +17,6 @@ namespace cropdl::cli {
 namespace {
 
 using nlohmann::json;
-using restart::DatedVersion;
 using restart::Retention;
 using restart::Store;
 using restart::StoreReader;
@@ -64,7 +63,7 @@ struct Plan {
 Result<Plan> plan_for(const StoreReader& store, const Retention& retention) {
   Result<std::vector<Version>> there = store.all_versions();
   if (!there) return there.error();
-  std::vector<DatedVersion> complete;
+  std::vector<restart::DatedVersion> complete;
   for (const Version& version : *there)
     if (version.damage.empty()) complete.push_back(restart::dated(version));
   const std::set<uint64_t> kept = restart::versions_to_keep(complete, retention);

@@ -20,7 +20,6 @@ namespace cropdl::cli {
 namespace {
 
 using restart::StoreReader;
-using restart::Version;
 
 Status write_page(const std::string& file, const std::string& page) {
   // Through no link: the current directory may belong to another user, whose link could lead root anywhere.
@@ -52,7 +51,7 @@ Result<int> report(const Common& common, const std::string& output) {
   PageFacts facts{resolved_or_same(common.directory), utc_now(), ""};
   if (!job) say(formatted("cropdl: {}", job.error().message));
   if (job && job->pid != 0) facts.running = formatted("process {} on {}", job->pid, job->host);
-  const Result<std::vector<Version>> versions = store->all_versions();
+  const auto versions = store->all_versions();
   if (!versions) return versions.error();
   const Report summary = report_of(*versions);
   const std::string page = page_of(*versions, summary, facts);

@@ -22,20 +22,14 @@ constexpr size_t kFewPoints = 80;  // up to this many are drawn as dots; above i
 
 constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
 
-std::tm utc(double time) {
+// Formats a time (UTC) as strftime(3) does, in English: cropdl sets no locale.
+std::string utc_text(const char* format, double time) {
   std::tm parts{};
   const auto seconds = static_cast<time_t>(time);
   ::gmtime_r(&seconds, &parts);
-  return parts;
+  char text[64];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
 }
-
-const char* month(const std::tm& time) {
-  constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  return kMonths[time.tm_mon % 12];
-}
-
-std::string day_text(const std::tm& time) { return formatted("{} {}", time.tm_mday, month(time)); }
 
 // Returns 1, 2 or 5 times a power of ten, at least `least`.
 double round_step(double least) {
@@ -105,11 +99,10 @@ double time_step(double span) {
 }
 
 std::string tick_text(double time, double step) {
-  const std::tm parts = utc(time);
-  if (step > 300 * kDay) return formatted("{}", parts.tm_year + 1900);
-  if (step >= kDay || (parts.tm_hour == 0 && parts.tm_min == 0 && parts.tm_sec == 0)) return day_text(parts);
-  if (step < kMinute) return formatted("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
-  return formatted("{:02}:{:02}", parts.tm_hour, parts.tm_min);
+  if (step > 300 * kDay) return utc_text("%Y", time);
+  const std::string of_day = utc_text("%T", time);
+  if (step >= kDay || of_day == "00:00:00") return utc_text("%-d %b", time);
+  return step < kMinute ? of_day : utc_text("%R", time);
 }
 
 std::string horizontal_axis(const Scale& scale) {
@@ -121,12 +114,11 @@ std::string horizontal_axis(const Scale& scale) {
     svg += formatted("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>", x,
                      kBottom + 17, tick_text(time, step));
   }
-  const std::tm first = utc(scale.from), last = utc(scale.to);
-  std::string days = formatted("{} {}", day_text(last), last.tm_year + 1900);
-  if (first.tm_year != last.tm_year)
-    days = formatted("{} {} to {}", day_text(first), first.tm_year + 1900, days);
-  else if (first.tm_yday != last.tm_yday)
-    days = formatted("{} to {}", day_text(first), days);
+  std::string days = utc_text("%-d %b %Y", scale.to);
+  if (utc_text("%Y", scale.from) != utc_text("%Y", scale.to))
+    days = utc_text("%-d %b %Y to ", scale.from) + days;
+  else if (utc_text("%j", scale.from) != utc_text("%j", scale.to))
+    days = utc_text("%-d %b to ", scale.from) + days;
   return svg + formatted(
                    "<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">time (UTC), "
                    "{}</text>",
@@ -253,11 +245,7 @@ std::string duration_text(double seconds) {
   return two(whole / 86400, "days", whole % 86400 / 3600, "h");
 }
 
-std::string time_text(double time) {
-  const std::tm parts = utc(time);
-  return formatted("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
-                   parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
+std::string time_text(double time) { return utc_text("%F %T", time); }
 
 std::string svg_of(const Plot& plot) {
   double most = 0;

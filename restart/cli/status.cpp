@@ -19,7 +19,6 @@ namespace {
 
 using coord::JobStatus;
 using nlohmann::json;
-using restart::Manifest;
 using restart::StoreReader;
 using restart::Version;
 
@@ -101,7 +100,7 @@ std::vector<std::string> status_lines(const StoreState& seen) {
   add_job(lines, seen);
   lines.push_back(formatted("stored:  {} complete, {} damaged", seen.complete, seen.damaged));
   if (!seen.newest) return lines;
-  const Manifest& m = seen.newest->manifest;
+  const restart::Manifest& m = seen.newest->manifest;
   lines.push_back(formatted("newest:  version {} of {}, {}, stall {:.3f} s", seen.newest->number, m.created,
                             amount(m.bytes()), m.stall_seconds));
   if (m.iteration() != 0) lines.push_back(formatted("         at iteration {}", m.iteration()));
