@@ -76,8 +76,7 @@ class ImageReader {
   const std::vector<Region>& regions() const { return regions_; }
   const ImageTotals& totals() const { return totals_; }
 
-  // Reads region i to its own addresses, mapped read-write as fresh zero memory, and checks it. Does not
-  // touch pages that are not stored.
+  // Reads region i to its own addresses, fresh zero memory (read-write), and checks it. Touches no others.
   Status load_region(size_t i) const;
   // The same, but into `target`.
   Status load_region(size_t i, PageTarget& target) const;

@@ -14,8 +14,7 @@ namespace cropdl::restart {
 
 class ImageFile {
  public:
-  // `by_thread`: a processor is idle otherwise, so a thread may write while the caller reads and hashes. Then
-  // append() copies.
+  // `by_thread`: a processor is idle, so a thread may write while the caller reads and hashes (a copy).
   ImageFile(Descriptor file, bool by_thread);
   ~ImageFile();  // waits for the thread
 

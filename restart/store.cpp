@@ -24,8 +24,7 @@ namespace {
 
 constexpr uint32_t kStoreFormat = 1;
 
-// Stores that this process has locked: pid (a forked child inherits the set, but not the locks), device and
-// inode.
+// Stores that this process has locked: pid (a forked child inherits the set, not the locks), device, inode.
 std::mutex locked_stores_mutex;
 std::set<std::tuple<pid_t, dev_t, ino_t>> locked_stores;  // under locked_stores_mutex
 

@@ -92,8 +92,7 @@ class StoreReader {
 
   std::string directory_;
   Folder::Whose whose_ = Folder::Whose::kAnybodys;
-  // Null: a Store's reader; its job may outlive the directory, so it is opened at each access, except while
-  // the store is opened.
+  // Null in a job's open Store: the job may outlive the directory, so each access opens it.
   std::shared_ptr<Folder> folder_;
 };
 
@@ -119,8 +118,7 @@ DatedVersion dated(const Version& version);
 // What a version needs from outside of the store.
 struct Outside {
   bool left_out = false;  // another user's version: no outside file was examined
-  // Files that the program had mapped and only reads, without repeats: not saved, needed unchanged at a
-  // restart.
+  // Files that the program had mapped and only reads, each once: not saved, needed unchanged at a restart.
   std::vector<std::string> data_sets;
   Status as_they_were;  // of the first that has changed; the version itself is not damaged
 };
@@ -199,8 +197,7 @@ class Store {
  private:
   Store(StoreReader reader, StoreOptions options)
       : reader_(std::move(reader)), options_(std::move(options)) {}
-  // These use the reader's open folder: others may write to the folder around it, and put a link in its
-  // place.
+  // These use the reader's open folder: others may write to the one around it, and put a link in its place.
   Status take_ownership(const StoreIdentity& identity, bool* in_use);
   Status take_lock(bool* in_use);
   Result<bool> check_job(const StoreIdentity& identity) const;  // whether store.json names it

@@ -33,8 +33,7 @@ bool is_of_a_store(const std::string& name);
 // Checks that all images of the manifest are in the version's folder with the manifest's sizes.
 Status check_image_files(const Folder& folder, const Manifest& manifest);
 
-// Call before opening the lock file: closing any of its descriptors drops the locks of this process's
-// descriptor table.
+// Call before opening the lock file: closing any of its descriptors drops the locks of this descriptor table.
 bool locked_by_this_process(const Folder& store);
 
 }  // namespace cropdl::restart

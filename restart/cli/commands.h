@@ -32,8 +32,7 @@ Result<int> prune(const Common& common, const restart::Retention& retention, boo
 // last: the job ends after the checkpoint.
 Result<int> checkpoint(const Common& common, bool last);
 
-// number 0: the newest complete version. `output`: a file that does not exist yet, or "-" for standard
-// output.
+// number 0: the newest complete version. `output`: a file that does not exist yet; "-": standard output.
 Result<int> export_version(const Common& common, uint64_t number, const std::string& output);
 // Creates a version from an export; "-": from standard input.
 Result<int> import_version(const Common& common, const std::string& file);

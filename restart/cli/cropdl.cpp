@@ -1,7 +1,6 @@
-// `cropdl`: inspects a store, checks it, removes versions, and requests checkpoints from a running job. This
-// file has the command line and its options; each command has its own file (commands.h). Results go to
-// stdout; an error is one line on stderr and a non-zero exit status. While a checkpoint waits, stderr says
-// for what.
+// `cropdl`: inspects a store, checks it, removes versions, and requests checkpoints from a running job. Here
+// are the command line and its options; each command has its own file (commands.h). Results go to stdout; an
+// error is one line on stderr and a non-zero exit status. While a checkpoint waits, stderr says for what.
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>

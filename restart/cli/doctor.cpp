@@ -192,8 +192,7 @@ std::string not_usable(const std::string& directory, const std::string& program,
 
 // Returns bytes per second.
 Result<double> write_speed(const std::string& directory, uint64_t bytes) {
-  // A soft limit on file sizes does not apply to images (restart/process/raised_limit.h); reaching a hard
-  // limit is an error.
+  // No soft limit on file sizes applies to images (restart/process/raised_limit.h); a hard one is an error.
   ::signal(SIGXFSZ, SIG_IGN);
   if (rlimit limit{}; ::getrlimit(RLIMIT_FSIZE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;

@@ -46,8 +46,7 @@ Result<Parts> verified_parts(const Version& version) {
   return parts;
 }
 
-// Archives the manifest, the images that it lists, and the files that the images name. Other files in the
-// folder are not part of the version.
+// Archives the manifest, the images that it lists, and the files that those name; nothing else in the folder.
 Status write_archive(int fd, const std::string& name, Compression compression, const Version& version,
                      const Parts& parts) {
   const Result<Folder> folder = version.folder();

@@ -44,8 +44,7 @@ Result<Imported> read_manifest(ArchiveReader& archive, const std::string& file) 
   return Imported{std::move(*manifest), path.substr(0, slash + 1)};
 }
 
-// The contents that a version with that manifest may have: its images' names with their sizes, and the
-// folders beside them.
+// What a version with that manifest may hold: its images' names with their sizes, and folders beside them.
 struct Allowed {
   std::map<std::string, uint64_t> images;
   std::set<std::string> folders;

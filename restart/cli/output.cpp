@@ -17,8 +17,7 @@ using nlohmann::json;
 void print(const std::string& line) { std::printf("%s\n", shown(line).c_str()); }
 
 void print(const json& object) {
-  // Escapes all characters beyond ASCII, which may contain terminal commands. Replaces invalid UTF-8, since
-  // an error's text may quote anything.
+  // Escapes what is not ASCII: it may be terminal commands. Replaces invalid UTF-8: errors quote anything.
   std::printf("%s\n", object.dump(-1, ' ', true, json::error_handler_t::replace).c_str());
 }
 

@@ -20,8 +20,7 @@ inline constexpr int kDone = 0;
 inline constexpr int kFailed = 1;  // the request failed, or a check found a fault
 inline constexpr int kMisuse = 2;  // the command line is wrong; nothing was read
 
-// Prints a line on standard output. Escapes control characters, since names and texts in a store may be
-// another user's.
+// Prints a line on standard output. Escapes control characters: texts in a store may be another user's.
 void print(const std::string& line);
 template <class... A>
 requires(sizeof...(A) > 0) void print(fmt::format_string<A...> text, A&&... values) {
@@ -52,8 +51,7 @@ double writing_seconds(const restart::Manifest& manifest);
 // Returns "A version" of docs/cli.md.
 nlohmann::json version_json(const restart::Version& version);
 
-// Refuses an output file inside the store: with foreign files, a store is no longer valid. "-": standard
-// output.
+// Refuses an output file inside the store, which foreign files make invalid. "-": standard output.
 Status check_outside(const std::string& file, const std::string& store);
 
 }  // namespace cropdl::cli

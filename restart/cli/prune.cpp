@@ -1,6 +1,5 @@
-// `cropdl prune`: removes versions that are no longer wanted. Only in the user's own store, and only while no
-// job or restart holds its lock: a running job removes its old versions itself, and a restart may be reading
-// any version.
+// `cropdl prune`: removes versions no longer wanted. Only in the user's own store, and only while its lock is
+// free: a running job removes its old versions itself, and a restart may be reading any version.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -77,8 +77,7 @@ footer{margin-top:16px;font-size:13px;color:var(--faint)}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 )";
 
-// Shows the text of the point nearest to the pointer. Without the script, browsers show it only over the
-// point.
+// Shows the text of the point nearest to the pointer. Without it, browsers do so only over the point.
 constexpr char kScript[] = R"(
 const tip=document.getElementById('tip');
 for(const svg of document.querySelectorAll('svg')){

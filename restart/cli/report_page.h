@@ -15,8 +15,7 @@ struct PageFacts {
   std::string running;  // where the job runs now; "": it does not run
 };
 
-// Returns `text` as HTML text, never markup, since names in a store may be another user's. Cuts it after
-// `most` bytes.
+// Returns `text`, cut after `most` bytes, as HTML, never markup: names in a store may be another user's.
 std::string html_text(const std::string& text, size_t most = 300);
 
 // `versions`: newest first; `report`: report_of() of them.

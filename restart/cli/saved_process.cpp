@@ -99,8 +99,7 @@ SavedFile file_from(const json& j, const std::vector<bool>& stored) {
   return file;
 }
 
-// A return address points after the call, and if no code follows, even after the function: so `end` is
-// included.
+// A return address points after the call, and if no code follows, after the region: so `end` is included.
 CallSite site_of(const json& regions, uint64_t caller) {
   for (const json& region : regions) {
     const auto begin = integer_from_json<uint64_t>(region.at("begin"));

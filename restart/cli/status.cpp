@@ -1,5 +1,4 @@
-// `cropdl status`: shows whether the job runs and which versions are stored; with --watch repeatedly while it
-// runs.
+// `cropdl status`: shows whether the job runs and which versions are stored; --watch: again while it runs.
 #include <unistd.h>
 
 #include <algorithm>
