@@ -76,7 +76,7 @@ class ImageReader {
   const std::vector<Region>& regions() const { return regions_; }
   const ImageTotals& totals() const { return totals_; }
 
-  // Reads region i to its own addresses, fresh zero memory (read-write), and checks it. Touches no others.
+  // Reads and checks region i, at its own addresses: fresh zero memory, writable. Touches only stored pages.
   Status load_region(size_t i) const;
   // The same, but into `target`.
   Status load_region(size_t i, PageTarget& target) const;

@@ -79,8 +79,6 @@ bool no_locks_there(int failure) {
   return failure == ENOLCK || failure == ENOSYS || failure == EOPNOTSUPP || failure == EINVAL;
 }
 
-bool is_ours(const std::string& name) { return name == kLockFile || is_temporary(name); }
-
 Error of_another_user(const std::string& directory, uid_t owner) {
   return Error{"store {}: belongs to user id {}, not to yours ({}); choose another directory", directory,
                owner, ::geteuid()};
@@ -105,6 +103,7 @@ Result<bool> check_directory(const Folder& folder) {
   const Result<std::vector<std::string>> names = folder.names();
   if (!names) return Error{"store " + names.error().message};
   if (std::ranges::any_of(*names, is_of_a_store)) return true;
+  const auto is_ours = [](const std::string& name) { return name == kLockFile || is_temporary(name); };
   if (std::ranges::all_of(*names, is_ours)) return false;
   return Error{store + "is not empty and not a CropDL store; nothing was changed, choose another directory"};
 }

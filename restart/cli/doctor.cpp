@@ -258,11 +258,10 @@ int doctor(const std::vector<std::string>& command, const std::string& directory
   const auto bad = std::ranges::find(found, kPrevents, &Finding::verdict);
   const bool good = bad == found.end();
   if (json_wanted) {
-    json all = json::array();
-    for (const Finding& one : found)
-      all.push_back(
-          {{"verdict", verdict_name(one.verdict)}, {"about", one.about}, {"text", json_bytes(one.text)}});
-    print(json{{"findings", std::move(all)}, {"error", good ? json() : json(bad->text)}});
+    const auto as_json = [](const Finding& one) -> json {
+      return {{"verdict", verdict_name(one.verdict)}, {"about", one.about}, {"text", json_bytes(one.text)}};
+    };
+    print(json{{"findings", json_list(found, as_json)}, {"error", good ? json() : json(bad->text)}});
   } else {
     for (const Finding& one : found) print("{:<9} {:<11} {}", verdict_name(one.verdict), one.about, one.text);
   }

@@ -50,17 +50,11 @@ Result<Inspected> inspect_image(const Folder& folder, const ManifestImage& liste
   return Inspected{rank, listed, totals.memory, image->metadata().size(), std::move(*process)};
 }
 
-json memory_json(const std::vector<MemoryUse>& uses) {
-  json all = json::array();
-  for (const MemoryUse& use : uses)
-    all.push_back({{"use", use_name(use.use)},
-                   {"name", text_or_null(use.name)},
-                   {"regions", use.regions},
-                   {"address_space", use.address_space},
-                   {"stored", use.stored},
-                   {"by_reference", use.by_reference},
-                   {"zero", use.zero()}});
-  return all;
+json memory_json(const MemoryUse& use) {
+  return {{"use", use_name(use.use)}, {"name", text_or_null(use.name)},
+          {"regions", use.regions},   {"address_space", use.address_space},
+          {"stored", use.stored},     {"by_reference", use.by_reference},
+          {"zero", use.zero()}};
 }
 
 const char* access_of(const SavedFile& file) {
@@ -102,10 +96,7 @@ json call_json(const SavedCall& call, bool mine) {
 }
 
 json image_json(const Inspected& one, bool mine) {
-  json calls = json::array();
-  for (const SavedCall& call : one.process.iteration) calls.push_back(call_json(call, mine));
-  json files = json::array();
-  for (const SavedFile& file : one.process.files) files.push_back(file_json(file));
+  const auto as_call = [mine](const SavedCall& call) { return call_json(call, mine); };
   return {{"rank", one.rank},
           {"file", json_bytes(one.listed.file)},
           {"host", json_bytes(one.listed.host)},
@@ -119,8 +110,8 @@ json image_json(const Inspected& one, bool mine) {
           {"arguments", json_bytes(one.process.arguments)},
           {"directory", json_bytes(one.process.directory)},
           {"threads", json_bytes(one.process.threads)},
-          {"files", std::move(files)},
-          {"iteration", std::move(calls)},
+          {"files", json_list(one.process.files, file_json)},
+          {"iteration", json_list(one.process.iteration, as_call)},
           {"found_after", one.process.found_after == 0 ? json() : json(one.process.found_after)}};
 }
 
@@ -239,10 +230,10 @@ Result<int> inspect(const Common& common, uint64_t number, int64_t rank) {
   sort_memory(uses);
   const bool mine = restart::is_mine(*version);
   if (common.json) {
-    json all = json::array();
-    for (const Inspected& one : images) all.push_back(image_json(one, mine));
-    print(
-        json{{"version", version_json(*version)}, {"memory", memory_json(uses)}, {"images", std::move(all)}});
+    const auto as_image = [mine](const Inspected& one) { return image_json(one, mine); };
+    print(json{{"version", version_json(*version)},
+               {"memory", json_list(uses, memory_json)},
+               {"images", json_list(images, as_image)}});
   } else {
     print_all(*version, uses, images, mine);
   }

@@ -14,9 +14,7 @@ Result<int> list(const Common& common) {
   const Result<std::vector<Version>> versions = store->all_versions();
   if (!versions) return versions.error();
   if (common.json) {
-    nlohmann::json all = nlohmann::json::array();
-    for (const Version& version : *versions) all.push_back(version_json(version));
-    print(nlohmann::json{{"versions", std::move(all)}});
+    print(nlohmann::json{{"versions", json_list(*versions, version_json)}});
     return kDone;
   }
   constexpr fmt::string_view kHead = "{:<8} {:<20} {:>9} {:>5} {:>10} {:>10} {:>10} {:>9}  {:<10} {}";

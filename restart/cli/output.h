@@ -42,6 +42,14 @@ std::string named_files(const std::vector<std::string>& paths);
 // Returns "under openmpi 4.1.4" or "without MPI".
 std::string under_mpi(const restart::Manifest& manifest);
 
+// Returns the array of what `as_json` makes of each element.
+template <class List, class AsJson>
+nlohmann::json json_list(const List& all, AsJson as_json) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& one : all) list.push_back(as_json(one));
+  return list;
+}
+
 // Returns the text, or null if it is empty.
 nlohmann::json text_or_null(const std::string& text);
 

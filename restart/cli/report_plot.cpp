@@ -143,7 +143,7 @@ class Drawing {
       std::vector<Place> places;
       for (size_t i = begin; i < end; ++i) places.push_back(place(points[i]));
       shapes += shape(places, curve);
-      if (places.size() > 1) line += path(places, [](const Place& p) { return p.y; });
+      if (places.size() > 1) line += path(places, &Place::y);
     }
     std::string svg =
         formatted("<g class=\"{}\">{}<path class=\"line\" d=\"{}\"/>", curve.style, shapes, line);
@@ -174,25 +174,21 @@ class Drawing {
             up_.at(std::min(p.high, up_.to))};
   }
 
-  template <class Y>
-  static std::string path(const std::vector<Place>& places, Y y, const char* first = "M") {
+  static std::string path(const std::vector<Place>& places, double Place::*y, const char* first = "M") {
     std::string text;
-    for (const Place& p : places) text += formatted("{}{:.1f} {:.1f}", text.empty() ? first : "L", p.x, y(p));
+    for (const Place& p : places) text += formatted("{}{:.1f} {:.1f}", text.empty() ? first : "L", p.x, p.*y);
     return text;
   }
 
   // Draws the area below the curve, or the band of its bounds.
   static std::string shape(const std::vector<Place>& places, const Curve& curve) {
-    const std::vector<Place> back(places.rbegin(), places.rend());
     if (curve.filled)
-      return formatted("<path class=\"area\" d=\"{}{}Z\"/>", path(places, [](const Place& p) { return p.y; }),
-                       path(
-                           {back.front(), back.back()}, [](const Place&) { return kBottom; }, "L"));
+      return formatted("<path class=\"area\" d=\"{}L{:.1f} {:.1f}L{:.1f} {:.1f}Z\"/>",
+                       path(places, &Place::y), places.back().x, kBottom, places.front().x, kBottom);
     if (std::ranges::all_of(places, [](const Place& p) { return p.high == p.low; })) return "";  // exact
-    return formatted("<path class=\"band\" d=\"{}{}Z\"/>",
-                     path(places, [](const Place& p) { return p.high; }),
-                     path(
-                         back, [](const Place& p) { return p.low; }, "L"));
+    const std::vector<Place> back(places.rbegin(), places.rend());
+    return formatted("<path class=\"band\" d=\"{}{}Z\"/>", path(places, &Place::high),
+                     path(back, &Place::low, "L"));
   }
 
   std::string dot(const Point& point, const Curve& curve, bool is_seen) const {
