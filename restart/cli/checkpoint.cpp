@@ -2,7 +2,6 @@
 #include "base/say.h"
 #include "coord/client.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 
 namespace cropdl::cli {
 

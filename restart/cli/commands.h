@@ -2,12 +2,7 @@
 // command line prints (status kFailed). Tools; one thread.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "base/result.h"
-#include "restart/retention.h"
+#include "restart/cli/output.h"
 
 namespace cropdl::cli {
 

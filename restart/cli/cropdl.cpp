@@ -16,7 +16,6 @@
 #include "interpose/entry/program.h"
 #endif
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 
 namespace {
 

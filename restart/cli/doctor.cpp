@@ -22,7 +22,6 @@
 #include "coord/interval_policy.h"
 #include "interpose/entry/program.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 #include "restart/disk_speed.h"
 #include "restart/files/descriptors.h"
 #include "restart/process/machine.h"

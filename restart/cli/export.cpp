@@ -12,7 +12,6 @@
 #include "base/say.h"
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 #include "restart/cli/saved_process.h"
 #include "restart/content.h"
 #include "restart/image.h"

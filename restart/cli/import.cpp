@@ -14,7 +14,6 @@
 #include "base/format.h"
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 #include "restart/image.h"
 #include "restart/store_layout.h"
 

@@ -11,7 +11,6 @@
 #include "base/json.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/memory_use.h"
-#include "restart/cli/output.h"
 #include "restart/cli/saved_process.h"
 #include "restart/cli/symbols.h"
 #include "restart/image.h"

@@ -1,7 +1,6 @@
 // `cropdl list`: the versions of a store.
 #include "base/format.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 
 namespace cropdl::cli {
 

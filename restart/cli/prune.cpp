@@ -10,7 +10,6 @@
 
 #include "base/format.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 
 namespace cropdl::cli {
 namespace {

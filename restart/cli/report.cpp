@@ -12,7 +12,6 @@
 #include "base/say.h"
 #include "base/time.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 #include "restart/cli/report_page.h"
 #include "restart/cli/report_series.h"
 

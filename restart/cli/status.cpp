@@ -11,7 +11,6 @@
 #include "base/time.h"
 #include "coord/client.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 
 namespace cropdl::cli {
 namespace {

@@ -2,7 +2,6 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 
 namespace cropdl::cli {
 namespace {
