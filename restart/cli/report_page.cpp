@@ -122,18 +122,17 @@ std::string hosts_of(const Manifest& manifest) {
   return text;
 }
 
-std::string job_table(const Manifest& m, const std::string& store) {
+std::string job_rows(const Manifest& m) {
   std::string mpi = html_text(m.mpi_name, 40), version = m.mpi_version;
   std::replace(version.begin(), version.end(), '\t', ' ');  // MPICH's version contains a tab
   if (!version.empty()) mpi += ", " + html_text(version, 120);
   if (m.mpi_name == "none") mpi = "none";
-  return "<dl class=\"job\">\n" + row("Store", code(store, 1000)) +
-         row("Command", code(command_line(m.program, m.args), 2000)) + row("Directory", code(m.cwd, 1000)) +
+  return row("Command", code(command_line(m.program, m.args), 2000)) + row("Directory", code(m.cwd, 1000)) +
          row("Launcher", code(command_line(m.launcher, m.launcher_options), 1000)) +
          row("Ranks", formatted("{}: {}", m.ranks, hosts_of(m))) + row("MPI", mpi) +
          row("Devices", m.devices().empty() ? "none" : html_text(m.devices(), 1000)) +
          row("System", formatted("Linux {}, glibc {}", html_text(m.kernel, 80), html_text(m.glibc, 40))) +
-         row("Job", code(m.job, 80)) + "</dl>\n";
+         row("Job", code(m.job, 80));
 }
 
 // --- The summary.
@@ -297,11 +296,8 @@ std::string page_of(const std::vector<Version>& versions, const Report& report, 
           ? ""
           : formatted("<span class=\"badge\">running: {}</span>", html_text(facts.running, 100)),
       html_text(facts.written));
-  if (job != nullptr)
-    html += job_table(job->manifest, facts.store);
-  else
-    html += "<dl class=\"job\">\n" + row("Store", code(facts.store, 1000)) + "</dl>\n";
-  html += tiles(report, job);
+  html += "<dl class=\"job\">\n" + row("Store", code(facts.store, 1000)) +
+          (job == nullptr ? "" : job_rows(job->manifest)) + "</dl>\n" + tiles(report, job);
   if (job != nullptr) html += plots(report);
   if (!versions.empty()) html += table(versions);
   html += "<footer>Times are UTC. Stored bytes are the sizes of the images.";

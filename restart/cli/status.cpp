@@ -73,16 +73,13 @@ json status_json(const StoreState& seen) {
           {"newest", seen.newest ? version_json(*seen.newest) : json()}};
 }
 
-void add_job(std::vector<std::string>& lines, const StoreState& seen) {
-  if (seen.job.pid == 0) {
-    lines.emplace_back("job:     not running");
-    return;
-  }
-  lines.push_back(formatted("job:     running (pid {} on {})", seen.job.pid, seen.job.host));
+std::vector<std::string> job_lines(const StoreState& seen) {
+  if (seen.job.pid == 0) return {"job:     not running"};
+  std::vector<std::string> lines{formatted("job:     running (pid {} on {})", seen.job.pid, seen.job.host)};
   const Result<JobStatus>& live = *seen.answer;
   if (!live) {
     lines.push_back(formatted("         does not answer: {}", live.error().message));
-    return;
+    return lines;
   }
   lines.push_back(formatted("         since {}, {}, {} of {} ranks can be checkpointed", live->started,
                             live->phase, live->joined, live->ranks));
@@ -91,11 +88,11 @@ void add_job(std::vector<std::string>& lines, const StoreState& seen) {
                                             : formatted("         iteration {}, {:.3g} s each",
                                                         live->iteration, in_seconds(live->iteration_us)));
   if (!live->last_line.empty()) lines.push_back(formatted("         last attempt: {}", live->last_line));
+  return lines;
 }
 
 std::vector<std::string> status_lines(const StoreState& seen) {
-  std::vector<std::string> lines;
-  add_job(lines, seen);
+  std::vector<std::string> lines = job_lines(seen);
   lines.push_back(formatted("stored:  {} complete, {} damaged", seen.complete, seen.damaged));
   if (!seen.newest) return lines;
   const restart::Manifest& m = seen.newest->manifest;
