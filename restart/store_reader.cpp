@@ -247,12 +247,18 @@ Status verify_contents(const Folder& version, const nlohmann::json& metadata) {
   return {};
 }
 
-// Checks the pages that the image has by reference, in the files that its metadata names.
-Status verify_references(const ImageReader& image, const nlohmann::json& metadata) {
+// Checks the pages that the image has by reference, in the files that its metadata names; opens them only if
+// the image is `mine`.
+Status verify_references(const ImageReader& image, const nlohmann::json& metadata, bool mine,
+                         Outside* outside) {
   const nlohmann::json memory = metadata.value("memory", nlohmann::json());
   for (size_t i = 0; i < image.regions().size(); ++i) {
     const Region& region = image.regions()[i];
     if (region.referenced.empty()) continue;
+    if (!mine) {
+      outside->left_out = true;
+      continue;
+    }
     const auto& all = memory.at("regions");
     const auto one = std::find_if(all.begin(), all.end(), [&region](const nlohmann::json& r) {
       return integer_from_json<uint64_t>(r.at("begin")) == region.begin && r.contains("file");
@@ -265,10 +271,6 @@ Status verify_references(const ImageReader& image, const nlohmann::json& metadat
     if (Status good = image.verify_referenced(i, original); !good) return good;
   }
   return {};
-}
-
-bool refers_to_files(const ImageReader& image) {
-  return std::ranges::any_of(image.regions(), [](const Region& r) { return !r.referenced.empty(); });
 }
 
 // Checks data sets: files that the program only reads and that were not saved.
@@ -300,10 +302,7 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
   if (Status good = image->verify(); !good) return good;
   try {
     const nlohmann::json metadata = metadata_of(*image);
-    if (!mine && refers_to_files(*image))
-      outside->left_out = true;
-    else if (Status good = verify_references(*image, metadata); !good)
-      return good;
+    if (Status good = verify_references(*image, metadata, mine, outside); !good) return good;
     look_at_data_sets(metadata, mine, outside);
     if (Status good = verify_contents(version, metadata); !good) return good;
     return each ? each(*image) : Status();
