@@ -63,9 +63,8 @@ struct ImageTotals {
   double sync_seconds = 0;  // how long finish() waited for the disk
 };
 
-// Source of a region's bytes, chosen per region: the stopped program's memory, a forked child's, a device's.
-// Memory may change meanwhile (network cards, asynchronous input and the kernel write to it), so read()
-// returns a copy.
+// Source of one region's bytes: the stopped program's memory, a forked child's, a device's. Memory may change
+// meanwhile (network cards, asynchronous input and the kernel write to it), so read() returns a copy.
 class PageSource {
  public:
   virtual ~PageSource() = default;
@@ -78,8 +77,7 @@ class PageSource {
 class PageTarget {
  public:
   virtual ~PageTarget() = default;
-  // Buffers for `runs`: whole pages within one chunk, ascending over all calls. The caller reads runs[i] into
-  // (*bytes)[i].
+  // Buffers, (*bytes)[i] for runs[i]: whole pages within one chunk, ascending over all calls.
   virtual Status room(std::span<const Extent> runs, std::vector<iovec>* bytes) = 0;
   // The bytes of `runs` are in the buffers, and checked.
   virtual Status put(std::span<const Extent>) { return {}; }
@@ -121,8 +119,7 @@ class ChunkSink {
 // `original`'s (may be null) become references. Do not use the sink after an error.
 Status cut_region(const Region& region, PageSource& source, PageSource* original, ChunkSink& sink);
 
-// Calls visit(runs) for each block of `chunk_bytes` addresses that the extents touch, with their parts in it.
-// Stops at the first error.
+// Calls visit(runs) for each block of `chunk_bytes` addresses, with the extents' parts in it, until an error.
 template <class Visit>
 Status each_chunk(const std::vector<Extent>& extents, uint64_t chunk_bytes, Visit visit) {
   std::vector<Extent> runs;

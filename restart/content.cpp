@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
@@ -93,8 +92,7 @@ Result<uint64_t> content_checksum(int fd, uint64_t from, uint64_t to, const std:
 
 Result<uint64_t> copy_content(int from, int to, uint64_t bytes, const std::string& name) {
   struct stat info;
-  // Only a whole file can be cloned. The program is stopped meanwhile, but other processes may write to the
-  // file.
+  // Only a whole file can be cloned. The program is stopped, but other processes may write to the file.
   if (::fstat(from, &info) == 0 && static_cast<uint64_t>(info.st_size) == bytes &&
       ::ioctl(to, FICLONE, from) == 0)
     return content_checksum(to, 0, bytes, name);
@@ -121,21 +119,19 @@ Status put_back_content(int from, int to, uint64_t bytes, const std::string& nam
     if (at < data / kBlock * kBlock) at = data / kBlock * kBlock;
     if (at >= bytes) break;
     const size_t n = std::min(kBlock, bytes - at);
-    if (const int failure = read_block(from, wanted, n, at); failure != 0)
-      return cannot(name, "cannot be read", failure);
+    int failure = read_block(from, wanted, n, at);
     const size_t had = has > at ? std::min<uint64_t>(n, has - at) : 0;
     std::fill(there.begin(), there.end(), '\0');  // beyond its end `to` reads as zeros
-    if (had > 0)
-      if (const int failure = read_block(to, there, had, at); failure != 0)
-        return cannot(name, "cannot be read", failure);
+    if (failure == 0 && had > 0) failure = read_block(to, there, had, at);
+    if (failure != 0) return cannot(name, "cannot be read", failure);
     if (std::memcmp(wanted.data(), there.data(), n) == 0) continue;
     *changed = true;
     // Restore a hole as a hole, if the file system can.
     if (is_zero(wanted, n) && ::fallocate(to, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                           static_cast<off_t>(at), static_cast<off_t>(n)) == 0)
       continue;
-    if (const int failure = write_block(to, wanted, n, at); failure != 0)
-      return cannot(name, "cannot be written", failure);
+    failure = write_block(to, wanted, n, at);
+    if (failure != 0) return cannot(name, "cannot be written", failure);
   }
   if (has == bytes) return {};
   *changed = true;

@@ -1,6 +1,5 @@
 // Contents of files that a version keeps beside its images: copies that keep holes, checksums independent of
-// holes; and checks of outside files whose contents no image has. Lower half (LH FS base) and tools; any
-// thread.
+// holes; and checks of outside files whose contents no image has. LH (LH FS base) and tools; any thread.
 #pragma once
 
 #include <sys/stat.h>
@@ -30,9 +29,8 @@ Status put_back_content(int from, int to, uint64_t bytes, const std::string& nam
 // Returns whether the file has this size (bytes) and modification time (ns since 1970).
 bool has_size_and_time(const struct stat& file, uint64_t size, int64_t modified);
 
-// Checks that a data set is unchanged: a file that the program had mapped and only reads, hence not saved.
-// Without a checksum: by size (bytes) and modification time (ns since 1970). `fd`: the open file; -1: by
-// `path`.
+// Checks that a data set is unchanged: a file that the program had mapped and only reads, hence not saved. By
+// size (bytes) and modification time (ns since 1970), not by checksum. `fd`: the open file; -1: by `path`.
 Status check_data_set(const std::string& path, int fd, int64_t size, int64_t modified);
 
 }  // namespace cropdl::restart

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,9 @@ class ImageWriter final : public ChunkSink {
  public:
   // Creates the file (0600; it must not exist). `expected_memory` (bytes, 0: unknown) is for the message at a
   // full disk. An unfinished image is removed with its version, not here: freeing gigabytes would keep the
-  // program stopped.
-  // `by_thread`: as of ImageFile.
+  // program stopped. `by_thread`: as of ImageFile.
   static Result<ImageWriter> create(const std::string& path, uint32_t seam_version,
                                     uint64_t expected_memory = 0, bool by_thread = false);
-  ImageWriter(ImageWriter&&) = default;
-  ImageWriter& operator=(ImageWriter&&) = delete;
 
   // After an error, stop using the writer. finish() detects overlapping regions.
   Status begin_region(const Region& region) override;
@@ -49,7 +47,7 @@ class ImageWriter final : public ChunkSink {
 
   ImageWriter(const std::string& path, std::unique_ptr<ImageFile> file)
       : path_(path), file_(std::move(file)) {}
-  Status append(std::vector<iovec>& pieces);
+  Status append(std::span<iovec> pieces);
   Error failure(int error_number) const;
 
   std::string path_;
@@ -78,8 +76,7 @@ class ImageReader {
   const std::vector<Region>& regions() const { return regions_; }
   const ImageTotals& totals() const { return totals_; }
 
-  // Reads region i to its own addresses, mapped read-write as fresh zero memory, and checks it. Does not
-  // touch pages that are not stored.
+  // Reads and checks region i, at its own addresses: fresh zero memory, writable. Touches only stored pages.
   Status load_region(size_t i) const;
   // The same, but into `target`.
   Status load_region(size_t i, PageTarget& target) const;
@@ -101,8 +98,7 @@ class ImageReader {
   };
 
   ImageReader(Descriptor file, const std::string& path) : path_(path), file_(std::move(file)) {}
-  static Result<ImageReader> read_all_but_data(Descriptor file, const std::string& path,
-                                               uint32_t newest_seam);
+  Status read_all_but_data(uint32_t newest_seam);
   Status check_bounds(uint64_t metadata_bytes) const;
   Status read_header(uint32_t newest_seam);
   Status read_trailer();
@@ -114,8 +110,6 @@ class ImageReader {
     return Error{"rank image {}: {}", path_, formatted(why, std::forward<A>(values)...)};
   }
   Error damaged(const std::string& what, uint64_t begin, uint64_t end) const;
-  Status read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
-                    const std::vector<iovec>& pieces) const;
   Status check_referenced(size_t i, PageSource& original, bool load) const;
 
   std::string path_;

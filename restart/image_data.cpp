@@ -7,7 +7,6 @@
 #include "base/checksum.h"
 #include "base/format.h"
 #include "restart/image.h"
-#include "restart/image_layout.h"
 
 namespace cropdl::restart {
 
@@ -32,35 +31,29 @@ class InPlace final : public PageTarget {
 
 }  // namespace
 
-// Reads and checks one chunk whose first page has the address `memory`.
-Status ImageReader::read_chunk(size_t region, size_t chunk, uint64_t memory, uint64_t offset,
-                               const std::vector<iovec>& pieces) const {
-  if (Status got = read(pieces, offset, "region " + regions_[region].name); !got) return got;
-  if (checksum(pieces) != placements_[region].stored[chunk])
-    return damaged(formatted("region {}, memory from {:#x}",
-                             regions_[region].name.empty() ? "(unnamed)" : regions_[region].name, memory),
-                   offset, offset + bytes_of(pieces));
-  return {};
-}
-
 Status ImageReader::load_region(size_t i) const {
   InPlace memory;
   return load_region(i, memory);
 }
 
 Status ImageReader::load_region(size_t i, PageTarget& target) const {
+  const Region& region = regions_[i];
   std::vector<iovec> pieces;
   uint64_t offset = placements_[i].offset;
   size_t chunk = 0;
   const auto load = [&](std::span<const Extent> runs) -> Status {
     pieces.clear();
     if (Status room = target.room(runs, &pieces); !room) return room;
-    if (Status read_it = read_chunk(i, chunk++, runs.front().begin, offset, pieces); !read_it) return read_it;
+    if (Status got = read(pieces, offset, "region " + region.name); !got) return got;
+    if (checksum(pieces) != placements_[i].stored[chunk++])
+      return damaged(formatted("region {}, memory from {:#x}",
+                               region.name.empty() ? "(unnamed)" : region.name, runs.front().begin),
+                     offset, offset + bytes_of(pieces));
     offset += bytes_of(runs);
     return target.put(runs);
   };
   const Status loaded =
-      within_memory("rank image " + path_, [&] { return each_chunk(regions_[i].present, chunk_, load); });
+      within_memory("rank image " + path_, [&] { return each_chunk(region.present, chunk_, load); });
   return loaded ? target.finish() : loaded;
 }
 

@@ -14,11 +14,9 @@ namespace cropdl::restart {
 
 class ImageFile {
  public:
-  // `by_thread`: a processor is idle otherwise, so a thread may write while the caller reads and hashes. Then
-  // append() copies.
+  // `by_thread`: a processor is idle, so a thread may write while the caller reads and hashes (a copy).
   ImageFile(Descriptor file, bool by_thread);
   ~ImageFile();  // waits for the thread
-  ImageFile(const ImageFile&) = delete;
 
   // Returns 0 or the errno value of this write or of an earlier one. Consumes `pieces`.
   int append(std::span<iovec> pieces);

@@ -17,9 +17,8 @@ namespace cropdl::restart {
 
 namespace {
 
-constexpr uint64_t kChunkLimit = 64 << 20;  // for all formats; bounds verify()'s buffer
-constexpr RegionKind kKnownKinds[] = {RegionKind::kHostMemory, RegionKind::kDeviceMemory,
-                                      RegionKind::kDeviceVariables};
+constexpr uint64_t kChunkLimit = 64 << 20;                      // for all formats; bounds verify()'s buffer
+constexpr RegionKind kLastKind = RegionKind::kDeviceVariables;  // of the known ones
 
 // Takes fields from the front of a byte range, never beyond its end.
 class Fields {
@@ -101,29 +100,27 @@ Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_s
 }
 
 Result<ImageReader> ImageReader::open(const Folder& version, const std::string& name, uint32_t newest_seam) {
-  const std::string path = version.path_of(name), what = "rank image " + path;
   Result<Descriptor> file = version.file(name);
   if (!file) return Error{"rank image " + file.error().message};
-  return within_memory(what, [&] { return read_all_but_data(std::move(*file), path, newest_seam); });
+  ImageReader reader(std::move(*file), version.path_of(name));
+  const Status good =
+      within_memory("rank image " + reader.path_, [&] { return reader.read_all_but_data(newest_seam); });
+  if (!good) return good.error();
+  return reader;
 }
 
-Result<ImageReader> ImageReader::read_all_but_data(Descriptor file, const std::string& path,
-                                                   uint32_t newest_seam) {
-  ImageReader reader(std::move(file), path);
+Status ImageReader::read_all_but_data(uint32_t newest_seam) {
   struct stat info;
-  if (::fstat(reader.file_.fd(), &info) != 0)
-    return reader.refusal("cannot be examined: {}", errno_text(errno));
-  reader.totals_.bytes = static_cast<uint64_t>(info.st_size);
+  if (::fstat(file_.fd(), &info) != 0) return refusal("cannot be examined: {}", errno_text(errno));
+  totals_.bytes = static_cast<uint64_t>(info.st_size);
   constexpr uint64_t least = sizeof(ImageHeader) + sizeof(uint64_t) + sizeof(ImageTrailer);
-  if (reader.totals_.bytes < least)
-    return reader.refusal("truncated: it has only {} bytes ({} is missing)", reader.totals_.bytes,
-                          offsets(reader.totals_.bytes, least));
-
-  if (Status good = reader.read_header(newest_seam); !good) return good.error();
-  if (Status good = reader.read_trailer(); !good) return good.error();
-  if (Status good = reader.read_index(); !good) return good.error();
-  if (Status good = reader.check_regions(); !good) return good.error();
-  return reader;
+  if (totals_.bytes < least)
+    return refusal("truncated: it has only {} bytes ({} is missing)", totals_.bytes,
+                   offsets(totals_.bytes, least));
+  if (Status good = read_header(newest_seam); !good) return good;
+  if (Status good = read_trailer(); !good) return good;
+  if (Status good = read_index(); !good) return good;
+  return check_regions();
 }
 
 Status ImageReader::read_header(uint32_t newest_seam) {
@@ -223,7 +220,7 @@ Status ImageReader::read_index() {
     if (!fields.take(&fixed, sizeof fixed) || fixed.name_bytes > kImageNameLimit || fixed.reserved != 0)
       return malformed;
     region.kind = static_cast<RegionKind>(fixed.kind);
-    if (std::find(std::begin(kKnownKinds), std::end(kKnownKinds), region.kind) == std::end(kKnownKinds))
+    if (region.kind > kLastKind)
       return refusal(
           "was written by a newer CropDL (it has memory of kind {}, which this one does not know): "
           "restart it with that CropDL",
@@ -256,12 +253,11 @@ Status ImageReader::read_index() {
 Status ImageReader::check_regions() const {
   std::vector<Extent> all;
   for (const Region& region : regions_) all.push_back({region.begin, region.end});
-  std::sort(all.begin(), all.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
-  for (size_t i = 1; i < all.size(); ++i) {
+  std::ranges::sort(all, {}, &Extent::begin);
+  for (size_t i = 1; i < all.size(); ++i)
     if (all[i - 1].end > all[i].begin)
       return refusal("has overlapping regions at {:#x} in its index ({})", all[i].begin,
                      offsets(index_offset_, index_offset_ + index_bytes_));
-  }
   return {};
 }
 

@@ -1,6 +1,5 @@
 // The writer of restart/image.h.
 #include <fcntl.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -56,15 +55,13 @@ Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_v
   header.chunk_bytes = kImageChunk;
   header.checksum = checksum(&header, offsetof(ImageHeader, checksum));
   writer.header_checksum_ = header.checksum;
-  std::vector<iovec> pieces{{&header, sizeof header}};
-  if (Status written = writer.append(pieces); !written) return written.error();
+  iovec piece{&header, sizeof header};
+  if (Status written = writer.append({&piece, 1}); !written) return written.error();
   return writer;
 }
 
-// Consumes `pieces`.
-Status ImageWriter::append(std::vector<iovec>& pieces) {
+Status ImageWriter::append(std::span<iovec> pieces) {
   const int error = file_->append(pieces);
-  pieces.clear();
   return error != 0 ? Status(failure(error)) : Status();
 }
 
@@ -99,12 +96,11 @@ Status ImageWriter::put(const Chunk& chunk) {
 Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
   std::vector<const Region*> by_address;
   for (const Entry& entry : entries_) by_address.push_back(&entry.region);
-  std::sort(by_address.begin(), by_address.end(), [](auto* a, auto* b) { return a->begin < b->begin; });
-  for (size_t i = 1; i < by_address.size(); ++i) {
+  std::ranges::sort(by_address, {}, &Region::begin);
+  for (size_t i = 1; i < by_address.size(); ++i)
     if (by_address[i - 1]->end > by_address[i]->begin)
       return Error{"rank image {}: regions {} and {} overlap: a fault of CropDL, please report it", path_,
                    by_address[i - 1]->name, by_address[i]->name};
-  }
 
   std::string index;
   uint64_t regions = entries_.size();

@@ -1,7 +1,6 @@
 // See lock_holder.h.
 #include "restart/lock_holder.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 
 #include <cerrno>
@@ -47,8 +46,7 @@ void LockHolder::hold(int fd, off_t first) {
   failure_ = failure;
   changed_.notify_all();
   changed_.wait(guard, [this] { return ends_; });
-  // Unlock: join() may return before the kernel has closed the thread's descriptors. Do not close: the table
-  // may be shared with the process.
+  // Unlock: join() may return before the kernel has closed descriptors. No close: the table may be shared.
   if (failure == 0) lock_bytes(fd, first, 0, F_UNLCK);
 }
 

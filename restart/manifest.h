@@ -1,6 +1,5 @@
-// A version's manifest: what was saved, of which job, in what environment, and its images. JSON,
-// manifest.json in the version's directory; docs/image-format.md lists its fields. Lower half (LH FS base)
-// and tools; any thread. Nothing here throws.
+// A version's manifest, manifest.json in its directory: what was saved, of which job, in what environment,
+// and its images (fields: docs/image-format.md). LH (LH FS base) and tools; any thread. Nothing here throws.
 #pragma once
 
 #include <cstdint>

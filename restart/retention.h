@@ -32,8 +32,7 @@ struct DatedVersion {
 // the retention names, which is no fewer than one run leaves.
 std::set<uint64_t> versions_to_keep(const std::vector<DatedVersion>& versions, const Retention& retention);
 
-// Parses --keep: "3", "3,24h", "3,7d", "3,24h,7d" (the newest 3, 24 hourly ones, 7 daily ones). Empty:
-// invalid.
+// Parses --keep: "3", "3,24h", "3,7d", "3,24h,7d" (the newest 3, 24 hourly, 7 daily ones). Empty: invalid.
 std::optional<Retention> parse_retention(const std::string& text);
 // What messages say of such a text.
 inline constexpr char kIsNoRetention[] = " says no number of versions, such as 3 or 3,24h,7d";

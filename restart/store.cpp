@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <mutex>
 #include <set>
+#include <tuple>
 
 #include "base/caught.h"
-#include "base/file.h"
 #include "base/format.h"
 #include "base/host.h"
 #include "base/json.h"
@@ -24,27 +24,15 @@ namespace {
 
 constexpr uint32_t kStoreFormat = 1;
 
-// Stores that this process has locked: pid (a forked child inherits the set, but not the locks), device and
-// inode.
-struct LockedStore {
-  pid_t pid;
-  dev_t device;
-  ino_t inode;
-  auto operator<=>(const LockedStore&) const =
-      default;  // NOLINT(modernize-use-nullptr): the compiler's own 0
-};
+// Stores that this process has locked: pid (a forked child inherits the set, not the locks), device, inode.
 std::mutex locked_stores_mutex;
-std::set<LockedStore> locked_stores;  // under locked_stores_mutex
+std::set<std::tuple<pid_t, dev_t, ino_t>> locked_stores;  // under locked_stores_mutex
 
-std::string used_by(const std::string& directory, const StoreReader::LiveJob& job) {
-  return formatted("store {}: is used by a running job (pid {}{})", directory, job.pid,
-                   job.host.empty() ? "" : " on " + job.host);
-}
-
-std::string job_text(const std::string& program, const std::vector<std::string>& args, uint32_t ranks) {
-  std::string text = command_line(program, args);
-  if (text.size() > 200) text.replace(200, std::string::npos, "…");
-  return formatted("`{}` on {}", text, counted(ranks, "rank"));
+Error used_by_its_job(const StoreReader& store) {
+  const Result<StoreReader::LiveJob> live = store.live_job();
+  const auto [pid, host] = live ? *live : StoreReader::LiveJob{};
+  return Error{"store {}: is used by a running job (pid {}{})", store.directory(), pid,
+               host.empty() ? "" : " on " + host};
 }
 
 // A file may be named by other paths in the next start.
@@ -55,10 +43,8 @@ bool same_argument(const std::string& a, const std::string& b) {
   return !path.empty() && path == resolved_path(b);
 }
 
-bool same_job(const StoreIdentity& identity, const std::string& program, const std::vector<std::string>& args,
-              uint32_t ranks) {
-  return identity.program == program && identity.ranks == ranks &&
-         std::ranges::equal(identity.args, args, same_argument);
+bool same_job(const StoreIdentity& a, const StoreIdentity& b) {
+  return a.program == b.program && a.ranks == b.ranks && std::ranges::equal(a.args, b.args, same_argument);
 }
 
 bool has_identity(const Folder& store) {
@@ -66,8 +52,8 @@ bool has_identity(const Folder& store) {
   return store.look_at(kIdentityFile, &info) == 0;
 }
 
-// Reads the existing file.
-Result<StoreIdentity> read_identity(const Folder& store) {
+Result<std::optional<StoreIdentity>> read_identity(const Folder& store) {
+  if (!has_identity(store)) return std::optional<StoreIdentity>();
   const std::string path = store.path_of(kIdentityFile);
   const Result<std::string> text =
       within_memory(path, [&] { return store.text(kIdentityFile, kSmallFileLimit); });
@@ -80,8 +66,9 @@ Result<StoreIdentity> read_identity(const Folder& store) {
     return object.error().message.find(": damaged: ") == std::string::npos ? object.error()
                                                                            : damaged(object.error().message);
   try {
-    return StoreIdentity{"", bytes_from_json(object->at("program")), list_from_json(object->at("args")),
-                         integer_from_json<uint32_t>(object->at("ranks"))};
+    return std::optional(StoreIdentity{"", bytes_from_json(object->at("program")),
+                                       list_from_json(object->at("args")),
+                                       integer_from_json<uint32_t>(object->at("ranks"))});
   } catch (const std::exception& e) {
     return damaged(formatted("{}: damaged: {}", path, e.what()));
   }
@@ -91,8 +78,6 @@ Result<StoreIdentity> read_identity(const Folder& store) {
 bool no_locks_there(int failure) {
   return failure == ENOLCK || failure == ENOSYS || failure == EOPNOTSUPP || failure == EINVAL;
 }
-
-bool is_ours(const std::string& name) { return name == kLockFile || is_temporary(name); }
 
 Error of_another_user(const std::string& directory, uid_t owner) {
   return Error{"store {}: belongs to user id {}, not to yours ({}); choose another directory", directory,
@@ -108,27 +93,7 @@ Result<Folder> open_folder(const std::string& directory, int flags = 0) {
   return Error{"store " + folder.error().message};
 }
 
-// A path in the opened directory, wherever its own path leads.
-std::string path_by_descriptor(const Folder& folder, const std::string& name) {
-  return descriptor_path(folder.fd()) + "/" + name;
-}
-
-}  // namespace
-
-Error of_another_job(const std::string& directory, const std::string& program,
-                     const std::vector<std::string>& args, uint32_t ranks) {
-  return Error{"store {}: belongs to another job, {}; choose another directory", directory,
-               job_text(program, args, ranks)};
-}
-
-Status check_directory(const std::string& directory, bool* is_store) {
-  *is_store = false;
-  const Result<Folder> folder = open_folder(directory);
-  return folder ? check_directory(*folder, is_store) : Status(folder.error());
-}
-
-Status check_directory(const Folder& folder, bool* is_store) {
-  *is_store = false;
+Result<bool> check_directory(const Folder& folder) {
   const std::string store = formatted("store {}: ", folder.path());
   struct stat info;
   if (::fstat(folder.fd(), &info) != 0) return Error{store + errno_text(errno)};
@@ -137,31 +102,38 @@ Status check_directory(const Folder& folder, bool* is_store) {
     return Error{"{}is not writable: {}", store, errno_text(errno)};
   const Result<std::vector<std::string>> names = folder.names();
   if (!names) return Error{"store " + names.error().message};
-  bool foreign = false;
-  for (const std::string& name : *names) {
-    *is_store = *is_store || name == kIdentityFile || version_number(name) != 0;
-    foreign = foreign || !is_ours(name);
-  }
-  if (foreign && !*is_store)
-    return Error{store +
-                 "is not empty and not a CropDL store; nothing was changed, choose another directory"};
-  return {};
+  if (std::ranges::any_of(*names, is_of_a_store)) return true;
+  const auto is_ours = [](const std::string& name) { return name == kLockFile || is_temporary(name); };
+  if (std::ranges::all_of(*names, is_ours)) return false;
+  return Error{store + "is not empty and not a CropDL store; nothing was changed, choose another directory"};
+}
+
+}  // namespace
+
+StoreIdentity identity_of(const Manifest& m) { return {m.job, m.program, m.args, m.ranks}; }
+
+Error of_another_job(const std::string& directory, const StoreIdentity& job) {
+  std::string command = command_line(job.program, job.args);
+  if (command.size() > 200) command.replace(200, std::string::npos, "…");
+  return Error{"store {}: belongs to another job, `{}` on {}; choose another directory", directory, command,
+               counted(job.ranks, "rank")};
+}
+
+Result<bool> check_directory(const std::string& directory) {
+  const Result<Folder> folder = open_folder(directory);
+  return folder ? check_directory(*folder) : folder.error();
 }
 
 Result<std::optional<StoreIdentity>> identity_of(const std::string& directory) {
   const Result<Folder> folder = open_folder(directory);
-  if (!folder) return folder.error();
-  if (!has_identity(*folder)) return std::optional<StoreIdentity>();
-  Result<StoreIdentity> there = read_identity(*folder);
-  if (!there) return there.error();
-  return std::optional<StoreIdentity>(std::move(*there));
+  return folder ? read_identity(*folder) : folder.error();
 }
 
 bool locked_by_this_process(const Folder& store) {
   struct stat info;
   if (::fstat(store.fd(), &info) != 0) return false;
   std::lock_guard guard(locked_stores_mutex);
-  return locked_stores.count(LockedStore{::getpid(), info.st_dev, info.st_ino}) != 0;
+  return locked_stores.contains({::getpid(), info.st_dev, info.st_ino});
 }
 
 Store::Store(Store&& other) noexcept
@@ -181,22 +153,16 @@ Store::~Store() {
   if (lock_holder_ && !lock_holder_->is_of_this_process()) static_cast<void>(lock_holder_.release());
   if (!lock_) return;
   std::lock_guard guard(locked_stores_mutex);
-  locked_stores.erase(LockedStore{::getpid(), device_, inode_});
-}
-
-void Store::phase(const char* name) const {
-  if (options_.on_phase) options_.on_phase(name);
+  locked_stores.erase({::getpid(), device_, inode_});
 }
 
 Result<Store> Store::open_or_create(const std::string& directory, const StoreIdentity& identity,
                                     StoreOptions options, bool* in_use) {
   if (in_use != nullptr) *in_use = false;
   const bool made = create_private_directory(directory);
-  if (made) {
+  if (!made && errno != EEXIST) return Error{"store {}: cannot be created: {}", directory, errno_text(errno)};
+  if (made)
     if (Status synced = sync_directory(folder_of(directory)); !synced) return synced.error();
-  } else if (errno != EEXIST) {
-    return Error{"store {}: cannot be created: {}", directory, errno_text(errno)};
-  }
   Result<Folder> folder = open_folder(directory, made ? O_NOFOLLOW : 0);
   if (!folder) return folder.error();
   Store store(StoreReader(directory), std::move(options));
@@ -208,13 +174,13 @@ Result<Store> Store::open_or_create(const std::string& directory, const StoreIde
 
 Status Store::take_ownership(const StoreIdentity& identity, bool* in_use) {
   const Folder& folder = *reader_.folder_;
-  bool is_store;
-  if (Status good = check_directory(folder, &is_store); !good) return good;
+  if (const Result<bool> good = check_directory(folder); !good) return good.error();
   // Check before the lock, so that another job's store stays untouched, and again under it.
   if (has_identity(folder))
-    if (Status good = check_job(identity); !good) return good;
+    if (const Result<bool> good = check_job(identity); !good) return good.error();
   if (Status locked = take_lock(in_use); !locked) return locked;
-  if (Status good = check_job(identity); !good) return good;
+  const Result<bool> recorded = check_job(identity);
+  if (!recorded) return recorded.error();
   // The directory may have existed, empty; images hold all of a program's memory.
   ::fchmod(folder.fd(), 0700);
   // On a file system without modes no restart would accept the store: refuse now rather than after a week.
@@ -222,13 +188,14 @@ Status Store::take_ownership(const StoreIdentity& identity, bool* in_use) {
   // Before anything is written: a draft that filled the disk must not keep its job from being restarted. An
   // error is harmless; the next start tries again.
   std::vector<std::string> left;
-  for (const std::string& name : reader_.leftovers()) left.push_back(path_by_descriptor(folder, name));
+  for (const std::string& name : reader_.leftovers())
+    left.push_back(descriptor_path(folder.fd()) + "/" + name);  // wherever the directory's path leads
   static_cast<void>(remove_all_of(left));
-  if (Status written = write_identity(identity); !written) return written;
+  if (!*recorded)
+    if (Status written = write_identity(identity); !written) return written;
   // Versions are written by the path.
-  struct stat here, there;
-  if (::fstat(folder.fd(), &here) != 0 || ::stat(directory().c_str(), &there) != 0 ||
-      here.st_dev != there.st_dev || here.st_ino != there.st_ino)
+  struct stat there;
+  if (::stat(directory().c_str(), &there) != 0 || there.st_dev != device_ || there.st_ino != inode_)
     return Error{
         "store {}: was replaced while it was being opened; choose a directory that nobody else can "
         "rename",
@@ -250,11 +217,11 @@ Status Store::take_lock(bool* in_use) {
   if (in_use == nullptr) in_use = &ignored;
   const Folder& folder = *reader_.folder_;
   *in_use = locked_by_this_process(folder);
-  if (*in_use) return Error{used_by(directory(), *reader_.live_job())};
-  std::string path = directory() + "/" + kLockFile;
+  if (*in_use) return used_by_its_job(reader_);
   Descriptor file = open_high_at(folder.fd(), kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (!file) return Error{"store {}: its lock cannot be opened: {}", directory(), errno_text(errno)};
-  if (!is_regular(file)) return Error{path + ": is not a regular file; remove it if no job runs"};
+  if (!is_regular(file))
+    return Error{"{}/{}: is not a regular file; remove it if no job runs", directory(), kLockFile};
   ::fchmod(file.fd(), 0600);  // a new file has the mode that the program's umask left
   // POSIX locks, because the others (flock, open file description locks) pass to forked children: a killed
   // rank's child would keep the store from being restarted. Both of two must be free. The first byte's lasts
@@ -271,55 +238,46 @@ Status Store::take_lock(bool* in_use) {
                          "mounted with them"
                        : ""};
     *in_use = true;
-    Result<StoreReader::LiveJob> job = reader_.live_job();
-    return Error{used_by(directory(), job ? *job : StoreReader::LiveJob{})};
+    return used_by_its_job(reader_);
   }
   std::string owner = formatted("{} {}\n", ::getpid(), host_name());
   iovec piece{owner.data(), owner.size()};
   // For people only (live_job() knows the process without it), so a full disk is no reason to refuse.
   // Written over the last one's, which needs no space.
   const bool written = write_all(file.fd(), {&piece, 1}, 0) == 0;
-  const int cut = ::ftruncate(file.fd(), written ? static_cast<off_t>(owner.size()) : 0);
-  static_cast<void>(cut);
+  [[maybe_unused]] const int cut = ::ftruncate(file.fd(), written ? static_cast<off_t>(owner.size()) : 0);
   struct stat info;
   if (::fstat(folder.fd(), &info) != 0) return Error{"store {}: {}", directory(), errno_text(errno)};
   device_ = info.st_dev;
   inode_ = info.st_ino;
   std::lock_guard guard(locked_stores_mutex);
-  locked_stores.insert(LockedStore{::getpid(), device_, inode_});
+  locked_stores.insert({::getpid(), device_, inode_});
   lock_ = std::move(file);
   lock_holder_ = std::move(holder);
   return {};
 }
 
-Status Store::check_job(const StoreIdentity& identity) const {
-  const Folder& folder = *reader_.folder_;
-  if (has_identity(folder)) {
-    const Result<StoreIdentity> there = read_identity(folder);
-    if (!there) return there.error();
-    if (same_job(identity, there->program, there->args, there->ranks)) return {};
+Result<bool> Store::check_job(const StoreIdentity& identity) const {
+  const Result<std::optional<StoreIdentity>> there = read_identity(*reader_.folder_);
+  if (!there) return there.error();
+  if (*there) {
+    if (same_job(identity, **there)) return true;
     const Result<bool> claimed = reader_.has_versions();
     if (!claimed) return claimed.error();
-    if (*claimed) return of_another_job(directory(), there->program, there->args, there->ranks);
-    return {};
+    if (*claimed) return of_another_job(directory(), **there);
+    return false;
   }
   // The file is lost or was never written: all existing versions must belong to this job.
   const Result<std::vector<Version>> all = reader_.all_versions();
   if (!all) return all.error();
   for (const Version& version : *all) {
-    const Manifest& manifest = version.manifest;
-    if (!manifest.program.empty() && !same_job(identity, manifest.program, manifest.args, manifest.ranks))
-      return of_another_job(directory(), manifest.program, manifest.args, manifest.ranks);
+    const StoreIdentity its = identity_of(version.manifest);
+    if (!its.program.empty() && !same_job(identity, its)) return of_another_job(directory(), its);
   }
-  return {};
+  return false;
 }
 
 Status Store::write_identity(const StoreIdentity& identity) {
-  const Folder& folder = *reader_.folder_;
-  if (has_identity(folder)) {
-    const Result<StoreIdentity> there = read_identity(folder);
-    if (there && same_job(identity, there->program, there->args, there->ranks)) return {};
-  }
   nlohmann::json object{{"store", "cropdl"},
                         {"format", kStoreFormat},
                         {"job", json_bytes(identity.job)},
@@ -328,10 +286,9 @@ Status Store::write_identity(const StoreIdentity& identity) {
                         {"ranks", identity.ranks},
                         {"created", utc_now()}};
   const std::string draft = std::string(kTemporaryPrefix) + kIdentityFile;
-  if (Status written = folder.replace_file(kIdentityFile, draft, sealed_text(object)); !written)
-    return written;
-  wrote_identity_ = true;
-  return {};
+  Status written = reader_.folder_->replace_file(kIdentityFile, draft, sealed_text(object));
+  wrote_identity_ = static_cast<bool>(written);
+  return written;
 }
 
 void Store::disown() {

@@ -41,10 +41,10 @@ struct Version {
   uint64_t number = 0;
   std::string directory;
   Manifest manifest;
-  std::string damage;     // "": complete; else one line: why it cannot be used
-  bool not_mine = false;  // `damage` says so; then no older version replaces it
-
+  std::string damage;                   // "": complete; else one line: why it cannot be used
+  bool not_mine = false;                // `damage` says so; then no older version replaces it
   std::shared_ptr<const Folder> store;  // the store that it was found in
+
   Result<Folder> folder() const;
 };
 
@@ -65,7 +65,7 @@ class StoreReader {
   Descriptor& descriptor() { return folder_->descriptor(); }  // only after open()
 
   // Newest first. Checks manifests, and images' existence and size, not their contents. Omits versions
-  // removed meanwhile. An error: the directory cannot be read, so nobody knows what it holds.
+  // removed meanwhile. An error: the directory cannot be read.
   Result<std::vector<Version>> all_versions() const;
   Result<std::vector<Version>> versions() const;  // complete versions only
   // Whether there is any, damaged ones included. Without one the store is nobody's: its last job left
@@ -88,24 +88,23 @@ class StoreReader {
   friend class Store;  // Store opens empty stores, too
   explicit StoreReader(std::string directory) : directory_(std::move(directory)) {}
   Result<std::shared_ptr<Folder>> folder() const;
+  Result<std::vector<std::string>> names() const;
 
   std::string directory_;
   Folder::Whose whose_ = Folder::Whose::kAnybodys;
-  // Null: a Store's reader; its job may outlive the directory, so it is opened at each access, except while
-  // the store is opened.
+  // Null in a job's open Store: the job may outlive the directory, so each access opens it.
   std::shared_ptr<Folder> folder_;
 };
 
-// Checks that the existing directory is the caller's store or can become one. Read-only.
-Status check_directory(const Folder& folder, bool* is_store);
-Status check_directory(const std::string& directory, bool* is_store);
+// Checks that the existing directory is the caller's store (true) or can become one. Read-only.
+Result<bool> check_directory(const std::string& directory);
 
 // What store.json says, without the job's id; an error if it cannot be read. Empty: the store lacks it.
 Result<std::optional<StoreIdentity>> identity_of(const std::string& directory);
+StoreIdentity identity_of(const Manifest& manifest);
 
-// The error for a store that belongs to another job, the one described by the arguments.
-Error of_another_job(const std::string& directory, const std::string& program,
-                     const std::vector<std::string>& args, uint32_t ranks);
+// The error for a store that belongs to another job.
+Error of_another_job(const std::string& directory, const StoreIdentity& job);
 
 // Returns whether the version was removed since it was listed: its job may remove old versions at any time.
 bool is_gone(const Version& version);
@@ -114,22 +113,19 @@ bool is_gone(const Version& version);
 // it refers to may be opened.
 bool is_mine(const Version& version);
 
-// What retention.h needs of it.
 DatedVersion dated(const Version& version);
 
 // What a version needs from outside of the store.
 struct Outside {
   bool left_out = false;  // another user's version: no outside file was examined
-  // Files that the program had mapped and only reads, without repeats: not saved, needed unchanged at a
-  // restart.
+  // Files that the program had mapped and only reads, each once: not saved, needed unchanged at a restart.
   std::vector<std::string> data_sets;
-  // Of the first that has changed; the version itself is not damaged.
-  Status as_they_were;
+  Status as_they_were;  // of the first that has changed; the version itself is not damaged
 };
 
-// Checks every byte of a version's images, and that they are the manifest's. Minutes for large ones. Outside
-// contents that an image refers to are checked as at a restart; results on data sets are in `outside`.
-// `each` gets each image when it is verified, so that nobody has to open it again.
+// Checks every byte of a version's images, and that they are the manifest's: minutes for large ones. Outside
+// contents that an image refers to are checked as at a restart; results on data sets are in `outside`. `each`
+// gets each verified image, so that nobody has to open it again.
 using EachImage = std::function<Status(const ImageReader&)>;
 Status verify_version(const Version& version, Outside* outside = nullptr, const EachImage& each = {});
 // The same for images that are no version yet. `mine`: the images are the caller's own.
@@ -146,7 +142,7 @@ struct StoreOptions {
   Retention keep{4, 0, 0};  // for this job's complete versions; never applied to other jobs' versions
   // Called within publish(), for tests that kill or inspect: "manifest" (written), "synced" (all durable, not
   // yet visible), "renamed", "published" (durable).
-  std::function<void(const char* phase)> on_phase;
+  std::function<void(const char* phase)> on_phase = [](const char*) {};
 };
 
 class Store {
@@ -160,17 +156,16 @@ class Store {
   // Opens the caller's own store, of any job, and takes its lock to remove versions. Changes nothing else.
   static Result<Store> open_existing(const std::string& directory, bool* in_use = nullptr);
   Store(Store&& other) noexcept;
-  Store& operator=(Store&&) = delete;
   ~Store();
 
   const std::string& directory() const { return reader_.directory(); }
   const StoreReader& reader() const { return reader_; }
 
   struct Draft {
-    uint64_t number = 0;
+    uint64_t number = 0;    // larger than that of any version
     std::string directory;  // where the ranks write their images
   };
-  // One draft at a time. Its number is larger than that of any version.
+  // One draft at a time.
   Result<Draft> begin_version();
 
   // Makes the draft the newest version; its images must be complete and synced. Sets and returns
@@ -182,19 +177,18 @@ class Store {
   // after publish(), once the ranks run: freeing gigabytes takes time. May run in a thread concurrent with
   // all other functions. An error says which version stays, and why.
   Status remove_old_versions(const std::string& job);
-  // Only renames them: quick, and they are no versions any more. The store's next job removes them.
-  Status set_old_versions_aside(const std::string& job);
+  // Only renames them, as set_aside(), which is quick. The store's next job removes them.
+  Status set_old_versions_aside(const std::string& job, std::vector<std::string>* aside = nullptr);
 
-  // Removes the draft, if there is one.
-  void discard();
+  void discard();  // removes the draft, if there is one
 
   // Undoes open_or_create() for a store without versions: another job may then use the directory.
   void disown();
 
   // old_versions(): versions that StoreOptions::keep does not name. set_aside() durably renames versions, so
-  // that they are no versions any more, and adds their directories to `aside` for remove_all_of(), which
-  // takes time (gigabytes) and needs no lock. Its error is that of the first that stays; the others are
-  // renamed.
+  // that they are no versions any more, and adds their directories to `aside` (may be null) for
+  // remove_all_of(), which takes time (gigabytes) and needs no lock. Its error is that of the first that
+  // stays; the others are renamed.
   Result<std::vector<uint64_t>> old_versions(const std::string& job) const;
   Status set_aside(const std::vector<uint64_t>& numbers, std::vector<std::string>* aside);
   // The same for leftovers of killed writers.
@@ -203,13 +197,11 @@ class Store {
  private:
   Store(StoreReader reader, StoreOptions options)
       : reader_(std::move(reader)), options_(std::move(options)) {}
-  // These use the reader's open folder: others may write to the folder around it, and put a link in its
-  // place.
+  // These use the reader's open folder: others may write to the one around it, and put a link in its place.
   Status take_ownership(const StoreIdentity& identity, bool* in_use);
   Status take_lock(bool* in_use);
-  Status check_job(const StoreIdentity& identity) const;
+  Result<bool> check_job(const StoreIdentity& identity) const;  // whether store.json names it
   Status write_identity(const StoreIdentity& identity);
-  void phase(const char* name) const;
 
   StoreReader reader_;
   StoreOptions options_;

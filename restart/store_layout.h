@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "base/folder.h"
 #include "base/result.h"
@@ -28,14 +27,13 @@ uint64_t version_number(const std::string& name);
 // "tmp-v000003-removed". Anything else is the user's own and is left alone.
 bool is_temporary(const std::string& name);
 
-// All entries but "." and "..".
-Result<std::vector<std::string>> directory_names(const std::string& directory);
+// Returns whether a directory with an entry of that name is a store.
+bool is_of_a_store(const std::string& name);
 
 // Checks that all images of the manifest are in the version's folder with the manifest's sizes.
 Status check_image_files(const Folder& folder, const Manifest& manifest);
 
-// Call before opening the lock file: closing any of its descriptors drops the locks of this process's
-// descriptor table.
+// Call before opening the lock file: closing any of its descriptors drops the locks of this descriptor table.
 bool locked_by_this_process(const Folder& store);
 
 }  // namespace cropdl::restart

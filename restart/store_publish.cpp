@@ -1,12 +1,10 @@
-// The writer of restart/store.h: drafts, which become versions.
+// The writer of restart/store.h: drafts, which become versions, and the removal of versions and leftovers.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 
-#include "base/file.h"
 #include "base/format.h"
 #include "restart/store.h"
 #include "restart/store_layout.h"
@@ -17,7 +15,7 @@ constexpr int kMostDrafts = 100;  // per version number
 
 Result<Store::Draft> Store::begin_version() {
   discard();
-  Result<std::vector<std::string>> names = directory_names(directory());
+  const Result<std::vector<std::string>> names = reader_.names();
   if (!names) return names.error();
   uint64_t newest = 0;
   for (const std::string& name : *names) newest = std::max(newest, version_number(name));
@@ -53,15 +51,15 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   if (!draft) return give_up(draft.error().message);
   if (Status good = check_image_files(*draft, manifest); !good) return give_up(good.error().message);
   if (Status written = write_durable_file(path, text); !written) return give_up(written.error().message);
-  phase("manifest");
+  options_.on_phase("manifest");
   if (Status synced = sync_directory(draft_.directory); !synced) return give_up(synced.error().message);
-  phase("synced");
+  options_.on_phase("synced");
 
   std::string published = directory() + "/" + version_name(draft_.number);
   not_durable_ = draft_.number;
   if (::rename(draft_.directory.c_str(), published.c_str()) != 0)
     return give_up(formatted("it cannot be renamed to {}: {}", published, errno_text(errno)));
-  phase("renamed");
+  options_.on_phase("renamed");
   if (Status synced = sync_directory(directory()); !synced) {
     // Visible but perhaps not durable: revert, since the caller reports a failure.
     if (::rename(published.c_str(), draft_.directory.c_str()) != 0) draft_ = {};
@@ -69,7 +67,7 @@ Result<uint64_t> Store::publish(Manifest manifest) {
   }
   draft_ = {};
   not_durable_ = 0;
-  phase("published");
+  options_.on_phase("published");
   return manifest.version;
 }
 
@@ -79,6 +77,90 @@ void Store::discard() {
   std::error_code ignored;  // the next start removes the rest
   std::filesystem::remove_all(draft_.directory, ignored);
   draft_ = {};
+}
+
+// --- Removal of versions and leftovers.
+
+DatedVersion dated(const Version& version) {
+  const Manifest& m = version.manifest;
+  return {version.number, seconds_of(m.created), m.restarted ? m.parent : 0, m.job};
+}
+
+Result<std::vector<uint64_t>> Store::old_versions(const std::string& job) const {
+  const Result<std::vector<Version>> versions = reader_.versions();
+  if (!versions) return versions.error();
+  const uint64_t not_durable = not_durable_;  // read after the versions
+  std::vector<DatedVersion> all;
+  for (const Version& version : *versions)
+    if (version.manifest.job == job && version.number != not_durable) all.push_back(dated(version));
+  const auto kept = versions_to_keep(all, options_.keep);
+  std::vector<uint64_t> doomed;
+  for (const DatedVersion& one : all)
+    if (!kept.contains(one.number)) doomed.push_back(one.number);
+  return doomed;
+}
+
+Status Store::set_old_versions_aside(const std::string& job, std::vector<std::string>* aside) {
+  const Result<std::vector<uint64_t>> old = old_versions(job);
+  return old ? set_aside(*old, aside) : old.error();
+}
+
+Status Store::remove_old_versions(const std::string& job) {
+  std::vector<std::string> aside;
+  const Status good = set_old_versions_aside(job, &aside);
+  const Status removed = remove_all_of(aside);
+  return good ? removed : good;
+}
+
+Status Store::set_aside(const std::vector<uint64_t>& numbers, std::vector<std::string>* aside) {
+  Status good;
+  std::vector<std::string> renamed;
+  for (const uint64_t number : numbers) {
+    // Rename first: a partly removed version must never be used.
+    const std::string name = version_name(number);
+    const std::string to = formatted("{}/{}{}{}", directory(), kTemporaryPrefix, name, kRemovedSuffix);
+    if (::rename((directory() + "/" + name).c_str(), to.c_str()) == 0)
+      renamed.push_back(to);
+    else if (errno != ENOENT && good)  // ENOENT: another thread has renamed it
+      good = Error{"version {} cannot be removed: {}", number, errno_text(errno)};
+  }
+  if (renamed.empty()) return good;
+  // Make the renames durable: after a crash the old name could return, with parts missing.
+  if (Status synced = sync_directory(directory()); !synced) return synced;
+  if (aside != nullptr) aside->insert(aside->end(), renamed.begin(), renamed.end());
+  return good;
+}
+
+std::vector<std::string> StoreReader::leftovers() const {
+  Result<std::vector<std::string>> names = this->names();
+  if (!names) return {};
+  std::erase_if(*names, [](const std::string& name) { return !is_temporary(name); });
+  return std::move(*names);
+}
+
+std::vector<std::string> Store::set_leftovers_aside() {
+  std::vector<std::string> aside;
+  for (const std::string& name : reader_.leftovers()) {
+    const std::string from = directory() + "/" + name;
+    if (from.ends_with(kRemovedSuffix))
+      aside.push_back(from);
+    else if (::rename(from.c_str(), (from + kRemovedSuffix).c_str()) == 0)
+      aside.push_back(from + kRemovedSuffix);
+  }
+  return aside;
+}
+
+Status remove_all_of(const std::vector<std::string>& directories) {
+  Status good;
+  const DescriptorInHand directory;
+  for (const std::string& name : directories) {
+    std::error_code failure;
+    std::filesystem::remove_all(name, failure);
+    if (failure && good)
+      good = Error{"{}: not all of it was removed ({}); the store's next job removes the rest", name,
+                   failure.message()};
+  }
+  return good;
 }
 
 }  // namespace cropdl::restart

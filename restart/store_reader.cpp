@@ -54,27 +54,9 @@ bool is_temporary(const std::string& name) {
   return end == of.size() ? removed : is_numbered(of.substr(end), 2);
 }
 
-Result<std::vector<std::string>> directory_names(const std::string& directory) {
-  const Result<Folder> folder = Folder::open(directory, Folder::Whose::kAnybodys);
-  auto names = folder ? folder->names() : Result<std::vector<std::string>>(folder.error());
-  if (!names) return Error{"store " + names.error().message};
-  return names;
-}
+bool is_of_a_store(const std::string& name) { return name == kIdentityFile || version_number(name) != 0; }
 
 namespace {
-
-Status check_image_file(const Folder& folder, const ManifestImage& image) {
-  const std::string path = folder.path_of(image.file);
-  struct stat info;
-  if (const int failure = folder.look_at(image.file, &info); failure != 0)
-    return Error{"rank image {}: {}", path, errno_text(failure)};
-  if (S_ISLNK(info.st_mode)) return Error{"rank image {}: is a symbolic link", path};
-  if (!S_ISREG(info.st_mode)) return Error{"rank image {}: is not a regular file", path};
-  uint64_t size = static_cast<uint64_t>(info.st_size);
-  if (size == image.bytes) return {};
-  return Error{"rank image {}: {}: has {} bytes, the manifest says {}", path,
-               size < image.bytes ? "truncated" : "too long", size, image.bytes};
-}
 
 // Returns why the version cannot be used, or "".
 std::string read_manifest(Version& version) {
@@ -111,26 +93,34 @@ Version read_version(const std::shared_ptr<const Folder>& store, const std::stri
 }  // namespace
 
 Status check_image_files(const Folder& folder, const Manifest& manifest) {
-  for (const ManifestImage& image : manifest.images)
-    if (Status good = check_image_file(folder, image); !good) return good;
+  for (const ManifestImage& image : manifest.images) {
+    const std::string path = folder.path_of(image.file);
+    struct stat info;
+    if (const int failure = folder.look_at(image.file, &info); failure != 0)
+      return Error{"rank image {}: {}", path, errno_text(failure)};
+    if (S_ISLNK(info.st_mode)) return Error{"rank image {}: is a symbolic link", path};
+    if (!S_ISREG(info.st_mode)) return Error{"rank image {}: is not a regular file", path};
+    if (const auto size = static_cast<uint64_t>(info.st_size); size != image.bytes)
+      return Error{"rank image {}: {}: has {} bytes, the manifest says {}", path,
+                   size < image.bytes ? "truncated" : "too long", size, image.bytes};
+  }
   return {};
 }
 
 Result<Folder> Version::folder() const { return store->folder(version_name(number)); }
 
 Result<StoreReader> StoreReader::open(const std::string& directory, Folder::Whose whose) {
-  Result<Folder> folder = Folder::open(directory, whose);
-  if (!folder) return Error{"store " + folder.error().message};
+  StoreReader reader(directory);
+  reader.whose_ = whose;
+  const Result<std::shared_ptr<Folder>> folder = reader.folder();
+  if (!folder) return folder.error();
+  reader.folder_ = *folder;
   if (whose == Folder::Whose::kMine)
     for (const char* name : {kIdentityFile, kLockFile, kJobFile})
-      if (Status mine = folder->check_mine(name, 0); !mine) return Error{"store " + mine.error().message};
-  const Result<std::vector<std::string>> names = folder->names();
-  if (!names) return Error{"store " + names.error().message};
-  StoreReader reader(directory);
-  reader.folder_ = std::make_shared<Folder>(std::move(*folder));
-  reader.whose_ = whose;
-  for (const std::string& name : *names)
-    if (name == kIdentityFile || version_number(name) != 0) return reader;
+      if (Status mine = (*folder)->check_mine(name, 0); !mine) return Error{"store " + mine.error().message};
+  const Result<std::vector<std::string>> names = reader.names();
+  if (!names) return names.error();
+  if (std::ranges::any_of(*names, is_of_a_store)) return reader;
   return Error{"store {}: is not a CropDL store (it holds neither {} nor any version)", directory,
                kIdentityFile};
 }
@@ -140,6 +130,14 @@ Result<std::shared_ptr<Folder>> StoreReader::folder() const {
   Result<Folder> folder = Folder::open(directory_, whose_);
   if (!folder) return Error{"store " + folder.error().message};
   return std::make_shared<Folder>(std::move(*folder));
+}
+
+Result<std::vector<std::string>> StoreReader::names() const {
+  const Result<std::shared_ptr<Folder>> in = folder();
+  if (!in) return in.error();
+  Result<std::vector<std::string>> names = (*in)->names();
+  if (!names) return Error{"store " + names.error().message};
+  return names;
 }
 
 bool is_gone(const Version& version) {
@@ -176,10 +174,8 @@ Result<std::vector<Version>> StoreReader::versions() const {
 }
 
 Result<bool> StoreReader::has_versions() const {
-  const Result<std::shared_ptr<Folder>> store = folder();
-  if (!store) return store.error();
-  const Result<std::vector<std::string>> names = (*store)->names();
-  if (!names) return Error{"store " + names.error().message};
+  const Result<std::vector<std::string>> names = this->names();
+  if (!names) return names.error();
   return std::ranges::any_of(*names, [](const std::string& name) { return version_number(name) != 0; });
 }
 
@@ -199,36 +195,30 @@ Result<Version> StoreReader::version(uint64_t number) const {
 }
 
 Result<StoreReader::LiveJob> StoreReader::live_job() const {
-  std::string path = directory_ + "/" + kLockFile;
-  LiveJob job;
+  const std::string path = directory_ + "/" + kLockFile;
   const Result<std::shared_ptr<Folder>> store = folder();
   if (!store) return store.error();
   if (locked_by_this_process(**store)) return LiveJob{::getpid(), host_name()};
   struct stat info;
-  if (const int failure = (*store)->look_at(kLockFile, &info); failure == ENOENT)
-    return LiveJob{};
-  else if (failure != 0)
-    return Error{"{}: {}", path, errno_text(failure)};
+  const int failure = (*store)->look_at(kLockFile, &info);
+  if (failure == ENOENT) return LiveJob{};
+  if (failure != 0) return Error{"{}: {}", path, errno_text(failure)};
   if (!S_ISREG(info.st_mode)) return Error{path + ": is not a regular file; remove it if no job runs"};
-  const Result<Descriptor> opened = (*store)->file(kLockFile);
-  if (!opened) return opened.error();
-  const Descriptor& file = *opened;
+  const Result<Descriptor> file = (*store)->file(kLockFile);
+  if (!file) return file.error();
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  if (::fcntl(file.fd(), F_GETLK, &lock) != 0)
+  if (::fcntl(file->fd(), F_GETLK, &lock) != 0)
     return Error{"{}: cannot be examined: {}", path, errno_text(errno)};
   if (lock.l_type == F_UNLCK) return LiveJob{};
   // As the lock's owner wrote it: the kernel's answer has no host, and its pid is meaningless across hosts.
+  long pid = 0;
   char host[256] = "";
-  Result<std::string> text = read_small_file(file, path, 4096);
-  if (text && std::sscanf(text->c_str(), "%ld %255s", &job.pid, host) == 2 && job.pid > 0)
-    job.host = host;
-  else if (lock.l_pid > 0)  // a process of this machine
-    job = {lock.l_pid, host_name()};
-  else
-    job = {-1, "another machine or container"};
-  return job;
+  const Result<std::string> text = read_small_file(*file, path, 4096);
+  if (text && std::sscanf(text->c_str(), "%ld %255s", &pid, host) == 2 && pid > 0) return LiveJob{pid, host};
+  if (lock.l_pid > 0) return LiveJob{lock.l_pid, host_name()};  // a process of this machine
+  return LiveJob{-1, "another machine or container"};
 }
 
 namespace {
@@ -257,12 +247,18 @@ Status verify_contents(const Folder& version, const nlohmann::json& metadata) {
   return {};
 }
 
-// Checks the pages that the image has by reference, in the files that its metadata names.
-Status verify_references(const ImageReader& image, const nlohmann::json& metadata) {
+// Checks the pages that the image has by reference, in the files that its metadata names; opens them only if
+// the image is `mine`.
+Status verify_references(const ImageReader& image, const nlohmann::json& metadata, bool mine,
+                         Outside* outside) {
   const nlohmann::json memory = metadata.value("memory", nlohmann::json());
   for (size_t i = 0; i < image.regions().size(); ++i) {
     const Region& region = image.regions()[i];
     if (region.referenced.empty()) continue;
+    if (!mine) {
+      outside->left_out = true;
+      continue;
+    }
     const auto& all = memory.at("regions");
     const auto one = std::find_if(all.begin(), all.end(), [&region](const nlohmann::json& r) {
       return integer_from_json<uint64_t>(r.at("begin")) == region.begin && r.contains("file");
@@ -275,10 +271,6 @@ Status verify_references(const ImageReader& image, const nlohmann::json& metadat
     if (Status good = image.verify_referenced(i, original); !good) return good;
   }
   return {};
-}
-
-bool refers_to_files(const ImageReader& image) {
-  return std::ranges::any_of(image.regions(), [](const Region& r) { return !r.referenced.empty(); });
 }
 
 // Checks data sets: files that the program only reads and that were not saved.
@@ -310,10 +302,7 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
   if (Status good = image->verify(); !good) return good;
   try {
     const nlohmann::json metadata = metadata_of(*image);
-    if (!mine && refers_to_files(*image))
-      outside->left_out = true;
-    else if (Status good = verify_references(*image, metadata); !good)
-      return good;
+    if (Status good = verify_references(*image, metadata, mine, outside); !good) return good;
     look_at_data_sets(metadata, mine, outside);
     if (Status good = verify_contents(version, metadata); !good) return good;
     return each ? each(*image) : Status();

@@ -14,11 +14,6 @@ namespace {
 
 constexpr size_t kBlock = 1 << 20;
 
-struct FreeEntry {
-  void operator()(archive_entry* entry) const { archive_entry_free(entry); }
-};
-using NewEntry = std::unique_ptr<archive_entry, FreeEntry>;
-
 Error failure_of(archive* all, const std::string& name) {
   const char* const why = archive_error_string(all);
   return Error{"{}: {}", name, why != nullptr ? why : "fails, and libarchive does not say why"};
@@ -84,7 +79,8 @@ Result<ArchiveWriter> ArchiveWriter::open(int fd, const std::string& name, Compr
 Status ArchiveWriter::add(const std::string& path, const Descriptor& file, const std::string& from) {
   struct stat info;
   if (::fstat(file.fd(), &info) != 0) return Error{"{}: {}", from, errno_text(errno)};
-  const NewEntry entry(archive_entry_new());
+  const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(),
+                                                                       archive_entry_free);
   if (!entry) return Error{name_ + ": no memory for an archive"};
   archive_entry_set_pathname(entry.get(), path.c_str());
   archive_entry_set_filetype(entry.get(), AE_IFREG);

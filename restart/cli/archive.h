@@ -51,8 +51,7 @@ class ArchiveReader {
   // Returns the next regular file, or empty at the end. Skips folders; any other kind is an error.
   Result<std::optional<Entry>> next();
 
-  // Return the content of the entry from next(): as text of at most `limit` bytes, or written to a new file
-  // and synced.
+  // Return the content of the entry from next(): as text of at most `limit` bytes, or in a new file, synced.
   Result<std::string> text(uint64_t limit);
   Status extract(const Descriptor& file, const std::string& path);
 

@@ -1,18 +1,14 @@
-// `cropdl`: inspects a store, checks it, removes versions, and requests checkpoints from a running job. This
-// file has the command line and its options; each command has its own file (commands.h). Results go to
-// stdout; an error is one line on stderr and a non-zero exit status. While a checkpoint waits, stderr says
-// for what.
+// `cropdl`: inspects a store, checks it, removes versions, and requests checkpoints from a running job. Here
+// are the command line and its options; each command has its own file (commands.h). Results go to stdout; an
+// error is one line on stderr and a non-zero exit status. While a checkpoint waits, stderr says for what.
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/format.h"
 #include "base/words.h"
@@ -20,29 +16,24 @@
 #include "interpose/entry/program.h"
 #endif
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
-#include "restart/retention.h"
 
 namespace {
 
 using namespace cropdl::cli;
 
+// Checks of options' values for CLI11: "" or what is wrong.
 std::string not_a_version(const std::string& text) {
   return cropdl::is_positive_number(text, 18) ? "" : text + " is not a version's number";
 }
-
 std::string not_a_rank(const std::string& text) {
   return cropdl::is_number(text, 9) ? "" : text + " is not a rank's number";
 }
-
 std::string not_a_count(const std::string& text) {
   return cropdl::is_positive_number(text, 9) ? "" : text + " is not a number from 1 on";
 }
-
 std::string not_a_retention(const std::string& text) {
   return cropdl::restart::parse_retention(text) ? "" : text + cropdl::restart::kIsNoRetention;
 }
-
 std::string not_a_time(const std::string& text) {
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
@@ -125,13 +116,16 @@ class CommandLine {
   }
 
  private:
-  CLI::App* add(const char* name, const char* what, std::function<int()> run) {
+  CLI::App* add(const char* name, const char* what, std::function<cropdl::Result<int>()> run) {
     CLI::App* command = app_.add_subcommand(name, what);
     command->add_option("DIR", common_.directory, "The store (--dir of cropdl-run)")
         ->required()
         ->option_text(" ");
     add_json(command);
-    command->callback([this, run = std::move(run)] { status_ = run(); });
+    command->callback([this, run = std::move(run)] {
+      const cropdl::Result<int> status = run();
+      status_ = status ? *status : fail(common_.json, status.error());
+    });
     return command;
   }
 
@@ -238,10 +232,8 @@ class CommandLine {
   cropdl::restart::Retention retention_;
   bool dry_run_ = false, last_ = false;
   std::string archive_, page_ = "cropdl-report.html";
-#ifdef CROPDL_WITH_DOCTOR
-  std::vector<std::string> program_;
+  std::vector<std::string> program_;  // of doctor
   std::string store_ = "cropdl.ckpt";
-#endif
 };
 
 }  // namespace

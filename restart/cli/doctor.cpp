@@ -15,22 +15,16 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "base/time.h"
-#include "base/words.h"
 #include "coord/interval_policy.h"
 #include "interpose/entry/program.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 #include "restart/disk_speed.h"
 #include "restart/files/descriptors.h"
 #include "restart/process/machine.h"
-#include "restart/store.h"
-#include "restart/store_layout.h"
 
 namespace cropdl::cli {
 namespace {
@@ -167,9 +161,9 @@ void examine_directory(Findings& found) {
 // not known. Arguments are compared only if there are any.
 std::string not_usable(const std::string& directory, const std::string& program,
                        const std::vector<std::string>& command, Findings& found) {
-  bool is_store;
-  if (const Status good = restart::check_directory(directory, &is_store); !good) return good.error().message;
-  if (!is_store) return "";
+  const Result<bool> is_store = restart::check_directory(directory);
+  if (!is_store) return is_store.error().message;
+  if (!*is_store) return "";
   const auto identity = restart::identity_of(directory);
   if (!identity) return identity.error().message;
   const Result<restart::StoreReader> store = restart::StoreReader::open(directory);
@@ -181,25 +175,23 @@ std::string not_usable(const std::string& directory, const std::string& program,
   const Result<std::vector<restart::Version>> versions = store->versions();
   if (!versions) return versions.error().message;
   const std::vector<std::string> arguments(command.begin() + 1, command.end());
-  const auto is_others = [&](const auto& job) {
+  const auto is_others = [&](const restart::StoreIdentity& job) {
     return !program.empty() && (job.program != program || (command.size() > 1 && job.args != arguments));
-  };
-  const auto others = [&](const auto& job) {
-    return restart::of_another_job(directory, job.program, job.args, job.ranks).message;
   };
   const Result<bool> claimed = store->has_versions();
   if (!claimed) return claimed.error().message;
-  if (*identity && *claimed && is_others(**identity)) return others(**identity);
+  if (*identity && *claimed && is_others(**identity))
+    return restart::of_another_job(directory, **identity).message;
   for (const restart::Version& version : *versions)
-    if (is_others(version.manifest)) return others(version.manifest);
+    if (const auto its = restart::identity_of(version.manifest); is_others(its))
+      return restart::of_another_job(directory, its).message;
   found.push_back({kOk, "store", formatted("{} has {} complete versions", directory, versions->size())});
   return "";
 }
 
 // Returns bytes per second.
 Result<double> write_speed(const std::string& directory, uint64_t bytes) {
-  // A soft limit on file sizes does not apply to images (restart/process/raised_limit.h); reaching a hard
-  // limit is an error.
+  // No soft limit on file sizes applies to images (restart/process/raised_limit.h); a hard one is an error.
   ::signal(SIGXFSZ, SIG_IGN);
   if (rlimit limit{}; ::getrlimit(RLIMIT_FSIZE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;
@@ -265,11 +257,10 @@ int doctor(const std::vector<std::string>& command, const std::string& directory
   const auto bad = std::ranges::find(found, kPrevents, &Finding::verdict);
   const bool good = bad == found.end();
   if (json_wanted) {
-    json all = json::array();
-    for (const Finding& one : found)
-      all.push_back(
-          {{"verdict", verdict_name(one.verdict)}, {"about", one.about}, {"text", json_bytes(one.text)}});
-    print(json{{"findings", std::move(all)}, {"error", good ? json() : json(bad->text)}});
+    const auto as_json = [](const Finding& one) -> json {
+      return {{"verdict", verdict_name(one.verdict)}, {"about", one.about}, {"text", json_bytes(one.text)}};
+    };
+    print(json{{"findings", json_list(found, as_json)}, {"error", good ? json() : json(bad->text)}});
   } else {
     for (const Finding& one : found) print("{:<9} {:<11} {}", verdict_name(one.verdict), one.about, one.text);
   }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -13,7 +12,6 @@
 #include "base/say.h"
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 #include "restart/cli/saved_process.h"
 #include "restart/content.h"
 #include "restart/image.h"
@@ -47,8 +45,7 @@ Result<Parts> verified_parts(const Version& version) {
   return parts;
 }
 
-// Archives the manifest, the images that it lists, and the files that the images name. Other files in the
-// folder are not part of the version.
+// Archives the manifest, the images that it lists, and the files that those name; nothing else in the folder.
 Status write_archive(int fd, const std::string& name, Compression compression, const Version& version,
                      const Parts& parts) {
   const Result<Folder> folder = version.folder();
@@ -92,7 +89,6 @@ class NewFile {
   }
   NewFile(NewFile&& other) noexcept
       : path_(std::move(other.path_)), draft_(std::exchange(other.draft_, "")), out_(std::move(other.out_)) {}
-  NewFile& operator=(NewFile&&) = delete;
   ~NewFile() {
     if (!draft_.empty()) ::unlink(draft_.c_str());
   }
@@ -130,56 +126,54 @@ std::string missing_line(const Parts& parts) {
                    data_sets.empty() ? "" : formatted(" ({}, not saved)", named_files(data_sets)));
 }
 
-int to_stdout(const Version& version) {
+Result<int> to_stdout(const Version& version) {
   const Result<Parts> parts = verified_parts(version);
-  if (!parts) return fail(false, parts.error());
-  const Status written = write_archive(1, "standard output", Compression::kNone, version, *parts);
-  if (!written) return fail(false, written.error());
+  if (!parts) return parts.error();
+  if (const Status written = write_archive(1, "standard output", Compression::kNone, version, *parts);
+      !written)
+    return written.error();
   if (const std::string missing = missing_line(*parts); !missing.empty())
     say(formatted("cropdl: version {}: {}", version.number, missing));
   return kDone;
 }
 
-int to_file(const Common& common, const Version& version, const std::string& output) {
+Result<int> to_file(const Common& common, const Version& version, const std::string& output) {
   Result<NewFile> file = NewFile::create(output);
-  if (!file) return fail(common.json, file.error());
+  if (!file) return file.error();
   const Result<Parts> parts = verified_parts(version);
-  if (!parts) return fail(common.json, parts.error());
+  if (!parts) return parts.error();
   Status written = write_archive(file->fd(), output, compression_of(output), version, *parts);
   if (written) written = file->publish();
-  if (!written) return fail(common.json, written.error());
+  if (!written) return written.error();
   struct stat info {};
-  if (::fstat(file->fd(), &info) != 0) return fail(common.json, cannot_be_written(output, errno));
-  const restart::Manifest& manifest = version.manifest;
+  if (::fstat(file->fd(), &info) != 0) return cannot_be_written(output, errno);
+  const auto bytes = static_cast<uint64_t>(info.st_size);
+  const size_t images = version.manifest.images.size();
   const std::string missing = missing_line(*parts);
-  if (common.json)
-    print(nlohmann::json{{"version", version.number},
-                         {"file", json_bytes(output)},
-                         {"bytes", static_cast<uint64_t>(info.st_size)},
-                         {"images", manifest.images.size()},
-                         {"by_reference", parts->elsewhere},
-                         {"data_sets", json_bytes(parts->outside.data_sets)}});
-  else
-    print("{}: version {}, {}, {}{}{}", output, version.number, counted(manifest.images.size(), "image"),
-          amount(static_cast<uint64_t>(info.st_size)), missing.empty() ? "" : "; ", missing);
-  return kDone;
+  return answer(common.json,
+                {{"version", version.number},
+                 {"file", json_bytes(output)},
+                 {"bytes", bytes},
+                 {"images", images},
+                 {"by_reference", parts->elsewhere},
+                 {"data_sets", json_bytes(parts->outside.data_sets)}},
+                formatted("{}: version {}, {}, {}{}{}", output, version.number, counted(images, "image"),
+                          amount(bytes), missing.empty() ? "" : "; ", missing));
 }
 
 }  // namespace
 
-int export_version(const Common& common, uint64_t number, const std::string& output) {
+Result<int> export_version(const Common& common, uint64_t number, const std::string& output) {
   const bool is_stdout = output == "-";
   if (is_stdout && common.json)
     return fail(true, Error{"export: --json and --output - would both go to standard output"}, kMisuse);
   if (is_stdout && ::isatty(1) == 1)
     return fail(false, Error{"export: standard output is a terminal; name a file with --output"}, kMisuse);
-  Result<StoreReader> store = StoreReader::open(common.directory);
-  if (!store) return fail(common.json, store.error());
-  if (!is_stdout)
-    if (const Status outside = check_outside(output, common.directory); !outside)
-      return fail(common.json, outside.error());
+  const Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return store.error();
+  if (const Status outside = check_outside(output, common.directory); !outside) return outside.error();
   const Result<Version> version = store->version(number);
-  if (!version) return fail(common.json, version.error());
+  if (!version) return version.error();
   return is_stdout ? to_stdout(*version) : to_file(common, *version, output);
 }
 

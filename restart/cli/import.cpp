@@ -9,13 +9,11 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <vector>
 
 #include "base/folder.h"
 #include "base/format.h"
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 #include "restart/image.h"
 #include "restart/store_layout.h"
 
@@ -45,8 +43,7 @@ Result<Imported> read_manifest(ArchiveReader& archive, const std::string& file) 
   return Imported{std::move(*manifest), path.substr(0, slash + 1)};
 }
 
-// The contents that a version with that manifest may have: its images' names with their sizes, and the
-// folders beside them.
+// What a version with that manifest may hold: its images' names with their sizes, and folders beside them.
 struct Allowed {
   std::map<std::string, uint64_t> images;
   std::set<std::string> folders;
@@ -150,41 +147,33 @@ Status check_author(int archive, const std::string& file, bool may_be_a_pipe) {
 
 }  // namespace
 
-int import_version(const Common& common, const std::string& file) {
+Result<int> import_version(const Common& common, const std::string& file) {
   const bool from_stdin = file == "-";
-  Descriptor opened;
-  if (!from_stdin) {
-    opened = Descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!opened) return fail(common.json, Error{"{}: {}", file, errno_text(errno)});
-  }
+  const Descriptor opened(from_stdin ? -1 : ::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!from_stdin && !opened) return Error{"{}: {}", file, errno_text(errno)};
   const std::string name = from_stdin ? "standard input" : file;
   const int fd = from_stdin ? STDIN_FILENO : opened.fd();
-  if (Status trusted = check_author(fd, name, from_stdin); !trusted)
-    return fail(common.json, trusted.error());
+  if (Status trusted = check_author(fd, name, from_stdin); !trusted) return trusted.error();
   Result<ArchiveReader> archive = ArchiveReader::open(fd, name);
-  if (!archive) return fail(common.json, archive.error());
+  if (!archive) return archive.error();
   const Result<Imported> from = read_manifest(*archive, name);
-  if (!from) return fail(common.json, from.error());
+  if (!from) return from.error();
   const Manifest& manifest = from->manifest;
   bool in_use = false;
-  Result<Store> store = Store::open_or_create(
-      common.directory, {manifest.job, manifest.program, manifest.args, manifest.ranks}, {}, &in_use);
-  if (!store)
-    return fail(common.json, Error{store.error().message + (in_use ? ": import when that has ended" : "")});
+  Result<Store> store = Store::open_or_create(common.directory, restart::identity_of(manifest), {}, &in_use);
+  if (!store) return Error{store.error().message + (in_use ? ": import when that has ended" : "")};
   const Result<uint64_t> number = make_version(*store, *archive, name, *from);
   if (!number) {
     store->disown();
-    return fail(common.json, number.error());
+    return number.error();
   }
-  if (common.json)
-    print(nlohmann::json{{"version", *number},
-                         {"former", manifest.version},
-                         {"images", manifest.images.size()},
-                         {"bytes", manifest.bytes()}});
-  else
-    print("version {}: was version {}, {}, {}", *number, manifest.version,
-          counted(manifest.images.size(), "image"), amount(manifest.bytes()));
-  return kDone;
+  return answer(common.json,
+                {{"version", *number},
+                 {"former", manifest.version},
+                 {"images", manifest.images.size()},
+                 {"bytes", manifest.bytes()}},
+                formatted("version {}: was version {}, {}, {}", *number, manifest.version,
+                          counted(manifest.images.size(), "image"), amount(manifest.bytes())));
 }
 
 }  // namespace cropdl::cli

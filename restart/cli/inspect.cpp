@@ -5,14 +5,12 @@
 
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "restart/cli/commands.h"
 #include "restart/cli/memory_use.h"
-#include "restart/cli/output.h"
 #include "restart/cli/saved_process.h"
 #include "restart/cli/symbols.h"
 #include "restart/image.h"
@@ -23,7 +21,6 @@ namespace {
 
 using nlohmann::json;
 using restart::ImageReader;
-using restart::ImageTotals;
 using restart::ManifestImage;
 using restart::StoreReader;
 using restart::Version;
@@ -42,7 +39,7 @@ Result<Inspected> inspect_image(const Folder& folder, const ManifestImage& liste
                                 std::vector<MemoryUse>& uses) {
   const Result<ImageReader> image = ImageReader::open(folder, listed.file);
   if (!image) return image.error();
-  const ImageTotals& totals = image->totals();
+  const auto& totals = image->totals();
   if (totals.checksum != listed.checksum || totals.bytes != listed.bytes)
     return Error{"rank image {}: is not the one that the manifest lists (its checksum differs)",
                  image->path()};
@@ -52,17 +49,11 @@ Result<Inspected> inspect_image(const Folder& folder, const ManifestImage& liste
   return Inspected{rank, listed, totals.memory, image->metadata().size(), std::move(*process)};
 }
 
-json memory_json(const std::vector<MemoryUse>& uses) {
-  json all = json::array();
-  for (const MemoryUse& use : uses)
-    all.push_back({{"use", use_name(use.use)},
-                   {"name", text_or_null(use.name)},
-                   {"regions", use.regions},
-                   {"address_space", use.address_space},
-                   {"stored", use.stored},
-                   {"by_reference", use.by_reference},
-                   {"zero", use.zero()}});
-  return all;
+json memory_json(const MemoryUse& use) {
+  return {{"use", use_name(use.use)}, {"name", text_or_null(use.name)},
+          {"regions", use.regions},   {"address_space", use.address_space},
+          {"stored", use.stored},     {"by_reference", use.by_reference},
+          {"zero", use.zero()}};
 }
 
 const char* access_of(const SavedFile& file) {
@@ -104,10 +95,7 @@ json call_json(const SavedCall& call, bool mine) {
 }
 
 json image_json(const Inspected& one, bool mine) {
-  json calls = json::array();
-  for (const SavedCall& call : one.process.iteration) calls.push_back(call_json(call, mine));
-  json files = json::array();
-  for (const SavedFile& file : one.process.files) files.push_back(file_json(file));
+  const auto as_call = [mine](const SavedCall& call) { return call_json(call, mine); };
   return {{"rank", one.rank},
           {"file", json_bytes(one.listed.file)},
           {"host", json_bytes(one.listed.host)},
@@ -121,8 +109,8 @@ json image_json(const Inspected& one, bool mine) {
           {"arguments", json_bytes(one.process.arguments)},
           {"directory", json_bytes(one.process.directory)},
           {"threads", json_bytes(one.process.threads)},
-          {"files", std::move(files)},
-          {"iteration", std::move(calls)},
+          {"files", json_list(one.process.files, file_json)},
+          {"iteration", json_list(one.process.iteration, as_call)},
           {"found_after", one.process.found_after == 0 ? json() : json(one.process.found_after)}};
 }
 
@@ -182,22 +170,11 @@ void print_iteration(const Inspected& one, bool mine) {
   const uint64_t after = one.process.found_after;
   print("iteration of rank {}: {}{}", one.rank, counted(calls.size(), "collective"),
         after == 0 ? "" : ", found after " + counted(after, "iteration"));
-  std::string last;
-  uint64_t times = 0;
-  const auto flush = [&] {
-    if (times != 0) print("  {}{}", last, times > 1 ? formatted(" ({} times)", times) : "");
-  };
-  for (const SavedCall& call : calls) {
-    std::string text = call_text(call, mine);
-    if (text == last) {
-      ++times;
-      continue;
-    }
-    flush();
-    last = std::move(text);
-    times = 1;
+  for (size_t i = 0, next = 0; i < calls.size(); i = next) {
+    const std::string text = call_text(calls[i], mine);
+    for (next = i + 1; next < calls.size() && call_text(calls[next], mine) == text;) ++next;
+    print("  {}{}", text, next - i > 1 ? formatted(" ({} times)", next - i) : "");
   }
-  flush();
 }
 
 void print_process(const Inspected& one) {
@@ -230,32 +207,32 @@ void print_all(const Version& version, const std::vector<MemoryUse>& uses,
 
 }  // namespace
 
-int inspect(const Common& common, uint64_t number, int64_t rank) {
-  Result<StoreReader> store = StoreReader::open(common.directory);
-  if (!store) return fail(common.json, store.error());
+Result<int> inspect(const Common& common, uint64_t number, int64_t rank) {
+  const Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return store.error();
   const Result<Version> version = store->version(number);
-  if (!version) return fail(common.json, version.error());
+  if (!version) return version.error();
   const restart::Manifest& manifest = version->manifest;
   if (rank >= static_cast<int64_t>(manifest.ranks))
-    return fail(common.json, Error{"version {}: has no rank {}, only {}", version->number, rank,
-                                   counted(manifest.ranks, "rank")});
+    return Error{"version {}: has no rank {}, only {}", version->number, rank,
+                 counted(manifest.ranks, "rank")};
   const Result<Folder> folder = version->folder();
-  if (!folder) return fail(common.json, folder.error());
+  if (!folder) return folder.error();
   std::vector<MemoryUse> uses;
   std::vector<Inspected> images;
   for (uint32_t i = 0; i < manifest.ranks; ++i) {
     if (rank >= 0 && i != static_cast<uint64_t>(rank)) continue;
     Result<Inspected> one = inspect_image(*folder, manifest.images[i], i, uses);
-    if (!one) return fail(common.json, Error{"version {}: {}", version->number, one.error().message});
+    if (!one) return Error{"version {}: {}", version->number, one.error().message};
     images.push_back(std::move(*one));
   }
   sort_memory(uses);
   const bool mine = restart::is_mine(*version);
   if (common.json) {
-    json all = json::array();
-    for (const Inspected& one : images) all.push_back(image_json(one, mine));
-    print(
-        json{{"version", version_json(*version)}, {"memory", memory_json(uses)}, {"images", std::move(all)}});
+    const auto as_image = [mine](const Inspected& one) { return image_json(one, mine); };
+    print(json{{"version", version_json(*version)},
+               {"memory", json_list(uses, memory_json)},
+               {"images", json_list(images, as_image)}});
   } else {
     print_all(*version, uses, images, mine);
   }

@@ -1,31 +1,26 @@
 // `cropdl list`: the versions of a store.
 #include "base/format.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 
 namespace cropdl::cli {
 
-using restart::Manifest;
 using restart::StoreReader;
 using restart::Version;
 
-int list(const Common& common) {
-  Result<StoreReader> store = StoreReader::open(common.directory);
-  if (!store) return fail(common.json, store.error());
-  const Result<std::vector<Version>> seen = store->all_versions();
-  if (!seen) return fail(common.json, seen.error());
-  const std::vector<Version>& versions = *seen;
+Result<int> list(const Common& common) {
+  const Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return store.error();
+  const Result<std::vector<Version>> versions = store->all_versions();
+  if (!versions) return versions.error();
   if (common.json) {
-    nlohmann::json all = nlohmann::json::array();
-    for (const Version& version : versions) all.push_back(version_json(version));
-    print(nlohmann::json{{"versions", std::move(all)}});
+    print(nlohmann::json{{"versions", json_list(*versions, version_json)}});
     return kDone;
   }
   constexpr fmt::string_view kHead = "{:<8} {:<20} {:>9} {:>5} {:>10} {:>10} {:>10} {:>9}  {:<10} {}";
   print(kHead, "VERSION", "CREATED", "ITERATION", "RANKS", "SIZE", "MEMORY", "DEVICE", "STALL", "MPI",
         "STATE");
-  for (const Version& version : versions) {
-    const Manifest& m = version.manifest;
+  for (const Version& version : *versions) {
+    const restart::Manifest& m = version.manifest;
     if (m.images.empty()) {  // the manifest could not be read
       print(kHead, version.number, "-", "-", "-", "-", "-", "-", "-", "-", "damaged: " + version.damage);
       continue;

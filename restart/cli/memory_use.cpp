@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <set>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -23,16 +23,14 @@ bool within(const Region& region, uint64_t begin, uint64_t end) {
 class Regions {
  public:
   Regions(const std::vector<Region>& regions, const AddressFacts& facts) : facts_(facts) {
-    for (const Region& region : regions)
-      if (const std::string file = file_of(region); !file.empty() && (region.prot & PROT_EXEC) != 0)
-        code_.insert(file);
-    const Region* main_stack = nullptr;
-    for (const Region& region : regions)
-      if (is_anonymous(region) && region.end <= facts.main_stack_below &&
-          within(region, seam::kMapBegin, seam::kMapEnd) &&
-          (main_stack == nullptr || region.begin > main_stack->begin))
-        main_stack = &region;
-    if (main_stack != nullptr) main_stack_ = main_stack->begin;
+    for (const Region& region : regions) {
+      if (region.kind != RegionKind::kHostMemory) continue;
+      const std::string file = file_of(region);
+      if (!file.empty() && (region.prot & PROT_EXEC) != 0) code_.insert(file);
+      if (file.empty() && region.end <= facts.main_stack_below &&
+          within(region, seam::kMapBegin, seam::kMapEnd))
+        main_stack_ = std::max(main_stack_, std::optional(region.begin));
+    }
   }
 
   std::pair<Use, std::string> use_of(const Region& region) const {
@@ -44,30 +42,23 @@ class Regions {
     }
     if (region.name == "[heap]" || within(region, seam::kBrkBegin, seam::kBrkEnd)) return {Use::kHeap, ""};
     if (within(region, seam::kWindowBegin, seam::kHeapEnd)) return {Use::kCropdl, ""};
-    if (is_stack(region)) return {Use::kStacks, ""};
+    const auto is_on_it = [&](uint64_t sp) { return region.begin <= sp && sp < region.end; };
+    if (region.begin == main_stack_ || region.name == "[stack]" ||
+        std::ranges::any_of(facts_.stack_pointers, is_on_it))
+      return {Use::kStacks, ""};
     return {Use::kAnonymous, region.name};
   }
 
  private:
+  // "": none. Of host memory.
   std::string file_of(const Region& region) const {
-    if (region.kind != RegionKind::kHostMemory) return "";
     const auto file = facts_.files.find(region.begin);
     return file == facts_.files.end() ? "" : file->second;
   }
 
-  bool is_anonymous(const Region& region) const {
-    return region.kind == RegionKind::kHostMemory && file_of(region).empty();
-  }
-
-  bool is_stack(const Region& region) const {
-    return region.begin == main_stack_ || region.name == "[stack]" ||
-           std::ranges::any_of(facts_.stack_pointers,
-                               [&](uint64_t sp) { return region.begin <= sp && sp < region.end; });
-  }
-
   const AddressFacts& facts_;
-  std::set<std::string> code_;  // files with an executable mapping
-  uint64_t main_stack_ = ~uint64_t{0};
+  std::set<std::string> code_;          // files with an executable mapping
+  std::optional<uint64_t> main_stack_;  // its begin
 };
 
 }  // namespace

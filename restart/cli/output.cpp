@@ -17,8 +17,7 @@ using nlohmann::json;
 void print(const std::string& line) { std::printf("%s\n", shown(line).c_str()); }
 
 void print(const json& object) {
-  // Escapes all characters beyond ASCII, which may contain terminal commands. Replaces invalid UTF-8, since
-  // an error's text may quote anything.
+  // Escapes what is not ASCII: it may be terminal commands. Replaces invalid UTF-8: errors quote anything.
   std::printf("%s\n", object.dump(-1, ' ', true, json::error_handler_t::replace).c_str());
 }
 
@@ -28,6 +27,14 @@ int fail(bool json_wanted, const Error& error, int status) {
   else
     say("cropdl: " + error.message);
   return status;
+}
+
+int answer(bool json_wanted, const json& object, const std::string& line) {
+  if (json_wanted)
+    print(object);
+  else
+    print(line);
+  return kDone;
 }
 
 std::string named_files(const std::vector<std::string>& paths) {
@@ -78,6 +85,7 @@ json version_json(const restart::Version& version) {
 }
 
 Status check_outside(const std::string& file, const std::string& store) {
+  if (file == "-") return {};
   const std::string inside = resolved_path(store) + "/";
   if (inside == "/") return Error{"{}: {}", store, errno_text(errno)};
   struct stat info;

@@ -1,22 +1,20 @@
-// `cropdl prune`: removes versions that are no longer wanted. Only in the user's own store, and only while no
-// job or restart holds its lock: a running job removes its old versions itself, and a restart may be reading
-// any version.
+// `cropdl prune`: removes versions no longer wanted. Only in the user's own store, and only while its lock is
+// free: a running job removes its old versions itself, and a restart may be reading any version.
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
-#include <vector>
 
 #include "base/format.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 
 namespace cropdl::cli {
 namespace {
 
 using nlohmann::json;
-using restart::DatedVersion;
 using restart::Retention;
 using restart::Store;
 using restart::StoreReader;
@@ -46,25 +44,15 @@ Status check_owner(const std::string& directory) {
   return {};
 }
 
-struct Doomed {
-  uint64_t number = 0;
-  uint64_t bytes = 0;
-};
-
 struct Plan {
-  std::vector<uint64_t> kept;  // newest first, as in the other lists
-  std::vector<Doomed> doomed;
+  std::vector<uint64_t> kept;                           // newest first, as in the other lists
+  std::map<uint64_t, uint64_t, std::greater<>> doomed;  // version -> its bytes on disk
   std::vector<Version> damaged;
   std::optional<Version> newest;  // always kept
   uint64_t leftovers = 0;         // bytes left by killed writers
-  std::vector<uint64_t> doomed_numbers() const {
-    std::vector<uint64_t> numbers;
-    for (const Doomed& one : doomed) numbers.push_back(one.number);
-    return numbers;
-  }
-  uint64_t bytes() const {
-    uint64_t sum = 0;
-    for (const Doomed& one : doomed) sum += one.bytes;
+  uint64_t freed() const {
+    uint64_t sum = leftovers;
+    for (const auto& [number, bytes] : doomed) sum += bytes;
     return sum;
   }
 };
@@ -73,25 +61,22 @@ struct Plan {
 Result<Plan> plan_for(const StoreReader& store, const Retention& retention) {
   Result<std::vector<Version>> there = store.all_versions();
   if (!there) return there.error();
+  std::vector<restart::DatedVersion> complete;
+  for (const Version& version : *there)
+    if (version.damage.empty()) complete.push_back(restart::dated(version));
+  const std::set<uint64_t> kept = restart::versions_to_keep(complete, retention);
   Plan plan;
-  std::vector<Version> complete;
-  std::vector<DatedVersion> all;
   for (Version& version : *there) {
     if (!version.damage.empty()) {
       plan.damaged.push_back(std::move(version));
       continue;
     }
-    all.push_back(restart::dated(version));
-    complete.push_back(std::move(version));
-  }
-  const std::set<uint64_t> kept = restart::versions_to_keep(all, retention);
-  for (const Version& version : complete) {
-    if (kept.count(version.number) != 0)
+    if (!plan.newest) plan.newest = version;
+    if (kept.contains(version.number))
       plan.kept.push_back(version.number);
     else
-      plan.doomed.push_back({version.number, bytes_on_disk(version.directory)});
+      plan.doomed[version.number] = bytes_on_disk(version.directory);
   }
-  if (!complete.empty()) plan.newest = complete.front();
   return plan;
 }
 
@@ -134,7 +119,9 @@ Result<Plan> remove(const std::string& directory, const Retention& retention) {
     if (Status good = check_newest(plan); !good) return good.error();
     aside = store->set_leftovers_aside();
     for (const std::string& name : aside) plan.leftovers += bytes_on_disk(name);
-    set_aside = store->set_aside(plan.doomed_numbers(), &aside);
+    std::vector<uint64_t> doomed;
+    for (const auto& [number, bytes] : plan.doomed) doomed.push_back(number);
+    set_aside = store->set_aside(doomed, &aside);
   }  // released before the slow removal from disk
   if (Status removed = restart::remove_all_of(aside); !removed) return removed.error();
   if (!set_aside) return set_aside.error();
@@ -143,16 +130,16 @@ Result<Plan> remove(const std::string& directory, const Retention& retention) {
 
 json plan_json(const Plan& plan, bool dry_run) {
   json removed = json::array(), damaged = json::array();
-  for (const Doomed& one : plan.doomed) removed.push_back({{"version", one.number}, {"bytes", one.bytes}});
+  for (const auto& [number, bytes] : plan.doomed) removed.push_back({{"version", number}, {"bytes", bytes}});
   for (const Version& version : plan.damaged) damaged.push_back(version.number);
   return {{"dry_run", dry_run},          {"removed", std::move(removed)},
           {"kept", plan.kept},           {"damaged", std::move(damaged)},
-          {"leftovers", plan.leftovers}, {"freed", plan.bytes() + plan.leftovers}};
+          {"leftovers", plan.leftovers}, {"freed", plan.freed()}};
 }
 
 void print_plan(const Plan& plan, bool dry_run) {
-  for (const Doomed& one : plan.doomed)
-    print("version {}: {}removed, {}", one.number, dry_run ? "would be " : "", amount(one.bytes));
+  for (const auto& [number, bytes] : plan.doomed)
+    print("version {}: {}removed, {}", number, dry_run ? "would be " : "", amount(bytes));
   for (const Version& version : plan.damaged)
     print("version {}: is damaged, and stays ({})", version.number, version.damage);
   std::string kept;
@@ -161,19 +148,19 @@ void print_plan(const Plan& plan, bool dry_run) {
   if (plan.leftovers != 0)
     print("{} that killed writers had left {} removed, too", amount(plan.leftovers),
           dry_run ? "would be" : "were");
-  print("{} {}", dry_run ? "would free" : "freed:", amount(plan.bytes() + plan.leftovers));
+  print("{} {}", dry_run ? "would free" : "freed:", amount(plan.freed()));
 }
 
 }  // namespace
 
-int prune(const Common& common, const Retention& retention, bool dry_run) {
+Result<int> prune(const Common& common, const Retention& retention, bool dry_run) {
   if (retention.keep == 0 && retention.hourly == 0 && retention.daily == 0)
     return fail(common.json,
                 Error{"prune: say what to keep: --keep, --hourly or --daily (see cropdl --help)"}, kMisuse);
-  if (Status mine = check_owner(common.directory); !mine) return fail(common.json, mine.error());
+  if (Status mine = check_owner(common.directory); !mine) return mine.error();
   const Result<Plan> plan =
       dry_run ? look_only(common.directory, retention) : remove(common.directory, retention);
-  if (!plan) return fail(common.json, plan.error());
+  if (!plan) return plan.error();
   if (common.json)
     print(plan_json(*plan, dry_run));
   else

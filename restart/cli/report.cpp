@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <vector>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -13,7 +12,6 @@
 #include "base/say.h"
 #include "base/time.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 #include "restart/cli/report_page.h"
 #include "restart/cli/report_series.h"
 
@@ -21,7 +19,6 @@ namespace cropdl::cli {
 namespace {
 
 using restart::StoreReader;
-using restart::Version;
 
 Status write_page(const std::string& file, const std::string& page) {
   // Through no link: the current directory may belong to another user, whose link could lead root anywhere.
@@ -42,41 +39,36 @@ Status write_page(const std::string& file, const std::string& page) {
 
 }  // namespace
 
-int report(const Common& common, const std::string& output) {
+Result<int> report(const Common& common, const std::string& output) {
   const bool to_stdout = output == "-";
   if (to_stdout && common.json)
     return fail(true, Error{"report: --json and --output - would both go to standard output"}, kMisuse);
-  Result<StoreReader> store = StoreReader::open(common.directory);
-  if (!store) return fail(common.json, store.error());
-  if (!to_stdout)
-    if (const Status outside = check_outside(output, common.directory); !outside)
-      return fail(common.json, outside.error());
+  const Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return store.error();
+  if (const Status outside = check_outside(output, common.directory); !outside) return outside.error();
   const Result<StoreReader::LiveJob> job = store->live_job();
   PageFacts facts{resolved_or_same(common.directory), utc_now(), ""};
   if (!job) say(formatted("cropdl: {}", job.error().message));
   if (job && job->pid != 0) facts.running = formatted("process {} on {}", job->pid, job->host);
-  const Result<std::vector<Version>> all = store->all_versions();
-  if (!all) return fail(common.json, all.error());
-  const std::vector<Version>& versions = *all;
-  const Report summary = report_of(versions);
-  const std::string page = page_of(versions, summary, facts);
+  const auto versions = store->all_versions();
+  if (!versions) return versions.error();
+  const Report summary = report_of(*versions);
+  const std::string page = page_of(*versions, summary, facts);
   if (to_stdout) {
     std::fwrite(page.data(), 1, page.size(), stdout);  // main() reports a failed write
     return kDone;
   }
-  if (const Status written = write_page(output, page); !written) return fail(common.json, written.error());
-  if (common.json)
-    print(nlohmann::json{{"file", json_bytes(output)},
-                         {"bytes", page.size()},
-                         {"complete", summary.complete},
-                         {"damaged", summary.damaged},
-                         {"restarts", summary.restarts},
-                         {"stored", summary.bytes},
-                         {"stall_seconds", summary.stall_seconds},
-                         {"covered_seconds", summary.last - summary.first}});
-  else
-    print("{}: {} complete, {} damaged", output, summary.complete, summary.damaged);
-  return kDone;
+  if (const Status written = write_page(output, page); !written) return written.error();
+  return answer(common.json,
+                {{"file", json_bytes(output)},
+                 {"bytes", page.size()},
+                 {"complete", summary.complete},
+                 {"damaged", summary.damaged},
+                 {"restarts", summary.restarts},
+                 {"stored", summary.bytes},
+                 {"stall_seconds", summary.stall_seconds},
+                 {"covered_seconds", summary.last - summary.first}},
+                formatted("{}: {} complete, {} damaged", output, summary.complete, summary.damaged));
 }
 
 }  // namespace cropdl::cli

@@ -77,8 +77,7 @@ footer{margin-top:16px;font-size:13px;color:var(--faint)}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 )";
 
-// Shows the text of the point nearest to the pointer. Without the script, browsers show it only over the
-// point.
+// Shows the text of the point nearest to the pointer. Without it, browsers do so only over the point.
 constexpr char kScript[] = R"(
 const tip=document.getElementById('tip');
 for(const svg of document.querySelectorAll('svg')){
@@ -123,18 +122,17 @@ std::string hosts_of(const Manifest& manifest) {
   return text;
 }
 
-std::string job_table(const Manifest& m, const std::string& store) {
+std::string job_rows(const Manifest& m) {
   std::string mpi = html_text(m.mpi_name, 40), version = m.mpi_version;
   std::replace(version.begin(), version.end(), '\t', ' ');  // MPICH's version contains a tab
   if (!version.empty()) mpi += ", " + html_text(version, 120);
   if (m.mpi_name == "none") mpi = "none";
-  return "<dl class=\"job\">\n" + row("Store", code(store, 1000)) +
-         row("Command", code(command_line(m.program, m.args), 2000)) + row("Directory", code(m.cwd, 1000)) +
+  return row("Command", code(command_line(m.program, m.args), 2000)) + row("Directory", code(m.cwd, 1000)) +
          row("Launcher", code(command_line(m.launcher, m.launcher_options), 1000)) +
          row("Ranks", formatted("{}: {}", m.ranks, hosts_of(m))) + row("MPI", mpi) +
          row("Devices", m.devices().empty() ? "none" : html_text(m.devices(), 1000)) +
          row("System", formatted("Linux {}, glibc {}", html_text(m.kernel, 80), html_text(m.glibc, 40))) +
-         row("Job", code(m.job, 80)) + "</dl>\n";
+         row("Job", code(m.job, 80));
 }
 
 // --- The summary.
@@ -182,10 +180,10 @@ std::string key(const char* style, const char* text) {
 }
 
 // `otherwise`: shown if there are no points; says why.
-std::string figure(const char* heading, const std::string& keys, const Plot& plot, const std::string& caption,
+std::string figure(const std::string& keys, const Plot& plot, const std::string& caption,
                    const std::string& otherwise) {
   const bool empty = std::ranges::all_of(plot.curves, [](const Curve& c) { return c.points.empty(); });
-  return formatted("<figure>\n<h2>{}</h2>\n{}{}\n<figcaption>{}</figcaption>\n</figure>\n", heading,
+  return formatted("<figure>\n<h2>{}</h2>\n{}{}\n<figcaption>{}</figcaption>\n</figure>\n", plot.title,
                    empty ? "" : keys, empty ? "" : svg_of(plot), empty ? otherwise : caption);
 }
 
@@ -196,7 +194,7 @@ std::string plots(const Report& report) {
   };
   std::string html = "<section class=\"plots\">\n";
   html += figure(
-      "Time per iteration", marks,
+      marks,
       plot("Time per iteration", "time per iteration", Unit::kSeconds,
            {{"per iteration", "one", false, report.iteration_seconds}}),
       formatted("From the iterations and times of two versions of one run. Times of versions are whole "
@@ -205,10 +203,9 @@ std::string plots(const Report& report) {
                 kMeasuredSpan),
       "It takes two versions of one run, a second or more apart, that say how many iterations of the "
       "main loop are complete.");
-  html +=
-      figure("Stall of each version", marks,
-             plot("Stall of each version", "stall", Unit::kSeconds, {{"stall", "one", false, report.stalls}}),
-             "How long the program stood still for it.", "No version says when it was made.");
+  html += figure(
+      marks, plot("Stall of each version", "stall", Unit::kSeconds, {{"stall", "one", false, report.stalls}}),
+      "How long the program stood still for it.", "No version says when it was made.");
   const bool devices = std::ranges::any_of(report.device_memory, [](const Point& p) { return p.value > 0; });
   std::vector<Curve> sizes{{"stored", "one", true, report.stored},
                            {"of memory", "two", false, report.memory}};
@@ -217,14 +214,13 @@ std::string plots(const Report& report) {
     sizes.push_back({"of device memory", "three", false, report.device_memory});
     keys += key("three", "devices' part of it");
   }
-  html += figure("Size of each version", keys + marks,
-                 plot("Size of each version", "size", Unit::kBytes, std::move(sizes)), "All ranks together.",
-                 "No version says when it was made.");
+  html += figure(keys + marks, plot("Size of each version", "size", Unit::kBytes, std::move(sizes)),
+                 "All ranks together.", "No version says when it was made.");
   std::string caption = "All stalls so far as a share of the time so far, without the time between runs.";
   if (report.pruned_gaps != 0)
     caption += formatted(" {} in which versions were removed {} left out.",
                          counted(report.pruned_gaps, "span"), report.pruned_gaps == 1 ? "is" : "are");
-  html += figure("Share of the time that stalls took", marks,
+  html += figure(marks,
                  plot("Share of the time that stalls took", "share of the time", Unit::kShare,
                       {{"of the time so far", "one", true, report.stall_share}}),
                  caption, "It takes two consecutive versions of one run.");
@@ -254,7 +250,7 @@ std::string table_row(const Version& version) {
 }
 
 std::string table(const std::vector<Version>& versions) {
-  const size_t rows = std::min(versions.size(), kTableRows);
+  const size_t rows = std::min<size_t>(versions.size(), 50);
   std::string html = formatted(
       "<section class=\"versions\">\n<h2>{}</h2>\n",
       rows < versions.size() ? formatted("The newest {} of {} versions", rows, versions.size()) : "Versions");
@@ -300,11 +296,8 @@ std::string page_of(const std::vector<Version>& versions, const Report& report, 
           ? ""
           : formatted("<span class=\"badge\">running: {}</span>", html_text(facts.running, 100)),
       html_text(facts.written));
-  if (job != nullptr)
-    html += job_table(job->manifest, facts.store);
-  else
-    html += "<dl class=\"job\">\n" + row("Store", code(facts.store, 1000)) + "</dl>\n";
-  html += tiles(report, job);
+  html += "<dl class=\"job\">\n" + row("Store", code(facts.store, 1000)) +
+          (job == nullptr ? "" : job_rows(job->manifest)) + "</dl>\n" + tiles(report, job);
   if (job != nullptr) html += plots(report);
   if (!versions.empty()) html += table(versions);
   html += "<footer>Times are UTC. Stored bytes are the sizes of the images.";

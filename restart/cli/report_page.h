@@ -9,16 +9,13 @@
 
 namespace cropdl::cli {
 
-inline constexpr size_t kTableRows = 50;
-
 struct PageFacts {
   std::string store;    // path
   std::string written;  // utc_now()
   std::string running;  // where the job runs now; "": it does not run
 };
 
-// Returns `text` as HTML text, never markup, since names in a store may be another user's. Cuts it after
-// `most` bytes.
+// Returns `text`, cut after `most` bytes, as HTML, never markup: names in a store may be another user's.
 std::string html_text(const std::string& text, size_t most = 300);
 
 // `versions`: newest first; `report`: report_of() of them.

@@ -22,20 +22,14 @@ constexpr size_t kFewPoints = 80;  // up to this many are drawn as dots; above i
 
 constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
 
-std::tm utc(double time) {
+// Formats a time (UTC) as strftime(3) does, in English: cropdl sets no locale.
+std::string utc_text(const char* format, double time) {
   std::tm parts{};
   const auto seconds = static_cast<time_t>(time);
   ::gmtime_r(&seconds, &parts);
-  return parts;
+  char text[64];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
 }
-
-const char* month(const std::tm& time) {
-  constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  return kMonths[time.tm_mon % 12];
-}
-
-std::string day_text(const std::tm& time) { return formatted("{} {}", time.tm_mday, month(time)); }
 
 // Returns 1, 2 or 5 times a power of ten, at least `least`.
 double round_step(double least) {
@@ -105,11 +99,10 @@ double time_step(double span) {
 }
 
 std::string tick_text(double time, double step) {
-  const std::tm parts = utc(time);
-  if (step > 300 * kDay) return formatted("{}", parts.tm_year + 1900);
-  if (step >= kDay || (parts.tm_hour == 0 && parts.tm_min == 0 && parts.tm_sec == 0)) return day_text(parts);
-  if (step < kMinute) return formatted("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
-  return formatted("{:02}:{:02}", parts.tm_hour, parts.tm_min);
+  if (step > 300 * kDay) return utc_text("%Y", time);
+  const std::string of_day = utc_text("%T", time);
+  if (step >= kDay || of_day == "00:00:00") return utc_text("%-d %b", time);
+  return step < kMinute ? of_day : utc_text("%R", time);
 }
 
 std::string horizontal_axis(const Scale& scale) {
@@ -121,12 +114,11 @@ std::string horizontal_axis(const Scale& scale) {
     svg += formatted("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>", x,
                      kBottom + 17, tick_text(time, step));
   }
-  const std::tm first = utc(scale.from), last = utc(scale.to);
-  std::string days = formatted("{} {}", day_text(last), last.tm_year + 1900);
-  if (first.tm_year != last.tm_year)
-    days = formatted("{} {} to {}", day_text(first), first.tm_year + 1900, days);
-  else if (first.tm_yday != last.tm_yday)
-    days = formatted("{} to {}", day_text(first), days);
+  std::string days = utc_text("%-d %b %Y", scale.to);
+  if (utc_text("%Y", scale.from) != utc_text("%Y", scale.to))
+    days = utc_text("%-d %b %Y to ", scale.from) + days;
+  else if (utc_text("%j", scale.from) != utc_text("%j", scale.to))
+    days = utc_text("%-d %b to ", scale.from) + days;
   return svg + formatted(
                    "<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">time (UTC), "
                    "{}</text>",
@@ -151,7 +143,7 @@ class Drawing {
       std::vector<Place> places;
       for (size_t i = begin; i < end; ++i) places.push_back(place(points[i]));
       shapes += shape(places, curve);
-      if (places.size() > 1) line += path(places, [](const Place& p) { return p.y; });
+      if (places.size() > 1) line += path(places, &Place::y);
     }
     std::string svg =
         formatted("<g class=\"{}\">{}<path class=\"line\" d=\"{}\"/>", curve.style, shapes, line);
@@ -182,25 +174,21 @@ class Drawing {
             up_.at(std::min(p.high, up_.to))};
   }
 
-  template <class Y>
-  static std::string path(const std::vector<Place>& places, Y y, const char* first = "M") {
+  static std::string path(const std::vector<Place>& places, double Place::*y, const char* first = "M") {
     std::string text;
-    for (const Place& p : places) text += formatted("{}{:.1f} {:.1f}", text.empty() ? first : "L", p.x, y(p));
+    for (const Place& p : places) text += formatted("{}{:.1f} {:.1f}", text.empty() ? first : "L", p.x, p.*y);
     return text;
   }
 
   // Draws the area below the curve, or the band of its bounds.
   static std::string shape(const std::vector<Place>& places, const Curve& curve) {
-    const std::vector<Place> back(places.rbegin(), places.rend());
     if (curve.filled)
-      return formatted("<path class=\"area\" d=\"{}{}Z\"/>", path(places, [](const Place& p) { return p.y; }),
-                       path(
-                           {back.front(), back.back()}, [](const Place&) { return kBottom; }, "L"));
+      return formatted("<path class=\"area\" d=\"{}L{:.1f} {:.1f}L{:.1f} {:.1f}Z\"/>",
+                       path(places, &Place::y), places.back().x, kBottom, places.front().x, kBottom);
     if (std::ranges::all_of(places, [](const Place& p) { return p.high == p.low; })) return "";  // exact
-    return formatted("<path class=\"band\" d=\"{}{}Z\"/>",
-                     path(places, [](const Place& p) { return p.high; }),
-                     path(
-                         back, [](const Place& p) { return p.low; }, "L"));
+    const std::vector<Place> back(places.rbegin(), places.rend());
+    return formatted("<path class=\"band\" d=\"{}{}Z\"/>", path(places, &Place::high),
+                     path(back, &Place::low, "L"));
   }
 
   std::string dot(const Point& point, const Curve& curve, bool is_seen) const {
@@ -253,11 +241,7 @@ std::string duration_text(double seconds) {
   return two(whole / 86400, "days", whole % 86400 / 3600, "h");
 }
 
-std::string time_text(double time) {
-  const std::tm parts = utc(time);
-  return formatted("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
-                   parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
+std::string time_text(double time) { return utc_text("%F %T", time); }
 
 std::string svg_of(const Plot& plot) {
   double most = 0;

@@ -15,7 +15,7 @@ using restart::Version;
 // A version whose manifest can be read.
 struct Seen {
   const Version* version;
-  std::optional<int64_t> time;
+  std::optional<double> time;
   bool new_run = false;    // first of a run, but not the first version of all
   bool restarted = false;  // the run was restarted from `parent`
 };
@@ -48,76 +48,58 @@ class Plotted {
 
   void add(const Seen& one) {
     const restart::Manifest& m = one.version->manifest;
-    const auto time = static_cast<double>(*one.time);
-    const bool first = report_.stalls.empty();
-    const bool begins = first || one.new_run;
-    const auto exact = [&](double value) {
-      return Point{time, value, value, value, one.version->number, !one.version->damage.empty(), begins};
-    };
+    const bool begins = report_.stalls.empty() || one.new_run;
+    const auto exact = [&](double value) { return point(one, value, value, value, begins); };
     report_.stalls.push_back(exact(m.stall_seconds));
     report_.memory.push_back(exact(static_cast<double>(m.memory())));
     report_.stored.push_back(exact(static_cast<double>(m.bytes())));
     report_.device_memory.push_back(exact(static_cast<double>(m.device_memory())));
-    observe(one, time, begins);
-    measure(one, time, begins);
+    if (!begins) observe(one);
+    measure(one, begins);
     last_ = &one;
   }
 
-  // Ends a run: a remaining span that is too short also becomes a point.
-  void end_run() {
-    if (waiting_ && waiting_->value > 0) push(*waiting_);
+  // Makes the measured span a point, also one that is too short.
+  void end_span() {
+    if (waiting_) report_.iteration_seconds.push_back(*waiting_);
     waiting_.reset();
   }
 
  private:
-  void observe(const Seen& one, double time, bool begins) {
-    if (begins) return;
+  static Point point(const Seen& one, double value, double low, double high, bool begins) {
+    return {*one.time, value, low, high, one.version->number, !one.version->damage.empty(), begins};
+  }
+
+  void observe(const Seen& one) {
     if (one.version->number != last_->version->number + 1) {
       ++report_.pruned_gaps;
       return;
     }
-    const double span = time - static_cast<double>(*last_->time);
+    const double span = *one.time - *last_->time;
     if (span < 0) return;  // the clock was set back
     report_.observed_seconds += span;
     report_.observed_stall_seconds += one.version->manifest.stall_seconds;
     if (report_.observed_seconds <= 0) return;
     // A counted stall may have begun before the observed time: the share is at most 1.
     const double share = std::min(1.0, report_.observed_stall_seconds / report_.observed_seconds);
-    report_.stall_share.push_back({time, share, share, share, one.version->number,
-                                   !one.version->damage.empty(), report_.stall_share.empty()});
+    report_.stall_share.push_back(point(one, share, share, share, report_.stall_share.empty()));
   }
 
-  void measure(const Seen& one, double time, bool begins) {
+  void measure(const Seen& one, bool begins) {
     const uint64_t iteration = one.version->manifest.iteration();
-    if (begins) end_run();
-    if (begins || iteration == 0 || from_iteration_ == 0 || iteration < from_iteration_ || time < from_) {
-      end_run();
-      from_ = time;
-      from_iteration_ = iteration;
-      run_begins_ = true;
-      return;
+    const bool anew =
+        begins || iteration == 0 || from_iteration_ == 0 || iteration < from_iteration_ || *one.time < from_;
+    if (!anew) {
+      const double span = *one.time - from_;
+      const auto done = static_cast<double>(iteration - from_iteration_);
+      if (span < 1 || done < 1) return;
+      waiting_ = point(one, span / done, (span - 1) / done, (span + 1) / done, run_begins_);
+      if (span < static_cast<double>(kMeasuredSpan)) return;
     }
-    const double span = time - from_;
-    const auto done = static_cast<double>(iteration - from_iteration_);
-    if (span < 1 || done < 1) return;
-    const Point point{time,
-                      span / done,
-                      (span - 1) / done,
-                      (span + 1) / done,
-                      one.version->number,
-                      !one.version->damage.empty(),
-                      run_begins_};
-    waiting_ = point;
-    if (span < static_cast<double>(kMeasuredSpan)) return;
-    push(point);
-    waiting_.reset();
-    from_ = time;
+    end_span();
+    from_ = *one.time;
     from_iteration_ = iteration;
-  }
-
-  void push(const Point& point) {
-    report_.iteration_seconds.push_back(point);
-    run_begins_ = false;
+    run_begins_ = anew;
   }
 
   Report& report_;
@@ -146,7 +128,7 @@ Report report_of(const std::vector<Version>& versions) {
   for (const Seen& one : seen) {
     if (one.restarted) ++report.restarts;
     if (!one.time) continue;
-    const auto time = static_cast<double>(*one.time);
+    const double time = *one.time;
     report.first = report.dated ? std::min(report.first, time) : time;
     report.last = report.dated ? std::max(report.last, time) : time;
     report.dated = true;
@@ -154,7 +136,7 @@ Report report_of(const std::vector<Version>& versions) {
       report.marks.push_back({time, one.version->number, one.restarted ? one.version->manifest.parent : 0});
     plotted.add(one);
   }
-  plotted.end_run();
+  plotted.end_span();
   return report;
 }
 

@@ -47,8 +47,7 @@ struct Report {
   std::vector<RestartMark> marks;
 };
 
-// Returns whether the version has a readable manifest, from which points can be plotted; a damaged version
-// may have none.
+// Whether the version has a readable manifest, from which points can be plotted; a damaged one may have none.
 inline bool readable(const restart::Version& version) { return !version.manifest.images.empty(); }
 
 // `versions` in any order.

@@ -21,7 +21,17 @@ using restart::ImageReader;
 // Collects the bytes of [begin, end); bytes that are not stored are zero.
 class Copy final : public restart::ChunkBuffer {
  public:
-  Copy(uint64_t begin, uint64_t end) : begin_(begin), end_(end), bytes_(end - begin, '\0') {}
+  Copy(uint64_t begin, uint64_t bytes) : begin_(begin), end_(begin + bytes), bytes_(bytes, '\0') {}
+
+  Status read_from(const ImageReader& image) {
+    for (size_t i = 0; i < image.regions().size(); ++i) {
+      const restart::Region& region = image.regions()[i];
+      if (region.kind != restart::RegionKind::kHostMemory || region.begin >= end_ || region.end <= begin_)
+        continue;
+      if (Status good = image.load_region(i, *this); !good) return good;
+    }
+    return {};
+  }
 
   Status put(std::span<const Extent> runs) override {
     const char* at = chunk_.data();
@@ -46,25 +56,14 @@ class Copy final : public restart::ChunkBuffer {
   std::vector<char> bytes_;
 };
 
-Status read_memory(const ImageReader& image, uint64_t begin, uint64_t end, Copy& to) {
-  for (size_t i = 0; i < image.regions().size(); ++i) {
-    const restart::Region& region = image.regions()[i];
-    if (region.kind != restart::RegionKind::kHostMemory || region.begin >= end || region.end <= begin)
-      continue;
-    if (Status good = image.load_region(i, to); !good) return good;
-  }
-  return {};
-}
-
 // Finds the stacks in the core's state. This program knows that state's layout only from seam version
 // kOldestSeam on; it finds none in older images.
 Status find_stacks(const ImageReader& image, AddressFacts& addresses) {
   using seam::PersistentState;
   using seam::ThreadRecord;
   if (image.seam_version() < seam::kOldestSeam) return {};
-  Copy state(seam::kState, seam::kState + sizeof(PersistentState));
-  if (Status good = read_memory(image, seam::kState, seam::kState + sizeof(PersistentState), state); !good)
-    return good;
+  Copy state(seam::kState, sizeof(PersistentState));
+  if (Status good = state.read_from(image); !good) return good;
   addresses.main_stack_below = state.get<uint64_t>(offsetof(PersistentState, map_first));
   // Most threads were stopped by a signal: their registers are on their signal stacks.
   const uint64_t stacks_end = seam::kSignalStacks + seam::kMaxThreads * seam::kSignalStackSize;
@@ -77,8 +76,8 @@ Status find_stacks(const ImageReader& image, AddressFacts& addresses) {
       continue;
     }
     const uint64_t at = context + offsetof(ucontext_t, uc_mcontext.gregs) + REG_RSP * sizeof(greg_t);
-    Copy pointer(at, at + sizeof(uint64_t));
-    if (Status good = read_memory(image, at, at + sizeof(uint64_t), pointer); !good) return good;
+    Copy pointer(at, sizeof(uint64_t));
+    if (Status good = pointer.read_from(image); !good) return good;
     addresses.stack_pointers.push_back(pointer.get<uint64_t>(0));
   }
   return {};
@@ -100,8 +99,7 @@ SavedFile file_from(const json& j, const std::vector<bool>& stored) {
   return file;
 }
 
-// A return address points after the call, and if no code follows, even after the function: so `end` is
-// included.
+// A return address points after the call, and if no code follows, after the region: so `end` is included.
 CallSite site_of(const json& regions, uint64_t caller) {
   for (const json& region : regions) {
     const auto begin = integer_from_json<uint64_t>(region.at("begin"));
@@ -140,10 +138,9 @@ std::vector<SavedCall> iteration_from(const json& metadata) {
 SavedProcess from_json(const json& metadata) {
   SavedProcess process;
   process.program = bytes_from_json(metadata.at("program"));
-  process.name = bytes_from_json(metadata.at("name"));
+  process.threads.push_back(bytes_from_json(metadata.at("name")));
   process.directory = bytes_from_json(metadata.at("cwd"));
   process.arguments = list_from_json(metadata.at("arguments"));
-  process.threads.push_back(process.name);
   for (const json& thread : metadata.at("threads"))
     process.threads.push_back(bytes_from_json(thread.at("name")));
   std::vector<bool> stored;

@@ -1,6 +1,5 @@
-// The saved process as its image describes it, in its metadata and in the core's state in its memory. Reads
-// only the image, and trusts it no more than `cropdl verify` does: a fault in it is one line of error. Tools;
-// one thread.
+// The saved process as its image describes it, in metadata and in the core's state in memory. Reads only the
+// image, trusts it no more than `cropdl verify` does: a fault is one line of error. Tools; one thread.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +38,7 @@ struct SavedCall {
 };
 
 struct SavedProcess {
-  std::string program, name, directory;
+  std::string program, directory;
   std::vector<std::string> arguments;
   std::vector<std::string> threads;  // names; the main thread first
   std::vector<SavedFile> files;
@@ -51,8 +50,7 @@ struct SavedProcess {
 
 Result<SavedProcess> saved_process(const restart::ImageReader& image);
 
-// Returns the bytes of the image's memory that are in files elsewhere: by reference, or data sets that are
-// not copied.
+// Returns how many bytes of the image's memory are in files elsewhere: by reference, or data sets not copied.
 Result<uint64_t> bytes_elsewhere(const restart::ImageReader& image);
 
 }  // namespace cropdl::cli

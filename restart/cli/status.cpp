@@ -1,11 +1,9 @@
-// `cropdl status`: shows whether the job runs and which versions are stored; with --watch repeatedly while it
-// runs.
+// `cropdl status`: shows whether the job runs and which versions are stored; --watch: again while it runs.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <optional>
-#include <vector>
 
 #include "base/format.h"
 #include "base/json.h"
@@ -13,14 +11,12 @@
 #include "base/time.h"
 #include "coord/client.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 
 namespace cropdl::cli {
 namespace {
 
 using coord::JobStatus;
 using nlohmann::json;
-using restart::Manifest;
 using restart::StoreReader;
 using restart::Version;
 
@@ -77,16 +73,13 @@ json status_json(const StoreState& seen) {
           {"newest", seen.newest ? version_json(*seen.newest) : json()}};
 }
 
-void add_job(std::vector<std::string>& lines, const StoreState& seen) {
-  if (seen.job.pid == 0) {
-    lines.emplace_back("job:     not running");
-    return;
-  }
-  lines.push_back(formatted("job:     running (pid {} on {})", seen.job.pid, seen.job.host));
+std::vector<std::string> job_lines(const StoreState& seen) {
+  if (seen.job.pid == 0) return {"job:     not running"};
+  std::vector<std::string> lines{formatted("job:     running (pid {} on {})", seen.job.pid, seen.job.host)};
   const Result<JobStatus>& live = *seen.answer;
   if (!live) {
     lines.push_back(formatted("         does not answer: {}", live.error().message));
-    return;
+    return lines;
   }
   lines.push_back(formatted("         since {}, {}, {} of {} ranks can be checkpointed", live->started,
                             live->phase, live->joined, live->ranks));
@@ -95,14 +88,14 @@ void add_job(std::vector<std::string>& lines, const StoreState& seen) {
                                             : formatted("         iteration {}, {:.3g} s each",
                                                         live->iteration, in_seconds(live->iteration_us)));
   if (!live->last_line.empty()) lines.push_back(formatted("         last attempt: {}", live->last_line));
+  return lines;
 }
 
 std::vector<std::string> status_lines(const StoreState& seen) {
-  std::vector<std::string> lines;
-  add_job(lines, seen);
+  std::vector<std::string> lines = job_lines(seen);
   lines.push_back(formatted("stored:  {} complete, {} damaged", seen.complete, seen.damaged));
   if (!seen.newest) return lines;
-  const Manifest& m = seen.newest->manifest;
+  const restart::Manifest& m = seen.newest->manifest;
   lines.push_back(formatted("newest:  version {} of {}, {}, stall {:.3f} s", seen.newest->number, m.created,
                             amount(m.bytes()), m.stall_seconds));
   if (m.iteration() != 0) lines.push_back(formatted("         at iteration {}", m.iteration()));
@@ -150,10 +143,10 @@ void wait_while_it_runs(const std::string& directory, double seconds) {
 
 }  // namespace
 
-int status(const Common& common, double watch_seconds) {
+Result<int> status(const Common& common, double watch_seconds) {
   for (bool first = true;; first = false) {
     const Result<StoreState> seen = look(common.directory);
-    if (!seen) return fail(common.json, seen.error());
+    if (!seen) return seen.error();
     if (watch_seconds > 0)
       show_again(common, *seen, first);
     else

@@ -17,11 +17,6 @@
 namespace cropdl::cli {
 namespace {
 
-struct End {
-  void operator()(Elf* elf) const { elf_end(elf); }
-};
-using OpenElf = std::unique_ptr<Elf, End>;
-
 std::string demangled(const char* name) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status),
@@ -83,7 +78,7 @@ std::string symbol_of_return(const MappedAs& file, uint64_t offset) {
   if (offset == 0) return "";
   const Descriptor open(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!open || !is_the_same(open, file) || elf_version(EV_CURRENT) == EV_NONE) return "";
-  const OpenElf elf(elf_begin(open.fd(), ELF_C_READ, nullptr));
+  const std::unique_ptr<Elf, int (*)(Elf*)> elf(elf_begin(open.fd(), ELF_C_READ, nullptr), elf_end);
   if (!elf || elf_kind(elf.get()) != ELF_K_ELF) return "";
   const auto address = address_of(elf.get(), offset - 1);
   return address ? name_of(elf.get(), *address) : "";

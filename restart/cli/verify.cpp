@@ -2,7 +2,6 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/output.h"
 
 namespace cropdl::cli {
 namespace {
@@ -36,18 +35,19 @@ std::string good_line(const Version& version, const Outside& outside) {
 
 }  // namespace
 
-int verify(const Common& common, uint64_t number) {
-  Result<StoreReader> store = StoreReader::open(common.directory);
-  if (!store) return fail(common.json, store.error());
+Result<int> verify(const Common& common, uint64_t number) {
+  const Result<StoreReader> store = StoreReader::open(common.directory);
+  if (!store) return store.error();
   json all = json::array();
   std::string first_damage;
   bool found = false;
-  if (const auto known = restart::identity_of(common.directory); !known) {
-    first_damage = known.error().message;
-    if (!common.json) (void)fail(false, known.error());
-  }
+  const auto complain = [&](const Error& damage) {
+    if (first_damage.empty()) first_damage = damage.message;
+    if (!common.json) (void)fail(false, damage);
+  };
+  if (const auto known = restart::identity_of(common.directory); !known) complain(known.error());
   const Result<std::vector<Version>> versions = store->all_versions();
-  if (!versions) return fail(common.json, versions.error());
+  if (!versions) return versions.error();
   for (const Version& version : *versions) {
     if (number != 0 && version.number != number) continue;
     Outside outside;
@@ -56,17 +56,14 @@ int verify(const Common& common, uint64_t number) {
     if (whole) whole = outside.as_they_were;
     found = true;
     if (common.json) all.push_back(verified_json(version, whole, outside));
-    if (whole) {
-      if (!common.json) print(good_line(version, outside));
-      continue;
-    }
-    const Error damage{"version {}: {}", version.number, whole.error().message};
-    if (first_damage.empty()) first_damage = damage.message;
-    if (!common.json) (void)fail(false, damage);
+    if (!whole)
+      complain({"version {}: {}", version.number, whole.error().message});
+    else if (!common.json)
+      print(good_line(version, outside));
   }
   if (!found)
-    return fail(common.json, Error{"store {}: holds no version{}", common.directory,
-                                   number != 0 ? formatted(" {}", number) : ""});
+    return Error{"store {}: holds no version{}", common.directory,
+                 number != 0 ? formatted(" {}", number) : ""};
   if (common.json) print(json{{"versions", std::move(all)}, {"error", text_or_null(first_damage)}});
   return first_damage.empty() ? kDone : kFailed;
 }
