@@ -124,7 +124,7 @@ Status ImageReader::read_all_but_data(uint32_t newest_seam) {
 }
 
 Status ImageReader::read_header(uint32_t newest_seam) {
-  ImageHeader header;
+  ImageHeader header{};
   if (Status good = read({{&header, sizeof header}}, 0, "the header"); !good) return good;
   if (std::memcmp(header.magic, kImageMagic, sizeof header.magic) != 0)
     return refusal("is not a CropDL image, or is damaged in its first bytes ({})",
@@ -153,7 +153,7 @@ Status ImageReader::read_header(uint32_t newest_seam) {
 }
 
 Status ImageReader::read_trailer() {
-  ImageTrailer trailer;
+  ImageTrailer trailer{};
   uint64_t begin = totals_.bytes - sizeof trailer;
   if (Status good = read({{&trailer, sizeof trailer}}, begin, "the trailer"); !good) return good;
   if (std::memcmp(trailer.magic, kTrailerMagic, sizeof trailer.magic) != 0 ||
