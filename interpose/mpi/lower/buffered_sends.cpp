@@ -34,13 +34,14 @@ static handles::SpinLock bsend_lock;
 static void reap_buffered() {
   if (!state->bsend.used) return;
   uint64_t used = 0;
-  for (const auto& [v, r] : all_requests()) {
-    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != kRequestActive) continue;
-    if (r->kind != kSendRequest || !r->orphan) continue;
-    if (test_request(v, r)) {
+  for (RequestRecord& r : all_requests()) {
+    if (__atomic_load_n(&r.state, __ATOMIC_ACQUIRE) != kRequestActive) continue;
+    if (r.kind != kSendRequest || !r.orphan) continue;
+    const Vid v = vid_of(r);
+    if (test_request(v, &r)) {
       release_request(v);
     } else {
-      used += r->more[0];
+      used += r.more[0];
     }
   }
   state->bsend.used = used;

@@ -94,8 +94,8 @@ void mark_named(const CommRecord* c) {
 void give_back_unnamed() {
   std::ranges::sort(unlisted, {}, &Unlisted::record);
   for (Unlisted& u : unlisted) u.named = false;
-  for (const auto& [v, r] : all_requests())
-    if (needs_record(r)) mark_named(record_at(r->record));
+  for (const RequestRecord& r : all_requests())
+    if (needs_record(&r)) mark_named(record_at(r.record));
   {
     const handles::SpinGuard guard(structure_lock, multiple);
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage)))

@@ -10,8 +10,8 @@ namespace cropdl::mpi {
 
 // A persistent receive may still be started on the freed communicator.
 static bool may_be_received(const CommRecord* c) {
-  for (const auto& [v, r] : all_requests())
-    if (r->state != kRequestFree && r->kind == kPersistentReceive && record_at(r->record) == c) return true;
+  for (const RequestRecord& r : all_requests())
+    if (r.state != kRequestFree && r.kind == kPersistentReceive && record_at(r.record) == c) return true;
   return false;
 }
 

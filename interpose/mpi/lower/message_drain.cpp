@@ -9,12 +9,13 @@ namespace cropdl::mpi {
 
 static bool test_own_requests() {
   bool all_done = true;
-  for (const auto& [v, r] : all_requests()) {
-    if (r->state != kRequestActive || without_recipe(r)) continue;
-    if (!test_request(v, r)) {
+  for (RequestRecord& r : all_requests()) {
+    if (r.state != kRequestActive || without_recipe(&r)) continue;
+    const Vid v = vid_of(r);
+    if (!test_request(v, &r)) {
       // A receive may stay pending. All else completes: the other ranks are stopped and progress their part.
-      if (!receives(r) || r->matched) all_done = false;
-    } else if (r->orphan) {
+      if (!receives(&r) || r.matched) all_done = false;
+    } else if (r.orphan) {
       free_inactive(v);
       release_request(v);
     }

@@ -47,9 +47,9 @@ static int post_again(Vid v) {
 
 void ParkedReceives::list(bool with_pending) {
   at_cut_.clear();
-  for (const auto& [v, r] : all_requests())
-    if (r->state == kRequestParked || (with_pending && r->state == kRequestActive && receives(r)))
-      at_cut_.emplace_back(r->serial, v);
+  for (const RequestRecord& r : all_requests())
+    if (r.state == kRequestParked || (with_pending && r.state == kRequestActive && receives(&r)))
+      at_cut_.emplace_back(r.serial, vid_of(r));
   std::sort(at_cut_.begin(), at_cut_.end());
 }
 

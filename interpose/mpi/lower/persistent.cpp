@@ -30,17 +30,17 @@ bool is_synchronous(const RequestRecord* r) {
 }
 
 int remake_persistent_requests() {
-  for (const auto& [v, r] : all_requests()) {
-    if (r->state == kRequestFree || (r->kind != kPersistentSend && r->kind != kPersistentReceive)) continue;
-    const RequestArguments o = {static_cast<RequestKind>(r->kind),
-                                r->maker,
-                                reinterpret_cast<const void*>(r->buffer),
-                                static_cast<int>(r->count),
-                                r->datatype,
-                                r->peer,
-                                r->tag,
-                                r->comm};
-    const int code = make_real(o, real_request(v));
+  for (const RequestRecord& r : all_requests()) {
+    if (r.state == kRequestFree || (r.kind != kPersistentSend && r.kind != kPersistentReceive)) continue;
+    const RequestArguments o = {static_cast<RequestKind>(r.kind),
+                                r.maker,
+                                reinterpret_cast<const void*>(r.buffer),
+                                static_cast<int>(r.count),
+                                r.datatype,
+                                r.peer,
+                                r.tag,
+                                r.comm};
+    const int code = make_real(o, real_request(vid_of(r)));
     if (code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;

@@ -216,11 +216,11 @@ int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status) {
 
 std::string refusing_request() {
   if (!state->unsaved_requests) return {};
-  for (const auto& [v, r] : all_requests()) {
-    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestFree || !without_recipe(r)) continue;
-    const std::string name = function_name(r->maker);
-    if (r->more[1]) return name + ": a reduction by an operation of the program's own is not complete";
-    return name + (r->kind == kPersistentOther ? ": a persistent request exists" : kNotComplete);
+  for (const RequestRecord& r : all_requests()) {
+    if (__atomic_load_n(&r.state, __ATOMIC_ACQUIRE) == kRequestFree || !without_recipe(&r)) continue;
+    const std::string name = function_name(r.maker);
+    if (r.more[1]) return name + ": a reduction by an operation of the program's own is not complete";
+    return name + (r.kind == kPersistentOther ? ": a persistent request exists" : kNotComplete);
   }
   return {};
 }
@@ -228,10 +228,10 @@ std::string refusing_request() {
 std::string pending_synchronous_send(uint64_t* oldest) {
   if (!synchronous_sends.load(std::memory_order_relaxed)) return {};
   const RequestRecord* first = nullptr;
-  for (const auto& [v, r] : all_requests()) {
-    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestActive && is_synchronous(r) &&
-        (!first || r->serial < first->serial))
-      first = r;
+  for (const RequestRecord& r : all_requests()) {
+    if (__atomic_load_n(&r.state, __ATOMIC_ACQUIRE) == kRequestActive && is_synchronous(&r) &&
+        (!first || r.serial < first->serial))
+      first = &r;
   }
   if (!first) return {};
   if (oldest) *oldest = first->serial;
@@ -240,20 +240,20 @@ std::string pending_synchronous_send(uint64_t* oldest) {
 
 void test_synchronous_sends() {
   if (multiple || !synchronous_sends.load(std::memory_order_relaxed) || !may_drive()) return;
-  for (const auto& [v, r] : all_requests())
-    if (r->state == kRequestActive && is_synchronous(r)) test_request(v, r);
+  for (RequestRecord& r : all_requests())
+    if (r.state == kRequestActive && is_synchronous(&r)) test_request(vid_of(r), &r);
 }
 
 std::string request_trouble() {
-  for (const auto& [v, r] : all_requests()) {
-    const bool pending = r->state == kRequestActive && r->kind == kReceiveRequest;
+  for (const RequestRecord& r : all_requests()) {
+    const bool pending = r.state == kRequestActive && r.kind == kReceiveRequest;
     const bool started_again =
-        r->state != kRequestFree && (r->kind == kPersistentSend || r->kind == kPersistentReceive);
-    if (!(pending || started_again) || r->comm == kNullComm) continue;
+        r.state != kRequestFree && (r.kind == kPersistentSend || r.kind == kPersistentReceive);
+    if (!(pending || started_again) || r.comm == kNullComm) continue;
     // The index may be another communicator's now. (An inter-communicator has no record, but a live handle.)
-    const bool lives = r->record != 0 || tables->live(r->comm);
-    if (lives && record_at(r->record) == comm_record(r->comm)) continue;
-    return formatted("{}{} on a communicator that was freed", function_name(r->maker),
+    const bool lives = r.record != 0 || tables->live(r.comm);
+    if (lives && record_at(r.record) == comm_record(r.comm)) continue;
+    return formatted("{}{} on a communicator that was freed", function_name(r.maker),
                      started_again ? ": a persistent request exists" : ": a receive is pending");
   }
   return {};

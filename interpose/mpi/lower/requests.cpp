@@ -31,10 +31,11 @@ void leave_behind(Vid* request) {
   const uint32_t used = state->request_top - seam::kFirstDynamic;
   if (++freed < std::max(kFewest, used / kLooksEach) || !may_drive() || !lock.try_lock()) return;
   freed = 0;
-  for (const auto& [v, r] : all_requests()) {
-    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == kRequestFree || !r->orphan) continue;
-    if (r->kind != kReceiveRequest && r->kind != kCollectiveRequest) continue;
-    if (!test_request(v, r)) continue;
+  for (RequestRecord& r : all_requests()) {
+    if (__atomic_load_n(&r.state, __ATOMIC_ACQUIRE) == kRequestFree || !r.orphan) continue;
+    if (r.kind != kReceiveRequest && r.kind != kCollectiveRequest) continue;
+    const Vid v = vid_of(r);
+    if (!test_request(v, &r)) continue;
     free_inactive(v);
     release_request(v);
   }

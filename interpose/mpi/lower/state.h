@@ -11,7 +11,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -263,11 +262,11 @@ void finish_freed_comms();  // before MPI_Finalize
 inline RequestRecord* request_record(Vid v) {
   return reinterpret_cast<RequestRecord*>(state->requests) + (v & kIndexMask);
 }
-// All records, free ones as well, with the vids that they have or had.
-inline auto all_requests() {
-  return std::views::iota(seam::kFirstDynamic, state->request_top) | std::views::transform([](uint32_t i) {
-           return std::pair(seam::make_vid(Kind::kRequest, i), request_record(i));
-         });
+inline std::span<RequestRecord> all_requests() {  // free ones as well
+  return {request_record(seam::kFirstDynamic), state->request_top - seam::kFirstDynamic};
+}
+inline Vid vid_of(const RequestRecord& r) {  // that it has or had
+  return seam::make_vid(Kind::kRequest, static_cast<uint32_t>(&r - request_record(0)));
 }
 inline bool is_request(Vid v) {  // a live one
   return seam::vid_kind(v) == Kind::kRequest && (v & kIndexMask) < state->request_top &&
