@@ -71,13 +71,17 @@ bool is_own_descriptor(int fd) {
 std::vector<int> numbers_in(const std::string& directory, int* own) {
   std::vector<int> found;
   const DescriptorInHand its_descriptor;
-  errno = 0;
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(directory.c_str()), closedir);
-  if (stream && own != nullptr) *own = dirfd(stream.get());
-  while (const dirent* entry = stream ? readdir(stream.get()) : nullptr)
+  if (!stream && errno == ENOMEM) throw std::bad_alloc();  // not the same as none
+  if (!stream) return found;
+  if (own != nullptr) *own = dirfd(stream.get());
+  for (;;) {
+    errno = 0;  // malloc(3) may leave ENOMEM there though it succeeds
+    const dirent* entry = readdir(stream.get());
+    if (entry == nullptr && errno == ENOMEM) throw std::bad_alloc();
+    if (entry == nullptr) return found;
     if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9') found.push_back(atoi(entry->d_name));
-  if (errno == ENOMEM) throw std::bad_alloc();  // not the same as none
-  return found;
+  }
 }
 
 std::vector<int> open_descriptors() {

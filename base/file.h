@@ -41,7 +41,8 @@ std::vector<int> numbers_in(const std::string& directory, int* own = nullptr);
 std::vector<int> open_descriptors();
 
 // Gives the calling thread a descriptor table of its own (unshare(2), CLONE_FILES) with those that `stays`
-// accepts: it holds open none that the other threads, which share a table, have closed. False: forbidden.
+// accepts: it holds open none that the other threads, which share a table, have closed. False, with nothing
+// changed: forbidden.
 bool leave_descriptor_table(const std::function<bool(int fd)>& stays);
 
 // CropDL's descriptors have numbers from this one up where the limit allows it: the program expects the low

@@ -55,8 +55,8 @@ struct SharedSegments {
 // process of this run if the program knows that id from its first run.
 inline constexpr int kForeignId = 1 << 22;
 
-// In the control page of a process that continues an image: offsets of the kernel's clocks, so that none goes
-// back. 0 if this machine's clock is ahead anyway. CPU time is that of all former runs.
+// In the control page of a process that continues an image: offsets of the kernel's clocks, so that those
+// that only go forward do not go back. 0 if this machine's clock is ahead anyway. CPU time is that of all former runs.
 struct ClockOffsets {
   int64_t shifted;                   // 0: the first run, nothing is added
   int64_t monotonic, raw, boottime;  // ns
@@ -64,7 +64,8 @@ struct ClockOffsets {
   int64_t usage[3][18];              // struct rusage (man 2 getrusage): process, children, main thread
 };
 
-// Where arguments, environment and auxiliary vector lie on the program's stack. /proc shows no environment.
+// Where arguments, environment and auxiliary vector lie on the program's stack. /proc does not show the
+// program's environment.
 struct ProcessView {
   uint64_t arguments, environment;  // strings, one after the other
   uint64_t reserved;

@@ -1,5 +1,6 @@
-// The upper half's core: code in the window between the program and the kernel. A checkpoint may fall on any
-// of its instructions. Freestanding; any UH thread and FS base. Its locks (Extents, NotesHeld) are free then.
+// The upper half's core: code in the window between the program and the kernel. It is saved, so a checkpoint
+// may fall on any of its instructions; its locks (Extents, NotesHeld) are free then. Freestanding; any UH
+// thread, any FS base.
 #pragma once
 
 #include <signal.h>

@@ -177,7 +177,8 @@ bool is_lower_half(uint64_t begin, uint64_t length) {
 }
 
 // Whether a thread's block lies in the range. Natively blocks lie above 4 GiB, so the program may take lower
-// addresses as free. It contains the word that the kernel clears at the end (man 2 set_tid_address).
+// addresses as free. A block contains the word that the kernel clears at the thread's end (man 2
+// set_tid_address).
 bool holds_thread_block(uint64_t begin, uint64_t length) {
   const auto* s = seam::state();
   if (begin >= seam::kLowEnd || is_child()) return false;

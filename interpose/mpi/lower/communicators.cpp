@@ -128,8 +128,9 @@ bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
   std::vector<int> own(static_cast<size_t>(n)), world(static_cast<size_t>(n));
   std::iota(own.begin(), own.end(), 0);
   if (MPI_Group_translate_ranks(g, n, own.data(), world_group, world.data()) != MPI_SUCCESS) return false;
-  ranks->assign(world.begin(), world.end());
-  return std::ranges::find(world, MPI_UNDEFINED) == world.end();
+  const auto outside = std::ranges::find(world, MPI_UNDEFINED);
+  ranks->assign(world.begin(), outside);
+  return outside == world.end();
 }
 
 bool register_world_and_self() {

@@ -68,7 +68,6 @@ TEST(RangesTest, AgreesWithSingleUnits) {
       ASSERT_EQ(ranges.take(size), wanted);
       if (wanted) units.set(wanted, wanted + size, false), ++taken;
     }
-    if (step % 100 != 0) continue;
     for (uint64_t unit = 1; unit <= kUnits; ++unit)
       ASSERT_EQ(ranges.is_free(unit, unit + 1), units.all(unit, unit + 1, true));
   }
