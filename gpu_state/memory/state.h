@@ -81,6 +81,7 @@ struct AdviceRange {
   Advice advice;
   uint32_t reserved;
 };
+static_assert(sizeof(Advice) == 28 && sizeof(AdviceRange) == 64);  // images hold them
 
 // A device variable in the last image.
 struct SavedVariable {

@@ -125,7 +125,9 @@ void heap_free(void* pointer) {
   const unsigned c = static_cast<unsigned>(block->size_class);
   const size_t size = size_t{1} << c;
   block->in_use = 0;
-  if (size > kPage) madvise(reinterpret_cast<char*>(block) + kPage, size - kPage, MADV_DONTNEED);
+  char* const rest = reinterpret_cast<char*>(block) + kPage;
+  if (size > kPage && madvise(rest, size - kPage, MADV_DONTNEED) != 0)
+    memset(rest, 0, size - kPage);  // the program has locked its memory (mlockall)
   SpinGuard guard(h->lock);
   block->next = h->free[c];
   h->free[c] = reinterpret_cast<uint64_t>(block);

@@ -56,7 +56,8 @@ struct SharedSegments {
 inline constexpr int kForeignId = 1 << 22;
 
 // In the control page of a process that continues an image: offsets of the kernel's clocks, so that those
-// that only go forward do not go back. 0 if this machine's clock is ahead anyway. CPU time is that of all former runs.
+// that only go forward do not go back. 0 if this machine's clock is ahead anyway. CPU time is that of all
+// former runs.
 struct ClockOffsets {
   int64_t shifted;                   // 0: the first run, nothing is added
   int64_t monotonic, raw, boottime;  // ns

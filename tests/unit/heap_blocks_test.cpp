@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -49,6 +50,17 @@ TEST_F(Heap, BlocksAreZeroAlignedAndDoNotOverlap) {
     }
   }
   EXPECT_EQ(handles::heap_blocks(), held.size());
+}
+
+TEST_F(Heap, AFreedLargeBlockIsZeroAgainThoughTheProgramLocksItsMemory) {
+  const size_t bytes = 20'000;
+  auto* at = static_cast<char*>(handles::heap_allocate(bytes));
+  ASSERT_EQ(mlock(at, bytes), 0);
+  memset(at, 1, bytes);
+  handles::heap_free(at);
+  ASSERT_EQ(handles::heap_allocate(bytes), at);
+  EXPECT_EQ(std::count(at, at + bytes, 0), static_cast<std::ptrdiff_t>(bytes));
+  munlock(at, bytes);
 }
 
 TEST_F(Heap, AFreedLargeBlockGivesItsPagesBack) {

@@ -45,7 +45,11 @@ void forget_records(const void* begin, const void* end) {
 }
 
 void graph_takes(cudaGraph_t made, cudaGraph_t from) {
-  for (const counting::Part& p : of(from)) note_captured(made, p);
+  const std::lock_guard guard(captured_mutex);
+  const auto found = captured().find(from);
+  if (found == captured().end()) return;
+  const Parts parts = found->second;
+  for (const counting::Part& p : parts) add(captured()[made], p);
 }
 
 Parts take_captured(const void* of) {
