@@ -6,16 +6,19 @@ per cent.
   turns.py [--mpi openmpi] [--program trainer 1_GB_of_state pytorch] [--rounds 40] [--seconds 1] [--runs 1]
            [--versions [--max-overhead PERCENT]]
 
-Per round, a run's speed is the number of its steps in its turn. Prints, over all rounds, the medians and quartiles of how many times as long
-a step took under CropDL as in the two native runs, and in the second native run as in the first one (noise). No versions are taken.
+Per round, a step's time is that of the turn divided by the number of steps in it. Prints, over all rounds, the medians and quartiles of how
+many times as long a step took under CropDL as in the two native runs, and in the second native run as in the first one (noise). No versions
+are taken.
 
 With --runs N all three are started N times, with so many rounds each: a run's place in memory makes half a per cent and more (malloc returns
-memory to the kernel more or less often), which more rounds of the same run do not average out. Means are compared, with the interval in which
-the true mean lies with a probability of 95 % (from 4000 samples of the runs, drawn with repetition).
+memory to the kernel more or less often), which more rounds of the same run do not average out. Means are compared: the time of all turns
+divided by the steps of all, with the interval in which the true one lies with a probability of 95 % (from 4000 samples of the runs, drawn with
+repetition).
 
 With --versions they are, as often as by default. The run has the machine for a third of the time, so it may lose a third of 1 % of all time,
 which is 1 % of its own; a turn does not end while a version is taken, and the first version is requested at once, so that the interval does
-not begin with an estimate. A version falls into few turns, so means of rounds are compared, as those of runs above. --max-overhead 10 allows
+not begin with an estimate. A version falls into few turns, so means are compared, as above, with samples of the rounds of a single run. (A mean
+of the rounds' quotients would count a turn with few steps, most of which a version took, as much as any other, and be too large.) --max-overhead 10 allows
 ten times as many versions as the default 1: where noise is as large as one per cent, that tells whether they cost what is allowed. Also printed:
 what CropDL's own counters say that versions took of the run's time, and the interval that it chose."""
 
@@ -71,7 +74,7 @@ class Run:
             return False
 
     def turn(self, seconds):
-        """Returns the seconds that a step took."""
+        """Returns the seconds of the turn, and the number of steps."""
         self.send(signal.SIGCONT)
         time.sleep(SETTLE)
         began, first = time.monotonic(), self.steps()
@@ -81,7 +84,7 @@ class Run:
             time.sleep(0.01)
         took, done = time.monotonic() - began, self.steps() - first
         self.send(signal.SIGSTOP)
-        return took / done
+        return took, done
 
 
 COUNTERS = ("versions", "held_seconds", "beside_seconds")
@@ -93,12 +96,11 @@ def counters(place):
     return [float(re.findall(rf"^cropdl_{name}_total\S* (\S+)", text, re.M)[-1]) for name in COUNTERS]
 
 
-def ratios(measurement, rounds, seconds, overhead):
-    """For each round: under CropDL and natively, and natively twice; the median step natively; what the counters grew by, the seconds that
-    the run under CropDL had, and its line about the interval. All without the first version, which is taken before the rounds. `overhead`:
-    per cent; None: no versions."""
-    found, noise, natively, had = [], [], [], 0
-    grown, line = [0] * len(COUNTERS), ""
+def rounds_of(measurement, rounds, seconds, overhead):
+    """The turns of each round: of the two native runs and the one under CropDL; what the counters grew by, the seconds that the run under
+    CropDL had, and its line about the interval. All without the first version, which is taken before the rounds. `overhead`: per cent;
+    None: no versions."""
+    turns, had, grown, line = [], 0, [0] * len(COUNTERS), ""
     with Place("turns") as place:
         how_often = ["--max-overhead", f"{overhead / 3:.4f}", "--metrics", place.path("metrics")] if overhead else ["--interval", "0"]
         prefix = [tool("cropdl-run"), *how_often, "--dir", place.store, "--"]
@@ -111,17 +113,13 @@ def ratios(measurement, rounds, seconds, overhead):
                 while (before := counters(place))[0] < 1:
                     expect(time.monotonic() < end, "the metrics do not tell of the first version")
                     time.sleep(0.01)
-            order = runs[number % 3:] + runs[:number % 3]
             took = {}
-            for run in order:
+            for run in runs[number % 3:] + runs[:number % 3]:
                 began = time.monotonic()
                 took[run] = run.turn(seconds)
                 had += (time.monotonic() - began) * (run is runs[2])
-            native, again, cropdl = (took[run] for run in runs)
             if number >= 0:
-                found.append(2 * cropdl / (native + again))
-                noise.append(again / native)
-                natively += [native, again]
+                turns.append([took[run] for run in runs])
         if overhead:
             runs[2].send(signal.SIGCONT)
             time.sleep(METRICS_EVERY + 1)
@@ -131,27 +129,37 @@ def ratios(measurement, rounds, seconds, overhead):
         for run in runs:
             run.send(signal.SIGCONT)
             run.job.kill_ranks()
-    return found, noise, statistics.median(natively), (*grown, had), line
+    return turns, (*grown, had), line
 
 
-def several_runs(measurement, options):
-    """As ratios(): the mean of each run."""
-    def one():
-        return ratios(measurement, options.rounds, options.seconds, options.max_overhead if options.versions else None)
-
-    if options.runs == 1:
-        return one()
-    found, noise, natively, grown, lines = zip(*(one() for _ in range(options.runs)))
-    return ([statistics.fmean(run) for run in found], [statistics.fmean(run) for run in noise], statistics.median(natively),
-            [sum(values) for values in zip(*grown)], lines[-1])
+def step(turns, *which):
+    """The seconds of a step, over all these turns of the runs numbered `which`."""
+    return sum(one[run][0] for one in turns for run in which) / sum(one[run][1] for one in turns for run in which)
 
 
-def shown(values, means):
-    if means:
-        means = sorted(statistics.fmean(random.choices(values, k=len(values))) for _ in range(4000))
-        return f"{statistics.fmean(values):.4f} ({means[100]:.4f} to {means[-101]:.4f})"
-    low, middle, high = statistics.quantiles(values, n=4)
-    return f"{middle:.4f} ({low:.4f} to {high:.4f})"
+def ratios(turns):
+    """How many times as long a step took under CropDL as natively, and in the second native run as in the first."""
+    return step(turns, 2) / step(turns, 0, 1), step(turns, 1) / step(turns, 0)
+
+
+def shown(turns):
+    """Both, with medians and quartiles of the rounds."""
+    texts = []
+    for values in zip(*(ratios([one]) for one in turns)):
+        low, middle, high = statistics.quantiles(values, n=4)
+        texts.append(f"{middle:.4f} ({low:.4f} to {high:.4f})")
+    return texts
+
+
+def shown_means(parts):
+    """Both, with means and their intervals. `parts`: of which samples are drawn, lists of rounds."""
+    samples = sorted_columns([ratios([one for part in random.choices(parts, k=len(parts)) for one in part]) for _ in range(4000)])
+    return [f"{mean:.4f} ({values[100]:.4f} to {values[-101]:.4f})"
+            for mean, values in zip(ratios([one for part in parts for one in part]), samples)]
+
+
+def sorted_columns(rows):
+    return [sorted(column) for column in zip(*rows)]
 
 
 def main():
@@ -167,13 +175,19 @@ def main():
     try:
         for mpi in options.mpi:
             for measurement, _ in with_versions(mpi, 100, options.program):
-                found, noise, step, (versions, held, beside, had), line = several_runs(measurement, options)
-                means = options.versions or options.runs > 1
-                print(f"{measurement.name} {mpi}: a step of {1e3 * step:.3f} ms took {shown(found, means)} times as long under CropDL; "
-                      f"noise {shown(noise, means)}; {options.runs} runs with {options.rounds} rounds of {options.seconds:g} s", flush=True)
+                overhead = options.max_overhead if options.versions else None
+                runs = [rounds_of(measurement, options.rounds, options.seconds, overhead) for _ in range(options.runs)]
+                turns = [one for of_run, _, _ in runs for one in of_run]
+                if options.runs > 1:
+                    texts = shown_means([of_run for of_run, _, _ in runs])
+                else:
+                    texts = shown_means([[one] for one in turns]) if options.versions else shown(turns)
+                print(f"{measurement.name} {mpi}: a step of {1e3 * step(turns, 0, 1):.3f} ms took {texts[0]} times as long under CropDL; "
+                      f"noise {texts[1]}; {options.runs} runs with {options.rounds} rounds of {options.seconds:g} s", flush=True)
                 if options.versions:
+                    versions, held, beside, had = (sum(values) for values in zip(*(grown for _, grown, _ in runs)))
                     print(f"  {versions:.0f} versions took {(held + beside) / had:.4f} of {had:.0f} s (held {held:.2f} s, beside {beside:.2f} s), "
-                          f"allowed {options.max_overhead / 100:g}; {line}", flush=True)
+                          f"allowed {options.max_overhead / 100:g}; {runs[-1][2]}", flush=True)
     except Failure as failure:
         print(f"FAILED: {failure}")
         return 1

@@ -80,32 +80,35 @@ bool is_of_kernels(std::string_view section) {
 
 void read_elf(std::span<const char> code, CodeFacts* facts) {
   const auto h = at<Elf64_Ehdr>(code.data());
-  const auto section = [&](size_t i) { return at<Elf64_Shdr>(code.data(), h.e_shoff + i * h.e_shentsize); };
-  if (h.e_shoff + size_t{h.e_shnum} * h.e_shentsize > code.size() || h.e_shentsize < sizeof(Elf64_Shdr))
-    return;
-  const Elf64_Shdr section_names = h.e_shstrndx < h.e_shnum ? section(h.e_shstrndx) : Elf64_Shdr{};
-  const auto section_name = [&](size_t i) -> std::string_view {
-    const size_t from = section(i).sh_name, end = section_names.sh_offset + section_names.sh_size;
-    if (from >= section_names.sh_size || end > code.size() || end < section_names.sh_offset) return "";
-    const char* name = code.data() + section_names.sh_offset + from;
-    return {name, strnlen(name, section_names.sh_size - from)};
+  const auto holds = [&](uint64_t offset, uint64_t size) {
+    return offset <= code.size() && size <= code.size() - offset;
   };
+  if (h.e_shentsize < sizeof(Elf64_Shdr) || !holds(h.e_shoff, uint64_t{h.e_shnum} * h.e_shentsize)) return;
+  const auto section = [&](size_t i) { return at<Elf64_Shdr>(code.data(), h.e_shoff + i * h.e_shentsize); };
+  const auto text_in = [&](const Elf64_Shdr& texts, size_t from) -> std::string_view {
+    if (from >= texts.sh_size || !holds(texts.sh_offset, texts.sh_size)) return "";
+    const char* text = code.data() + texts.sh_offset + from;
+    return {text, strnlen(text, texts.sh_size - from)};
+  };
+  const Elf64_Shdr section_names = h.e_shstrndx < h.e_shnum ? section(h.e_shstrndx) : Elf64_Shdr{};
   for (size_t i = 0; i < h.e_shnum; ++i) {
     const Elf64_Shdr symbols = section(i);
-    if (symbols.sh_type != SHT_SYMTAB || symbols.sh_link >= h.e_shnum || symbols.sh_entsize == 0) continue;
+    if (symbols.sh_type != SHT_SYMTAB || symbols.sh_link >= h.e_shnum ||
+        symbols.sh_entsize < sizeof(Elf64_Sym))
+      continue;
     const Elf64_Shdr names = section(symbols.sh_link);
-    if (symbols.sh_offset + symbols.sh_size > code.size() || names.sh_offset + names.sh_size > code.size())
-      return;
+    if (!holds(symbols.sh_offset, symbols.sh_size) || !holds(names.sh_offset, names.sh_size)) return;
     facts->read = true;
     for (size_t n = 0; n < symbols.sh_size / symbols.sh_entsize; ++n) {
       const auto s = at<Elf64_Sym>(code.data(), symbols.sh_offset + n * symbols.sh_entsize);
-      if (s.st_name >= names.sh_size) continue;
-      const std::string name(code.data() + names.sh_offset + s.st_name);
+      const std::string_view name = text_in(names, s.st_name);
+      if (name.empty()) continue;
       if (s.st_shndx == SHN_UNDEF) {
         if (allocates_on_heap(name)) facts->allocates = true;
-      } else if (ELF64_ST_TYPE(s.st_info) == STT_OBJECT && !name.empty() && name[0] != '$' &&
-                 name[0] != '.' && s.st_shndx < h.e_shnum && !is_of_kernels(section_name(s.st_shndx))) {
-        facts->variables.insert(name);
+      } else if (ELF64_ST_TYPE(s.st_info) == STT_OBJECT && name[0] != '$' && name[0] != '.' &&
+                 s.st_shndx < h.e_shnum &&
+                 !is_of_kernels(text_in(section_names, section(s.st_shndx).sh_name))) {
+        facts->variables.emplace(name);
       }
     }
   }

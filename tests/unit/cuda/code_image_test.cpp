@@ -4,11 +4,13 @@
 
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <zstd.h>
 
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <random>
 
 #include "interpose/cuda/lower/load_options.h"
 
@@ -275,6 +277,43 @@ TEST(LoadOptions, WhatTheDriverWritesIntoAValueStaysOutOfTheRecipe) {
   EXPECT_EQ(*options.values(), reinterpret_cast<void*>(96));
   *options.values() = reinterpret_cast<void*>(1024);
   EXPECT_EQ(recipe.values[0], reinterpret_cast<void*>(96));
+}
+
+// Memory of whole pages, the end of whose contents is the end of what can be read.
+class AtTheEnd {
+ public:
+  explicit AtTheEnd(size_t size) : size_(size) {
+    at_ = static_cast<char*>(
+        mmap(nullptr, 2 * kHalf, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(at_ + kHalf, kHalf, PROT_NONE);
+  }
+  ~AtTheEnd() { munmap(at_, 2 * kHalf); }
+  AtTheEnd(const AtTheEnd&) = delete;
+  char* data() { return at_ + kHalf - size_; }
+
+ private:
+  static constexpr size_t kHalf = 1 << 16;
+  char* at_;
+  size_t size_;
+};
+
+TEST(CodeImage, DamagedMachineCodeIsReadWithinItsBounds) {
+  const std::string all = object_that_calls("malloc");
+  AtTheEnd copy(all.size());
+  std::mt19937_64 random(5);
+  const uint64_t numbers[] = {0,          1,     8,          all.size() - 1,     all.size(), all.size() + 1,
+                              1ull << 31, ~0ull, 1ull << 63, ~0ull - all.size(), ~0ull - 23};
+  int read = 0;
+  for (int turn = 0; turn < 200'000; ++turn) {
+    memcpy(copy.data(), all.data(), all.size());
+    for (uint64_t changes = random() % 3; changes <= 2; ++changes) {
+      const uint64_t number = numbers[random() % std::size(numbers)];
+      const size_t bytes = size_t{1} << random() % 4;
+      memcpy(copy.data() + SELFMAG + random() % (all.size() - SELFMAG - bytes), &number, bytes);
+    }
+    read += facts_of({copy.data(), all.size()}, 90, false).read;
+  }
+  EXPECT_GT(read, 1000);
 }
 
 TEST(CodeImage, ATruncatedImageHasNoFacts) {
