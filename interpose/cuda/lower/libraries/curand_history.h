@@ -26,6 +26,7 @@ struct Step {
   uint64_t n = 0;  // count of numbers, or a setter's value
   double a = 0, b = 0;
   // Also of numbers that are not equal to themselves. No padding: see the size.
+  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
   bool operator==(const Step& other) const { return memcmp(this, &other, sizeof other) == 0; }
 };
 static_assert(sizeof(Step) == 32);
