@@ -36,7 +36,7 @@ from driver import PATIENCE, Failure, Place, expect, tool  # noqa: E402
 from run import with_versions  # noqa: E402
 
 METRICS_EVERY = 15  # seconds, at the longest
-SETTLE = 0.05  # seconds at the beginning of a turn that do not count: caches are cold
+SETTLE = 0.05  # seconds at the beginning of a turn that do not count: caches are cold. With versions they do: one that is due begins then
 
 
 class Run:
@@ -73,10 +73,10 @@ class Run:
         except (OSError, TypeError):  # TypeError: a native run
             return False
 
-    def turn(self, seconds):
-        """Returns the seconds of the turn, and the number of steps."""
+    def turn(self, seconds, settle):
+        """Returns the seconds of the turn, and the number of steps, both without its first `settle` seconds."""
         self.send(signal.SIGCONT)
-        time.sleep(SETTLE)
+        time.sleep(settle)
         began, first = time.monotonic(), self.steps()
         time.sleep(seconds)
         while self.steps() == first or self.takes_version():
@@ -116,7 +116,7 @@ def rounds_of(measurement, rounds, seconds, overhead):
             took = {}
             for run in runs[number % 3:] + runs[:number % 3]:
                 began = time.monotonic()
-                took[run] = run.turn(seconds)
+                took[run] = run.turn(seconds, 0 if overhead else SETTLE)
                 had += (time.monotonic() - began) * (run is runs[2])
             if number >= 0:
                 turns.append([took[run] for run in runs])
