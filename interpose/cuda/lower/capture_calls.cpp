@@ -9,7 +9,7 @@ using namespace cropdl::cuda;
 namespace {
 
 template <class Result>
-using Status =
+using StatusOf =
     std::conditional_t<std::is_same_v<Result, CUresult>, CUstreamCaptureStatus, cudaStreamCaptureStatus>;
 static_assert(int{cudaStreamCaptureStatusNone} == int{CU_STREAM_CAPTURE_STATUS_NONE} &&
               int{cudaStreamCaptureStatusActive} == int{CU_STREAM_CAPTURE_STATUS_ACTIVE});
@@ -31,7 +31,7 @@ Result begin_capture(RealFunction<Result(CUstream, Mode...)> begin, CUstream on,
   rt::Call call;
   const Result r = begin(stream(on), mode...);
   if (!succeeded(r)) return r;
-  Status<Result> status{};
+  StatusOf<Result> status{};
   CUgraph made{};
   info(begin.own, stream(on), &status, nullptr, &made, nullptr, nullptr, nullptr);
   capture_began(rt::word_of(on), begin.own, rt::word_of(made), begin);
@@ -53,7 +53,7 @@ Result end_capture(RealFunction<Result(CUstream, CUgraph*)> end, CUstream on, CU
   rt::Call call;
   CUgraph made{};
   const Result r = end(stream(on), out ? &made : nullptr);
-  Status<Result> status{};  // none
+  StatusOf<Result> status{};  // none
   if (!succeeded(r)) info(end.own, stream(on), &status, nullptr, nullptr, nullptr, nullptr, nullptr);
   if (int{status} == CU_STREAM_CAPTURE_STATUS_NONE) capture_ended(rt::word_of(on), end.own, made != nullptr);
   if (out) *out = known(made, kind::cudaGraph, end);
