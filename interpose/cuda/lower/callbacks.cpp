@@ -10,7 +10,6 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -57,16 +56,6 @@ struct Calls {
 };
 Calls& calls() {
   static auto& all = *new Calls;
-  return all;
-}
-
-std::mutex& host_nodes_mutex() {
-  static auto& m = *new std::mutex;
-  return m;
-}
-// By the data that the library got.
-std::unordered_map<void*, HostNode>& host_nodes() {
-  static auto& all = *new std::unordered_map<void*, HostNode>;
   return all;
 }
 
@@ -232,21 +221,22 @@ std::atomic<bool> any_host_node{false};
 
 void host_node(HostNode& node) {
   if (!node.function) return;  // the library checks it
-  const std::lock_guard guard(host_nodes_mutex());
+  static std::mutex mutex;
+  const std::lock_guard guard(mutex);
   // A program that captures in each step gives the same functions again and again.
   static auto& given = *new std::map<std::pair<void (*)(void*), void*>, HostFunction*>;
   HostFunction*& mine = given[{node.function, node.data}];
   if (!mine) {
     mine = host_function(node.function, node.data);
-    host_nodes()[mine] = node;
     any_host_node = true;
   }
   node = {call_host_function, mine};
 }
 
 void program_host_node(HostNode& node) {
-  const std::lock_guard guard(host_nodes_mutex());
-  if (const auto found = host_nodes().find(node.data); found != host_nodes().end()) node = found->second;
+  if (node.function != call_host_function) return;
+  const auto* its = static_cast<const HostFunction*>(node.data);
+  node = {its->function, its->data};
 }
 
 bool begin_calling_graph() {
