@@ -38,7 +38,8 @@ def read_table(path: Path):
     shared = tomllib.loads((CORE / family / shares).read_text()) if shares else {}
     library = {**DEFAULTS, **common.get("library", {}), **shared.get("library", {}), **table["library"]}
     lists = {key: shared.get(key, []) + table.get(key, []) for key in ("rule", "class")}
-    return {**common, **shared, **table, **lists, "library": library}
+    numbered = {group: {name: str(i) for i, name in enumerate(names)} for group, names in table.get("numbered", {}).items()}
+    return {**common, **shared, **table, **lists, "constants": {**table.get("constants", {}), **numbered}, "library": library}
 
 
 class Model:
