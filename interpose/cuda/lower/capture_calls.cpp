@@ -55,7 +55,8 @@ Result end_capture(RealFunction<Result(CUstream, CUgraph*)> end, CUstream on, CU
   const Result r = end(stream(on), out ? &made : nullptr);
   StatusOf<Result> status{};  // none
   if (!succeeded(r)) info(end.own, stream(on), &status, nullptr, nullptr, nullptr, nullptr, nullptr);
-  if (int{status} == CU_STREAM_CAPTURE_STATUS_NONE) capture_ended(rt::word_of(on), end.own, made != nullptr);
+  if (static_cast<int>(status) == CU_STREAM_CAPTURE_STATUS_NONE)
+    capture_ended(rt::word_of(on), end.own, made != nullptr);
   if (out) *out = known(made, kind::cudaGraph, end);
   return r;
 }
@@ -78,7 +79,7 @@ auto capture_info(RealFunction<F> ask, CUstream on, Status* status, Id* id, CUgr
   const auto r = info(ask.own, stream(on), &now, id, out || nodes ? &of : nullptr, nodes ? &its : nullptr,
                       edges, nodes || n ? &count : nullptr);
   if (status) *status = now;
-  if (!succeeded(r) || int{now} != CU_STREAM_CAPTURE_STATUS_ACTIVE) return r;
+  if (!succeeded(r) || static_cast<int>(now) != CU_STREAM_CAPTURE_STATUS_ACTIVE) return r;
   const CUgraph theirs = out || nodes ? known(of, kind::cudaGraph, ask) : nullptr;
   if (out) *out = theirs;
   if (n) *n = count;
