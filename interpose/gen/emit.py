@@ -1,6 +1,7 @@
 """The data that the templates use: the parts of every function's body on either side, exported functions, the coverage
 table; predefined handles and data symbols are in predefined.py. One template per output file. Build time only."""
 import hashlib
+import re
 from pathlib import Path
 
 import jinja2
@@ -20,7 +21,7 @@ def environment(library: Path):
     made = jinja2.Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
                               keep_trailing_newline=True)
     made.tests["numeral"] = lambda text: text.lstrip("-").isdigit()
-    for offered in (upper_bodies, lower_bodies, predefined, integer_handles, data_objects, versions):
+    for offered in (upper_bodies, lower_bodies, calls, predefined, integer_handles, data_objects, versions):
         made.globals[offered.__name__] = offered
     return made
 
@@ -159,6 +160,12 @@ def lower_bodies(model, implementation):
             body["single"] = len(f.results) < len(model.headers)
         bodies.append(body)
     return bodies
+
+
+def calls(model):
+    """{body: [function]} of the functions by hand that only call a body which they share ([calls])."""
+    return {body: [f for f in model.functions if f.lower == "hand" and re.search(pattern, f.name)]
+            for body, pattern in model.table.get("calls", {}).items()}
 
 
 def _live(model, f):

@@ -31,12 +31,15 @@ CORE = Path(__file__).parent
 
 
 def read_table(path: Path):
-    """A library's table, with what it leaves to its family and to the defaults."""
+    """A library's table, with what it leaves to its family, to the table that it shares with others (`shared`) and to the defaults."""
     table = tomllib.loads(path.read_text())
-    family = table["library"].get("family")
+    family, shares = (table["library"].get(key) for key in ("family", "shared"))
     common = tomllib.loads((CORE / family / "library.toml").read_text().replace("{folder}", path.parent.name)) if family else {}
-    library = {**DEFAULTS, **common.get("library", {}), **table["library"]}
-    return {**common, **table, "library": library}
+    shared = tomllib.loads((CORE / family / shares).read_text()) if shares else {}
+    library = {**DEFAULTS, **common.get("library", {}), **shared.get("library", {}), **table["library"]}
+    lists = {key: shared.get(key, []) + table.get(key, []) for key in ("rule", "class")}
+    numbered = {group: {name: str(i) for i, name in enumerate(names)} for group, names in table.get("numbered", {}).items()}
+    return {**common, **shared, **table, **lists, "constants": {**table.get("constants", {}), **numbered}, "library": library}
 
 
 class Model:

@@ -1,7 +1,7 @@
 # Generates the wrappers of NVIDIA's libraries if a CUDA toolkit 13 has the library and its header. Needs no GPU and no driver.
 # Sets, for the neighbouring folders and for tests:
 #   CROPDL_NVIDIA_LIBRARIES        names of the libraries found: cudart, driver, nccl, ...
-#   CROPDL_nvidia_<name>_OUT       folder of the generated files: <name>_functions.h, upper_<name>.cpp, lower_<name>.cpp, exports_<name>.map
+#   CROPDL_nvidia_<name>_OUT       folder of the generated files: <name>_functions.h, upper_<name>.cpp, lower_<name>.cpp, calls_<name>.h, exports_<name>.map
 #   CROPDL_nvidia_<name>_INCLUDES  include directories of the library's header
 #   CROPDL_nvidia_<name>_LIBRARY   the library's file: its symbols are those that programs may import
 # and targets cropdl_generated_<name>.
@@ -40,7 +40,7 @@ function(nvidia_library name header soname)
   list(TRANSFORM includes PREPEND "-I" OUTPUT_VARIABLE flags)
   list(JOIN flags "," flags)
   cropdl_generate(TARGET cropdl_generated_${name} LIBRARY ${tables} OUT ${out}
-                  OUTPUTS ${name}_functions.h upper_${name}.cpp lower_${name}.cpp exports_${name}.map coverage.tsv
+                  OUTPUTS ${name}_functions.h upper_${name}.cpp lower_${name}.cpp calls_${name}.h exports_${name}.map coverage.tsv
                   OPTIONS --header ${name}=${read},${flags},-Wno-pragma-once-outside-header
                           --library ${name}=${CROPDL_${upper}_LIBRARY})
   set(CROPDL_NVIDIA_LIBRARIES ${CROPDL_NVIDIA_LIBRARIES} ${name} CACHE INTERNAL "")

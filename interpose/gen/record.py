@@ -87,6 +87,6 @@ class Function:
             return self.seam or "void"
         return ", ".join(f"{p.seam} {p.name}" if p.seam else p.declaration for p in self.parameters) or "void"
 
-    def first(self, role, *kinds):
-        """The first parameter with the role and one of the kinds, or None."""
-        return next((p for p in self.parameters if p.role == role and p.kind in kinds), None)
+    def first(self, roles, *kinds):
+        """The first parameter with one of the roles ("a|b") and one of the kinds, or None."""
+        return next((p for p in self.parameters if p.role in roles.split("|") and p.kind in kinds), None)

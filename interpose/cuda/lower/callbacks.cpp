@@ -10,7 +10,6 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -57,16 +56,6 @@ struct Calls {
 };
 Calls& calls() {
   static auto& all = *new Calls;
-  return all;
-}
-
-std::mutex& host_nodes_mutex() {
-  static auto& m = *new std::mutex;
-  return m;
-}
-// By the data that the library got.
-std::unordered_map<void*, HostNode>& host_nodes() {
-  static auto& all = *new std::unordered_map<void*, HostNode>;
   return all;
 }
 
@@ -123,22 +112,28 @@ auto enqueue(HostFunction function, Give give) -> decltype(give(nullptr)) {
   return r;
 }
 
-// Enqueues a host function, or adds a node while the stream is captured. `own`: stream 0 is the thread's own
-// default stream. `give`: as in enqueue(), with the function and its data.
-template <class Give>
-auto launch(void (*function)(void*), void* data, CUstream real, bool own, Give give)
-    -> decltype(give(nullptr, nullptr)) {
-  if (!function || is_capturing(real, own)) {
+// Enqueues a host function, or adds a node while the stream is captured.
+template <class F>
+auto launch_host_function(RealFunction<F> launch, CUstream stream, CUhostFn function, void* data) {
+  rt::Call call;
+  const CUstream real = rt::real(stream, kind::cudaStream);
+  if (!function || is_capturing(real, launch.own)) {
     HostNode node{function, data};
     host_node(node);
-    return give(node.function, node.data);
+    return launch(real, node.function, node.data);
   }
   return enqueue({function, nullptr, data, nullptr, false},
-                 [&](HostFunction* f) { return give(call_host_function, f); });
+                 [&](HostFunction* f) { return launch(real, call_host_function, f); });
 }
-template <class Callback>
-HostFunction callback_of(Callback callback, void* data, CUstream stream) {
-  return {nullptr, reinterpret_cast<void (*)(void*, int, void*)>(callback), data, stream, false};
+
+template <class F, class Callback>
+auto add_callback(RealFunction<F> add, CUstream stream, Callback callback, void* data, unsigned flags) {
+  rt::Call call;
+  const CUstream real = rt::real(stream, kind::cudaStream);
+  if (!callback) return add(real, callback, data, flags);
+  return enqueue(
+      {nullptr, reinterpret_cast<void (*)(void*, int, void*)>(callback), data, stream, false},
+      [&](HostFunction* f) { return add(real, static_cast<Callback>(call_stream_callback), f, flags); });
 }
 
 // Whether the callback thread may stop. `lock`: of `c`; released while a library is called.
@@ -226,21 +221,22 @@ std::atomic<bool> any_host_node{false};
 
 void host_node(HostNode& node) {
   if (!node.function) return;  // the library checks it
-  const std::lock_guard guard(host_nodes_mutex());
+  static std::mutex mutex;
+  const std::lock_guard guard(mutex);
   // A program that captures in each step gives the same functions again and again.
   static auto& given = *new std::map<std::pair<void (*)(void*), void*>, HostFunction*>;
   HostFunction*& mine = given[{node.function, node.data}];
   if (!mine) {
     mine = host_function(node.function, node.data);
-    host_nodes()[mine] = node;
     any_host_node = true;
   }
   node = {call_host_function, mine};
 }
 
 void program_host_node(HostNode& node) {
-  const std::lock_guard guard(host_nodes_mutex());
-  if (const auto found = host_nodes().find(node.data); found != host_nodes().end()) node = found->second;
+  if (node.function != call_host_function) return;
+  const auto* its = static_cast<const HostFunction*>(node.data);
+  node = {its->function, its->data};
 }
 
 bool begin_calling_graph() {
@@ -279,32 +275,7 @@ using namespace cropdl::cuda;
 
 extern "C" {
 
-#define LAUNCH_HOST_FUNC(Result, name, own, real_function)                                         \
-  Result lower_##name(CUstream stream, CUhostFn fn, void* data) {                                  \
-    rt::Call call;                                                                                 \
-    const auto real = rt::real(stream, kind::cudaStream);                                          \
-    return launch(fn, data, real, own,                                                             \
-                  [&](auto function, void* with) { return real_function(real, function, with); }); \
-  }
-LAUNCH_HOST_FUNC(cudaError_t, cudaLaunchHostFunc, false, CROPDL_CUDART(cudaLaunchHostFunc))
-LAUNCH_HOST_FUNC(cudaError_t, cudaLaunchHostFunc_ptsz, true, CROPDL_CUDART_PTSZ(cudaLaunchHostFunc))
-LAUNCH_HOST_FUNC(CUresult, cuLaunchHostFunc, false, CROPDL_DRIVER(cuLaunchHostFunc))
-LAUNCH_HOST_FUNC(CUresult, cuLaunchHostFunc_ptsz, true, CROPDL_DRIVER(cuLaunchHostFunc_ptsz))
-#undef LAUNCH_HOST_FUNC
-
-#define ADD_CALLBACK(Result, name, Callback, real_function)                                               \
-  Result lower_##name(CUstream stream, Callback callback, void* data, unsigned flags) {                   \
-    rt::Call call;                                                                                        \
-    const auto real = rt::real(stream, kind::cudaStream);                                                 \
-    if (!callback) return real_function(real, callback, data, flags);                                     \
-    return enqueue(callback_of(callback, data, stream),                                                   \
-                   [&](HostFunction* f) { return real_function(real, call_stream_callback, f, flags); }); \
-  }
-ADD_CALLBACK(cudaError_t, cudaStreamAddCallback, cudaStreamCallback_t, CROPDL_CUDART(cudaStreamAddCallback))
-ADD_CALLBACK(cudaError_t, cudaStreamAddCallback_ptsz, cudaStreamCallback_t,
-             CROPDL_CUDART_PTSZ(cudaStreamAddCallback))
-ADD_CALLBACK(CUresult, cuStreamAddCallback, CUstreamCallback, CROPDL_DRIVER(cuStreamAddCallback))
-ADD_CALLBACK(CUresult, cuStreamAddCallback_ptsz, CUstreamCallback, CROPDL_DRIVER(cuStreamAddCallback_ptsz))
-#undef ADD_CALLBACK
+CROPDL_CALLS(launch_host_function)
+CROPDL_CALLS(add_callback)
 
 }  // extern "C"

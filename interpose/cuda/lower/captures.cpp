@@ -12,8 +12,8 @@ namespace cropdl::cuda {
 namespace {
 
 struct Capture {
-  uint64_t word;   // refuses checkpoints
-  uint64_t graph;  // real handle; null: a graph that the program already had
+  uint64_t word;  // refuses checkpoints
+  uint64_t graph;
 };
 using Origin = std::pair<uint64_t, const void*>;  // stream, and for a thread's own default stream the thread
 using Captures = std::map<Origin, Capture>;
@@ -25,14 +25,13 @@ Captures& captures() {
 std::mutex captures_mutex;
 std::atomic<size_t> under_way{0};  // number of captures
 
-// `stream`: as the program names it; `own`: its 0 is the calling thread's default stream.
 Origin origin(uint64_t stream, bool own) {
   static thread_local char here;
   const bool threads = stream == 2 || (own && stream == 0);  // cudaStreamPerThread
   return {threads ? 2 : stream, threads ? &here : nullptr};
 }
 
-// `made`: the graph now belongs to the program; else the graph is gone. Under the lock.
+// Under the lock.
 Captures::iterator drop_capture(Captures::iterator found, bool made) {
   const Capture capture = found->second;
   const auto next = captures().erase(found);

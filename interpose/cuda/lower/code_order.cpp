@@ -23,11 +23,7 @@ struct Symbol {
   bool variable;
 };
 
-// Held while code is loaded on devices, which may take long and wait for kernels.
-std::mutex& order() {
-  static auto& m = *new std::mutex;
-  return m;
-}
+std::mutex order_mutex;  // held while code is loaded on devices, which may take long and wait for kernels
 // What is known of code. Never held during a call of a library.
 struct KnownCode {
   std::mutex mutex;
@@ -40,7 +36,8 @@ KnownCode& known_code() {
   static auto& its = *new KnownCode;
   return its;
 }
-std::atomic<uint64_t> devices_with_code{0};  // one bit per device that has all code; changed under order()
+std::atomic<uint64_t> devices_with_code{
+    0};  // one bit per device that has all code; changed under order_mutex
 // In a restart, code is loaded only on the devices that the image names. The hooks below read this.
 bool starting = false;
 
@@ -251,7 +248,7 @@ struct CodeHooks {
 
 }  // namespace
 
-CodeOrder::CodeOrder() : lock_(order()) {
+CodeOrder::CodeOrder() : lock_(order_mutex) {
   if (opened(kDriver)) CROPDL_DRIVER(cuThreadExchangeStreamCaptureMode)(&mode_);
   bring_to_new_devices();
 }
@@ -267,7 +264,7 @@ int64_t bring_library(CUlibrary real, uint64_t ended) {
 }
 
 void device_code_is_gone(int device) {
-  const std::lock_guard lock(order());
+  const std::lock_guard lock(order_mutex);
   devices_with_code &= ~(uint64_t{1} << device);
   forget_uses();
   for (const rt::Lingering& one : rt::lingering())  // code loaded from now on is not placed after it

@@ -67,11 +67,11 @@ void was_unloaded(Maker m) {
 }
 
 template <class F, class H>
-auto unload(RealFunction<F> its, H handle, uint32_t its_kind) {
+auto unload_code(RealFunction<F> its, H handle) {
   rt::Call call;
   const CodeOrder in_order;
   const uint64_t heaps = heaps_used_by(rt::word_of(handle));
-  const auto r = its(rt::real(handle, its_kind));
+  const auto r = its(rt::real(handle, std::is_same_v<H, CUmodule> ? kind::cudaModule : kind::cudaLibrary));
   if (static_cast<int>(r) != CUDA_SUCCESS) return r;
   note_heaps(heaps, its);
   rt::linger_word(rt::word_of(handle));
@@ -147,15 +147,7 @@ struct UnloadingHooks {
 
 extern "C" {
 
-CUresult lower_cuModuleUnload(CUmodule module) {
-  return unload(CROPDL_DRIVER_FUNCTION(cuModuleUnload), module, kind::cudaModule);
-}
-CUresult lower_cuLibraryUnload(CUlibrary library) {
-  return unload(CROPDL_DRIVER_FUNCTION(cuLibraryUnload), library, kind::cudaLibrary);
-}
-cudaError_t lower_cudaLibraryUnload(cudaLibrary_t library) {
-  return unload(CROPDL_CUDART_FUNCTION(cudaLibraryUnload), library, kind::cudaLibrary);
-}
+CROPDL_CALLS(unload_code)
 
 // Called by the destructors of a library that is closed, and of the program.
 int lower___cudaUnregisterFatBinary(void** code) {

@@ -52,10 +52,10 @@ Error cannot_be_asked(int device) {
       device};
 }
 
-template <class Result>
-Result elapsed_time(RealFunction<Result(float*, CUevent, CUevent)> ask, float* ms, CUevent from, CUevent to) {
+template <class F>
+auto elapsed_time(RealFunction<F> ask, float* ms, CUevent from, CUevent to) {
   rt::Call call;
-  const Result r = ask(ms, rt::real(from, kind::cudaEvent), rt::real(to, kind::cudaEvent));
+  const auto r = ask(ms, rt::real(from, kind::cudaEvent), rt::real(to, kind::cudaEvent));
   if (static_cast<int>(r) != 0 || !ms) return r;
   const handles::Slot *a = rt::slot_of(rt::word_of(from)), *b = rt::slot_of(rt::word_of(to));
   const double since_a = of_before(a) ? age_of(*a) : 0, since_b = of_before(b) ? age_of(*b) : 0;
@@ -186,14 +186,6 @@ using namespace cropdl::cuda;
 
 extern "C" {
 
-cudaError_t lower_cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
-  return elapsed_time(CROPDL_CUDART_FUNCTION(cudaEventElapsedTime), ms, from, to);
-}
-CUresult lower_cuEventElapsedTime(float* ms, CUevent from, CUevent to) {
-  return elapsed_time(CROPDL_DRIVER_FUNCTION(cuEventElapsedTime), ms, from, to);
-}
-CUresult lower_cuEventElapsedTime_v2(float* ms, CUevent from, CUevent to) {
-  return elapsed_time(CROPDL_DRIVER_FUNCTION(cuEventElapsedTime_v2), ms, from, to);
-}
+CROPDL_CALLS(elapsed_time)
 
 }  // extern "C"

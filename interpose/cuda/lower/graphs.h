@@ -1,6 +1,7 @@
-// Shared by the runtime's and the driver's functions about graphs. Graphs, executable graphs and user objects
-// have no recipes: each refuses checkpoints while it exists. A node belongs to its graph. Handles in
-// structures and arrays are translated both ways. LH, LH FS base, threads of the program, or as stated.
+// Shared by the functions about graphs and captures. The runtime's are the driver's: the handle types are the
+// same, and success is 0 in both. Graphs, executable graphs and user objects have no recipes: each refuses
+// checkpoints while it exists. A node belongs to its graph. Handles in structures and arrays are translated
+// both ways. LH, LH FS base, threads of the program.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,23 @@
 #include "interpose/cuda/lower/real.h"
 
 namespace cropdl::cuda {
+
+static_assert(std::is_same_v<CUgraph, cudaGraph_t> && std::is_same_v<CUgraphNode, cudaGraphNode_t> &&
+              std::is_same_v<CUgraphExec, cudaGraphExec_t> && std::is_same_v<CUstream, cudaStream_t> &&
+              std::is_same_v<CUevent, cudaEvent_t> && std::is_same_v<CUuserObject, cudaUserObject_t>);
+static_assert(static_cast<int>(CUDA_SUCCESS) == cudaSuccess);
+
+using Node = CUgraphNode;
+inline Node node(Node n) { return rt::real(n, kind::cudaGraphNode); }
+inline CUgraph graph(CUgraph g) { return rt::real(g, kind::cudaGraph); }
+inline CUgraphExec exec(CUgraphExec e) { return rt::real(e, kind::cudaGraphExec); }
+inline CUstream stream(CUstream s) { return rt::real(s, kind::cudaStream); }
+inline CUevent event(CUevent e) { return rt::real(e, kind::cudaEvent); }
+
+template <class Result>
+bool succeeded(Result r) {
+  return static_cast<int>(r) == CUDA_SUCCESS;
+}
 
 // --- Handles returned to the program.
 
@@ -28,45 +46,11 @@ H known_or_real(H real, uint32_t kind) {
   const uint64_t word = real ? rt::virtual_of(rt::word_of(real), kind) : 0;
   return word ? rt::handle_of<H>(word) : real;
 }
-// The same for a function; a kernel's handle may stand in place of a function.
-template <class F>
-F function_or_kernel(F real) {
-  const F function = known_or_real(real, kind::cudaFunction);
-  return function != real ? function : known_or_real(real, kind::cudaKernel);
-}
 // A node of a graph. `graph`: virtual handle.
-template <class N>
-N node_of(uint64_t graph, N real, Maker m) {
-  const N node = known(real, kind::cudaGraphNode, m);
+inline Node node_of(uint64_t graph, Node real, Maker m) {
+  const Node node = known(real, kind::cudaGraphNode, m);
   rt::ends_with(rt::word_of(node), graph);
   return node;
 }
-template <class N>
-void nodes_of(uint64_t graph, N* nodes, const size_t* count, Maker m) {
-  for (size_t i = 0; nodes && count && i < *count; ++i) nodes[i] = node_of(graph, nodes[i], m);
-}
-inline uint64_t graph_of(uint64_t node) { return rt::parent_of(node); }
-
-// An executable graph. Kernels read the handle of a graph that they launch, so the program gets the real one.
-template <class E>
-E executable(E real, bool kernels_launch_it, Maker m) {
-  const E its = new_handle(real, kind::cudaGraphExec, m);
-  return kernels_launch_it ? real : its;
-}
-// The virtual handle of an executable graph, from its virtual or real handle.
-uint64_t word_of_executable(uint64_t word);
-
-// --- Functions of the program that threads of the library call.
-
-// Enclose the launch of an executable graph (real handle). False: it is held; leave the LH and call again.
-bool begin_launch(cudaGraphExec_t executable);
-void end_launch(cudaGraphExec_t executable, bool launched);
-
-// Replaces a user object's destructor. The user object refuses checkpoints until the destructor has run.
-struct Destructor;
-Destructor* destructor(void (*function)(void*), void* data);
-void call_destructor(void* destructor);  // any thread
-void destructor_is_of(Destructor* destructor, uint64_t object);
-void drop(Destructor* destructor);
 
 }  // namespace cropdl::cuda

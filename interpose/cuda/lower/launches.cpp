@@ -70,7 +70,7 @@ const void* real_code(const void* kernel) { return rt::real(kernel, kind::cudaKe
 CUfunction real_code(CUfunction function) { return rt::real(function, kind::cudaFunction); }
 
 template <class F, class Config, class Code, class... More>
-auto launch(RealFunction<F> of, const Config* config, Code code, More... more) {
+auto launch_with_attributes(RealFunction<F> of, const Config* config, Code code, More... more) {
   rt::Call call;
   rt::use_code(code);
   return with_config(of, config, [&](const Config* mine) { return of(mine, real_code(code), more...); });
@@ -105,33 +105,9 @@ CUresult block_size(RealFunction<F> find, int* grid, int* block, CUfunction func
 
 extern "C" {
 
-cudaError_t lower_cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* func, void** args) {
-  return launch(CROPDL_CUDART_FUNCTION(cudaLaunchKernelExC), config, func, args);
-}
-cudaError_t lower_cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config, const void* func, void** args) {
-  return launch(CROPDL_CUDART_PTSZ_FUNCTION(cudaLaunchKernelExC), config, func, args);
-}
-cudaError_t lower_cudaOccupancyMaxPotentialClusterSize(int* size, const void* func,
-                                                       const cudaLaunchConfig_t* config) {
-  return occupancy(CROPDL_CUDART_FUNCTION(cudaOccupancyMaxPotentialClusterSize), size, func, config);
-}
-cudaError_t lower_cudaOccupancyMaxActiveClusters(int* n, const void* func, const cudaLaunchConfig_t* config) {
-  return occupancy(CROPDL_CUDART_FUNCTION(cudaOccupancyMaxActiveClusters), n, func, config);
-}
-
-CUresult lower_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
-  return launch(CROPDL_DRIVER_FUNCTION(cuLaunchKernelEx), config, f, parameters, extra);
-}
-CUresult lower_cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters,
-                                     void** extra) {
-  return launch(CROPDL_DRIVER_FUNCTION(cuLaunchKernelEx_ptsz), config, f, parameters, extra);
-}
-CUresult lower_cuOccupancyMaxPotentialClusterSize(int* size, CUfunction f, const CUlaunchConfig* config) {
-  return occupancy(CROPDL_DRIVER_FUNCTION(cuOccupancyMaxPotentialClusterSize), size, f, config);
-}
-CUresult lower_cuOccupancyMaxActiveClusters(int* n, CUfunction f, const CUlaunchConfig* config) {
-  return occupancy(CROPDL_DRIVER_FUNCTION(cuOccupancyMaxActiveClusters), n, f, config);
-}
+CROPDL_CALLS(launch_with_attributes)
+CROPDL_CALLS(occupancy)
+CROPDL_CALLS(block_size)
 
 CUresult lower_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launches, unsigned n,
                                                     unsigned flags) {
@@ -143,18 +119,6 @@ CUresult lower_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launches
     launch.hStream = rt::real(launch.hStream, kind::cudaStream);
   }
   return CROPDL_DRIVER(cuLaunchCooperativeKernelMultiDevice)(launches ? mine.data() : nullptr, n, flags);
-}
-
-CUresult lower_cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
-                                                CUoccupancyB2DSize size, size_t shared, int limit) {
-  return block_size(CROPDL_DRIVER_FUNCTION(cuOccupancyMaxPotentialBlockSize), grid, block, function, size,
-                    shared, limit);
-}
-CUresult lower_cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function,
-                                                         CUoccupancyB2DSize size, size_t shared, int limit,
-                                                         unsigned flags) {
-  return block_size(CROPDL_DRIVER_FUNCTION(cuOccupancyMaxPotentialBlockSizeWithFlags), grid, block, function,
-                    size, shared, limit, flags);
 }
 
 }  // extern "C"

@@ -1,4 +1,4 @@
-// The options with which a restart loads code, from the recipe of the load. LH, LH FS base, START.
+// The options of a load of code, as its recipe has them. LH, LH FS base, any thread.
 #pragma once
 
 #include <cstdint>
@@ -6,27 +6,26 @@
 
 namespace cropdl::cuda {
 
-// The values are copies: the driver writes results into some of them (CU_JIT_THREADS_PER_BLOCK), and the
-// recipe must stay as the program's call made it.
-class ReadOptions {
- public:
-  template <class Recipe>  // one_abi::Again
-  explicit ReadOptions(Recipe& from) : names_(from.template array<int32_t>()) {
-    void* const* values = from.template array<void*>();
-    n_ = from.template value<uint32_t>();
-    values_.assign(values, values + n_);
-  }
-  uint32_t count() const { return n_; }
-  template <class T>
-  T* names() const {
-    return n_ ? reinterpret_cast<T*>(const_cast<int32_t*>(names_)) : nullptr;
-  }
-  void** values() { return n_ ? values_.data() : nullptr; }
+struct LoadOptions {
+  std::vector<int32_t> names;
+  std::vector<void*> values;
+  bool values_only = true;  // false: an option points at what a restart does not have
 
- private:
-  const int32_t* names_;
-  uint32_t n_ = 0;
-  std::vector<void*> values_;
+  unsigned count() const { return static_cast<unsigned>(names.size()); }
+  template <class T>
+  T* names_as() {
+    return reinterpret_cast<T*>(names.data());
+  }
 };
+
+// Copies: the driver writes results into some of the values (CU_JIT_THREADS_PER_BLOCK), and the recipe must
+// stay as the program's call made it.
+template <class Recipe>  // one_abi::Again
+LoadOptions read_options(Recipe& from) {
+  const auto* names = from.template array<int32_t>();
+  void* const* values = from.template array<void*>();
+  const auto n = from.template value<uint32_t>();
+  return {std::vector(names, names + n), std::vector(values, values + n)};
+}
 
 }  // namespace cropdl::cuda

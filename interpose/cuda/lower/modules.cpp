@@ -16,14 +16,8 @@ using namespace cropdl::cuda;
 
 namespace {
 
-struct Options {
-  std::vector<int32_t> names;
-  std::vector<void*> values;
-  bool values_only = true;  // false: an option points at what a restart does not have
-};
-
-Options jit_options(const void* names, void* const* values, unsigned n) {
-  Options o;
+LoadOptions jit_options(const void* names, void* const* values, unsigned n) {
+  LoadOptions o;
   const auto* all = static_cast<const int32_t*>(names);
   for (unsigned i = 0; all && values && i < n; ++i) {
     switch (all[i]) {
@@ -51,8 +45,8 @@ Options jit_options(const void* names, void* const* values, unsigned n) {
 }
 
 // The program's tables stay in place. No CU_LIBRARY_BINARY_IS_PRESERVED: a restart loads the recipe's copy.
-Options library_options(const void* names, void* const* values, unsigned n) {
-  Options o;
+LoadOptions library_options(const void* names, void* const* values, unsigned n) {
+  LoadOptions o;
   const auto* all = static_cast<const int32_t*>(names);
   for (unsigned i = 0; all && i < n; ++i) {
     if (all[i] == CU_LIBRARY_BINARY_IS_PRESERVED) continue;
@@ -62,16 +56,17 @@ Options library_options(const void* names, void* const* values, unsigned n) {
   return o;
 }
 
-void write(rt::RecipeWriter& recipe, const Options& o) {
+void write(rt::RecipeWriter& recipe, const LoadOptions& o) {
   recipe.array(o.names.data(), static_cast<int64_t>(o.names.size()));
   recipe.array(o.values.data(), static_cast<int64_t>(o.values.size()));
-  recipe.value(static_cast<uint32_t>(o.names.size()));
+  recipe.value<uint32_t>(o.count());
 }
 
 // The handle of a module or library loaded from that code. If the code's end is unknown or options point
 // elsewhere, it has no recipe, and refuses checkpoints while it exists.
 template <class H>
-H loaded(H real, uint32_t its_kind, Maker m, const void* image, const Options& jit, const Options& its) {
+H loaded(H real, uint32_t its_kind, Maker m, const void* image, const LoadOptions& jit,
+         const LoadOptions& its) {
   const std::span<const char> code = code_at(image);
   const bool known = !code.empty() && jit.values_only;
   rt::RecipeWriter recipe;
@@ -88,13 +83,28 @@ H loaded(H real, uint32_t its_kind, Maker m, const void* image, const Options& j
 
 // `load`: a function that loads a module from code; `m`: the function that the program calls.
 template <class F, class... More>
-CUresult load_module(Maker m, CUmodule* module, F* load, const void* image, const Options& jit,
-                     More... more) {
+CUresult load_module_as(Maker m, RealFunction<F> load, CUmodule* module, const void* image,
+                        const LoadOptions& jit, More... more) {
   CUmodule real = nullptr;
-  if (!module) return CUDA_ERROR_INVALID_VALUE;
   const CUresult r = load(&real, image, more...);
   if (r == CUDA_SUCCESS) *module = loaded(real, kind::cudaModule, m, image, jit, {});
   return r;
+}
+
+template <class F>
+CUresult load_module(RealFunction<F> load, CUmodule* module, const void* image) {
+  rt::Call call;
+  const CodeOrder in_order;
+  if (!module) return CUDA_ERROR_INVALID_VALUE;
+  return load_module_as(load, load, module, image, {});
+}
+template <class F>
+CUresult load_module(RealFunction<F> load, CUmodule* module, const void* image, unsigned n,
+                     CUjit_option* options, void** values) {
+  rt::Call call;
+  const CodeOrder in_order;
+  if (!module) return CUDA_ERROR_INVALID_VALUE;  // before the options are read
+  return load_module_as(load, load, module, image, jit_options(options, values, n), n, options, values);
 }
 
 // Read here, so that the recipe has what is loaded. False: the library's own function reports the error.
@@ -116,10 +126,10 @@ R unread(R r, Maker m) {
 
 int64_t load_module_again(rt::Again& from) {
   const char* code = from.array<char>();
-  ReadOptions jit(from);
+  LoadOptions jit = read_options(from);
   CUmodule module = nullptr;
-  const CUresult r =
-      CROPDL_DRIVER(cuModuleLoadDataEx)(&module, code, jit.count(), jit.names<CUjit_option>(), jit.values());
+  const CUresult r = CROPDL_DRIVER(cuModuleLoadDataEx)(&module, code, jit.count(),
+                                                       jit.names_as<CUjit_option>(), jit.values.data());
   from.made(rt::word_of(module));
   return r;
 }
@@ -137,7 +147,7 @@ Result load_library(RealFunction<Load<Result, void, Jit, Own>> load, CUlibrary* 
   const CodeOrder in_order;
   CUlibrary real = nullptr;
   if (!library) return static_cast<Result>(CUDA_ERROR_INVALID_VALUE);
-  const Options jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
+  const LoadOptions jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
   const auto r = load(&real, code, options, values, n, own, own_values, own_n);
   if (static_cast<int>(r) != CUDA_SUCCESS) return r;
   bring_library(real);
@@ -145,10 +155,11 @@ Result load_library(RealFunction<Load<Result, void, Jit, Own>> load, CUlibrary* 
   return r;
 }
 
-// `load`: of the program's call; `load_data`: loads what is in the file.
+auto data_loader(CUresult) { return CROPDL_DRIVER(cuLibraryLoadData); }
+auto data_loader(cudaError_t) { return CROPDL_CUDART(cudaLibraryLoadData); }
+
 template <class Result, class Jit, class Own>
-Result load_library_file(RealFunction<Load<Result, char, Jit, Own>> load,
-                         RealFunction<Load<Result, void, Jit, Own>> load_data, CUlibrary* library,
+Result load_library_file(RealFunction<Load<Result, char, Jit, Own>> load, CUlibrary* library,
                          const char* file, Jit* options, void** values, unsigned n, Own* own,
                          void** own_values, unsigned own_n) {
   rt::Call call;
@@ -157,11 +168,10 @@ Result load_library_file(RealFunction<Load<Result, char, Jit, Own>> load,
   if (!library || !read_file(file, &code))
     return unread(load(library, file, options, values, n, own, own_values, own_n), load);
   CUlibrary real = nullptr;
-  const Options jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
-  auto names = its.names;
-  auto given = its.values;
-  const auto r = load_data(&real, code.c_str(), options, values, n, reinterpret_cast<Own*>(names.data()),
-                           given.data(), static_cast<unsigned>(names.size()));
+  const LoadOptions jit = jit_options(options, values, n), its = library_options(own, own_values, own_n);
+  LoadOptions given = its;
+  const Result r = data_loader(Result{})(&real, code.c_str(), options, values, n, given.names_as<Own>(),
+                                         given.values.data(), given.count());
   if (static_cast<int>(r) != CUDA_SUCCESS) return r;
   bring_library(real);
   *library = loaded(real, kind::cudaLibrary, load, code.c_str(), jit, its);
@@ -171,21 +181,21 @@ Result load_library_file(RealFunction<Load<Result, char, Jit, Own>> load,
 template <class Result, class Jit, class Own>
 int64_t load_library_again(rt::Again& from, Load<Result, void, Jit, Own>* load) {
   const char* code = from.array<char>();
-  ReadOptions jit(from), its(from);
+  LoadOptions jit = read_options(from), its = read_options(from);
   CUlibrary library = nullptr;
-  const auto r = static_cast<int64_t>(load(&library, code, jit.names<Jit>(), jit.values(), jit.count(),
-                                           its.names<Own>(), its.values(), its.count()));
+  const auto r = static_cast<int64_t>(load(&library, code, jit.names_as<Jit>(), jit.values.data(),
+                                           jit.count(), its.names_as<Own>(), its.values.data(), its.count()));
   from.made(rt::word_of(library));
   return r == CUDA_SUCCESS ? bring_library(library, from.ended()) : r;
 }
 
 // Arrays filled with handles of a library's kernels or a module's functions, each found again by its name.
-template <class Result, class H, class Of>
-Result enumerate(RealFunction<Result(H*, unsigned, Of)> list, H* all, unsigned n, Of of) {
+template <class F, class H, class Of>
+auto enumerate_code(RealFunction<F> list, H* all, unsigned n, Of of) {
   constexpr bool kLibrary = std::is_same_v<Of, CUlibrary>;
   rt::Call call;
   for (unsigned i = 0; all && i < n; ++i) all[i] = nullptr;
-  const Result r = list(all, n, rt::real(of, kLibrary ? kind::cudaLibrary : kind::cudaModule));
+  const auto r = list(all, n, rt::real(of, kLibrary ? kind::cudaLibrary : kind::cudaModule));
   for (unsigned i = 0; static_cast<int>(r) == CUDA_SUCCESS && all && i < n; ++i) {
     const char* name = nullptr;
     if (!all[i]) continue;
@@ -210,82 +220,31 @@ Result enumerate(RealFunction<Result(H*, unsigned, Of)> list, H* all, unsigned n
 
 extern "C" {
 
-CUresult lower_cuModuleLoadData(CUmodule* module, const void* image) {
-  rt::Call call;
-  const CodeOrder in_order;
-  return load_module(CROPDL_DRIVER_MAKER(cuModuleLoadData), module, CROPDL_DRIVER(cuModuleLoadData), image,
-                     {});
-}
-CUresult lower_cuModuleLoadFatBinary(CUmodule* module, const void* image) {
-  rt::Call call;
-  const CodeOrder in_order;
-  return load_module(CROPDL_DRIVER_MAKER(cuModuleLoadFatBinary), module, CROPDL_DRIVER(cuModuleLoadFatBinary),
-                     image, {});
-}
-CUresult lower_cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned n, CUjit_option* options,
-                                  void** values) {
-  rt::Call call;
-  const CodeOrder in_order;
-  if (!module) return CUDA_ERROR_INVALID_VALUE;  // before the options are read
-  return load_module(CROPDL_DRIVER_MAKER(cuModuleLoadDataEx), module, CROPDL_DRIVER(cuModuleLoadDataEx),
-                     image, jit_options(options, values, n), n, options, values);
-}
+CROPDL_CALLS(load_module)
+CROPDL_CALLS(load_library)
+CROPDL_CALLS(load_library_file)
+CROPDL_CALLS(enumerate_code)
+
 CUresult lower_cuModuleLoad(CUmodule* module, const char* file) {
   rt::Call call;
   const CodeOrder in_order;
   const Maker m = CROPDL_DRIVER_MAKER(cuModuleLoad);
   std::string code;
   if (!module || !read_file(file, &code)) return unread(CROPDL_DRIVER(cuModuleLoad)(module, file), m);
-  return load_module(m, module, CROPDL_DRIVER(cuModuleLoadData), code.c_str(), {});
+  return load_module_as(m, CROPDL_DRIVER_FUNCTION(cuModuleLoadData), module, code.c_str(), {});
 }
 int64_t again_cuModuleLoad(rt::Again& from) { return load_module_again(from); }
 int64_t again_cuModuleLoadData(rt::Again& from) { return load_module_again(from); }
 int64_t again_cuModuleLoadDataEx(rt::Again& from) { return load_module_again(from); }
 int64_t again_cuModuleLoadFatBinary(rt::Again& from) { return load_module_again(from); }
 
-CUresult lower_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options, void** values,
-                                 unsigned n, CUlibraryOption* own, void** own_values, unsigned own_n) {
-  return load_library(CROPDL_DRIVER_FUNCTION(cuLibraryLoadData), library, code, options, values, n, own,
-                      own_values, own_n);
-}
-CUresult lower_cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit_option* options,
-                                     void** values, unsigned n, CUlibraryOption* own, void** own_values,
-                                     unsigned own_n) {
-  return load_library_file(CROPDL_DRIVER_FUNCTION(cuLibraryLoadFromFile),
-                           CROPDL_DRIVER_FUNCTION(cuLibraryLoadData), library, file, options, values, n, own,
-                           own_values, own_n);
-}
 int64_t again_cuLibraryLoadData(rt::Again& from) {
   return load_library_again(from, CROPDL_DRIVER(cuLibraryLoadData));
 }
 int64_t again_cuLibraryLoadFromFile(rt::Again& from) { return again_cuLibraryLoadData(from); }
-
-cudaError_t lower_cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption* options,
-                                      void** values, unsigned n, cudaLibraryOption* own, void** own_values,
-                                      unsigned own_n) {
-  return load_library(CROPDL_CUDART_FUNCTION(cudaLibraryLoadData), library, code, options, values, n, own,
-                      own_values, own_n);
-}
-cudaError_t lower_cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* file, cudaJitOption* options,
-                                          void** values, unsigned n, cudaLibraryOption* own,
-                                          void** own_values, unsigned own_n) {
-  return load_library_file(CROPDL_CUDART_FUNCTION(cudaLibraryLoadFromFile),
-                           CROPDL_CUDART_FUNCTION(cudaLibraryLoadData), library, file, options, values, n,
-                           own, own_values, own_n);
-}
 int64_t again_cudaLibraryLoadData(rt::Again& from) {
   return load_library_again(from, CROPDL_CUDART(cudaLibraryLoadData));
 }
 int64_t again_cudaLibraryLoadFromFile(rt::Again& from) { return again_cudaLibraryLoadData(from); }
-
-CUresult lower_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned n, CUlibrary library) {
-  return enumerate(CROPDL_DRIVER_FUNCTION(cuLibraryEnumerateKernels), kernels, n, library);
-}
-cudaError_t lower_cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned n, cudaLibrary_t library) {
-  return enumerate(CROPDL_CUDART_FUNCTION(cudaLibraryEnumerateKernels), kernels, n, library);
-}
-CUresult lower_cuModuleEnumerateFunctions(CUfunction* functions, unsigned n, CUmodule module) {
-  return enumerate(CROPDL_DRIVER_FUNCTION(cuModuleEnumerateFunctions), functions, n, module);
-}
 
 }  // extern "C"

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "calls_cudart.h"
+#include "calls_driver.h"
 #include "cudart_functions.h"
 #include "driver_functions.h"
 #include "interpose/one_abi/kinds.h"
@@ -44,6 +46,7 @@ struct Maker {
 // is passed to has begun its one_abi::Call, and the first look-up opens the library.
 template <class F>
 struct RealFunction : Maker {
+  bool own = false;  // its stream 0 is the calling thread's default stream (NAME_ptsz)
   template <class... A>
   auto operator()(A... a) const {
     return one_abi::function_of<F>(library, function)(a...);
@@ -72,12 +75,13 @@ bool driver_begun();
 // The same functions to pass on (RealFunction), and their numbers only (Maker).
 #define CROPDL_CUDART_FUNCTION(name) \
   (cropdl::cuda::RealFunction<decltype(name)>{{cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name}})
-#define CROPDL_CUDART_PTSZ_FUNCTION(name)      \
-  (cropdl::cuda::RealFunction<decltype(name)>{ \
-      {cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name##_ptsz}})
 #define CROPDL_DRIVER_FUNCTION(name) \
   (cropdl::cuda::RealFunction<decltype(name)>{{cropdl::cuda::kDriver, cropdl::seam::driver::kFn_##name}})
 #define CROPDL_CUDART_MAKER(name) \
   (cropdl::cuda::Maker{cropdl::cuda::kCudart, cropdl::seam::cudart::kFn_##name})
 #define CROPDL_DRIVER_MAKER(name) \
   (cropdl::cuda::Maker{cropdl::cuda::kDriver, cropdl::seam::driver::kFn_##name})
+
+// Defines, within extern "C", the functions that only call this body ([calls] of
+// interpose/gen/one_abi/library.toml), with the RealFunction and their arguments.
+#define CROPDL_CALLS(body) CROPDL_CALLS_cudart_##body CROPDL_CALLS_driver_##body

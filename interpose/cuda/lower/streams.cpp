@@ -104,30 +104,52 @@ std::vector<Value> values_of(CUstream real, bool own) {
   return all;
 }
 
-// `copy`: the real call. Keeps the attributes that it changed.
-template <class Copy>
-auto copy_attributes(uint64_t to, bool own, Copy copy) -> decltype(copy()) {
+template <class F, class Id, class Attribute>
+auto set_stream_attribute(RealFunction<F> set, CUstream stream, Id attribute, const Attribute* value) {
+  rt::Call call;
+  if (own_default(rt::word_of(stream), set.own)) note_own_before(rt::current_device(), attribute);
   const rt::Setting setting;
-  const auto real = rt::handle_of<CUstream>(rt::real_word(to));
-  const std::vector<Value> before = values_of(real, own);
-  if (own_default(to, own))
-    for (const Value& v : before) note_own_before(rt::current_device(), v.attribute);
-  const auto r = copy();
-  if (static_cast<int>(r) != 0) return r;
-  const std::vector<Value> after = values_of(real, own);
-  for (size_t i = 0; i < after.size(); ++i)
-    if (after[i].known &&
-        (!before[i].known || memcmp(after[i].bytes(), before[i].bytes(), sizeof after[i].value) != 0))
-      keep_attribute(to, own, after[i].attribute, &after[i].value);
+  const auto r = set(rt::real(stream, kind::cudaStream), attribute, value);
+  if (static_cast<int>(r) == 0) keep_attribute(rt::word_of(stream), set.own, attribute, value);
   return r;
 }
 
-template <class N>
-void give_number(uint64_t stream, bool own, N* number) {
-  if (!number) return;
-  *number = rt::is_virtual(stream)
-                ? number_of(stream, *number)
-                : number_of_default_stream(rt::current_device(), own_default(stream, own), *number);
+// No attribute of a stream is a handle (cuda.h, "CUstreamAttrID").
+template <class F, class Id, class Attribute>
+auto get_stream_attribute(RealFunction<F> get, CUstream stream, Id attribute, Attribute* value) {
+  rt::Call call;
+  return get(rt::real(stream, kind::cudaStream), attribute, value);
+}
+
+// Keeps the attributes that the call changed.
+template <class F>
+auto copy_stream_attributes(RealFunction<F> copy, CUstream to, CUstream from) {
+  rt::Call call;
+  const rt::Setting setting;
+  const CUstream real = rt::real(to, kind::cudaStream);
+  const std::vector<Value> before = values_of(real, copy.own);
+  if (own_default(rt::word_of(to), copy.own))
+    for (const Value& v : before) note_own_before(rt::current_device(), v.attribute);
+  const auto r = copy(real, rt::real(from, kind::cudaStream));
+  if (static_cast<int>(r) != 0) return r;
+  const std::vector<Value> after = values_of(real, copy.own);
+  for (size_t i = 0; i < after.size(); ++i)
+    if (after[i].known &&
+        (!before[i].known || memcmp(after[i].bytes(), before[i].bytes(), sizeof after[i].value) != 0))
+      keep_attribute(rt::word_of(to), copy.own, after[i].attribute, &after[i].value);
+  return r;
+}
+
+template <class F, class N>
+auto number_of_stream(RealFunction<F> ask, CUstream stream, N* number) {
+  rt::Call call;
+  const auto r = ask(rt::real(stream, kind::cudaStream), number);
+  if (static_cast<int>(r) != 0 || !number) return r;
+  const uint64_t word = rt::word_of(stream);
+  *number = rt::is_virtual(word)
+                ? number_of(word, *number)
+                : number_of_default_stream(rt::current_device(), own_default(word, ask.own), *number);
+  return r;
 }
 
 void give_handle(CUcontext* real) {
@@ -140,7 +162,7 @@ void give_handle(CUgreenCtx* real) {
 }
 
 template <class F, class... Context>
-CUresult contexts_of(RealFunction<F> ask, CUstream stream, Context*... contexts) {
+CUresult contexts_of_stream(RealFunction<F> ask, CUstream stream, Context*... contexts) {
   rt::Call call;
   const CUresult r = ask(rt::real(stream, kind::cudaStream), contexts...);
   if (r == CUDA_SUCCESS) (give_handle(contexts), ...);
@@ -179,83 +201,10 @@ int64_t again_cuStreamSetAttribute(rt::Again& from) {
                                              reinterpret_cast<const CUstreamAttrValue*>(value));
 }
 
-#define SET_ATTRIBUTE(Result, name, Id, V, real_function, own)                                   \
-  Result lower_##name(CUstream stream, Id attribute, const V* value) {                           \
-    rt::Call call;                                                                               \
-    if (own_default(rt::word_of(stream), own)) note_own_before(rt::current_device(), attribute); \
-    const rt::Setting setting;                                                                   \
-    const Result r = real_function(rt::real(stream, kind::cudaStream), attribute, value);        \
-    if (static_cast<int>(r) == 0) keep_attribute(rt::word_of(stream), own, attribute, value);    \
-    return r;                                                                                    \
-  }
-SET_ATTRIBUTE(cudaError_t, cudaStreamSetAttribute, cudaLaunchAttributeID, cudaLaunchAttributeValue,
-              CROPDL_CUDART(cudaStreamSetAttribute), false)
-SET_ATTRIBUTE(cudaError_t, cudaStreamSetAttribute_ptsz, cudaLaunchAttributeID, cudaLaunchAttributeValue,
-              CROPDL_CUDART_PTSZ(cudaStreamSetAttribute), true)
-SET_ATTRIBUTE(CUresult, cuStreamSetAttribute, CUstreamAttrID, CUstreamAttrValue,
-              CROPDL_DRIVER(cuStreamSetAttribute), false)
-SET_ATTRIBUTE(CUresult, cuStreamSetAttribute_ptsz, CUstreamAttrID, CUstreamAttrValue,
-              CROPDL_DRIVER(cuStreamSetAttribute_ptsz), true)
-#undef SET_ATTRIBUTE
-
-// No attribute of a stream is a handle (cuda.h, "CUstreamAttrID").
-// NOLINTBEGIN(bugprone-macro-parentheses): types
-#define GET_ATTRIBUTE(Result, name, Id, V, real_function)                       \
-  Result lower_##name(CUstream stream, Id attribute, V* value) {                \
-    rt::Call call;                                                              \
-    return real_function(rt::real(stream, kind::cudaStream), attribute, value); \
-  }
-// NOLINTEND(bugprone-macro-parentheses)
-GET_ATTRIBUTE(cudaError_t, cudaStreamGetAttribute, cudaLaunchAttributeID, cudaLaunchAttributeValue,
-              CROPDL_CUDART(cudaStreamGetAttribute))
-GET_ATTRIBUTE(cudaError_t, cudaStreamGetAttribute_ptsz, cudaLaunchAttributeID, cudaLaunchAttributeValue,
-              CROPDL_CUDART_PTSZ(cudaStreamGetAttribute))
-GET_ATTRIBUTE(CUresult, cuStreamGetAttribute, CUstreamAttrID, CUstreamAttrValue,
-              CROPDL_DRIVER(cuStreamGetAttribute))
-GET_ATTRIBUTE(CUresult, cuStreamGetAttribute_ptsz, CUstreamAttrID, CUstreamAttrValue,
-              CROPDL_DRIVER(cuStreamGetAttribute_ptsz))
-#undef GET_ATTRIBUTE
-
-#define COPY_VALUES(Result, name, real_function, own)                                         \
-  Result lower_##name(CUstream to, CUstream from) {                                           \
-    rt::Call call;                                                                            \
-    return copy_attributes(rt::word_of(to), own, [&] {                                        \
-      return real_function(rt::real(to, kind::cudaStream), rt::real(from, kind::cudaStream)); \
-    });                                                                                       \
-  }
-COPY_VALUES(cudaError_t, cudaStreamCopyAttributes, CROPDL_CUDART(cudaStreamCopyAttributes), false)
-COPY_VALUES(cudaError_t, cudaStreamCopyAttributes_ptsz, CROPDL_CUDART_PTSZ(cudaStreamCopyAttributes), true)
-COPY_VALUES(CUresult, cuStreamCopyAttributes, CROPDL_DRIVER(cuStreamCopyAttributes), false)
-COPY_VALUES(CUresult, cuStreamCopyAttributes_ptsz, CROPDL_DRIVER(cuStreamCopyAttributes_ptsz), true)
-#undef COPY_VALUES
-
-#define GET_NUMBER(Result, name, real_function, own)                             \
-  Result lower_##name(CUstream stream, unsigned long long* number) {             \
-    rt::Call call;                                                               \
-    const Result r = real_function(rt::real(stream, kind::cudaStream), number);  \
-    if (static_cast<int>(r) == 0) give_number(rt::word_of(stream), own, number); \
-    return r;                                                                    \
-  }
-GET_NUMBER(cudaError_t, cudaStreamGetId, CROPDL_CUDART(cudaStreamGetId), false)
-GET_NUMBER(cudaError_t, cudaStreamGetId_ptsz, CROPDL_CUDART_PTSZ(cudaStreamGetId), true)
-GET_NUMBER(CUresult, cuStreamGetId, CROPDL_DRIVER(cuStreamGetId), false)
-GET_NUMBER(CUresult, cuStreamGetId_ptsz, CROPDL_DRIVER(cuStreamGetId_ptsz), true)
-#undef GET_NUMBER
-
-CUresult lower_cuStreamGetCtx(CUstream stream, CUcontext* context) {
-  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx), stream, context);
-}
-CUresult lower_cuStreamGetCtx_ptsz(CUstream stream, CUcontext* context) {
-  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx_ptsz), stream, context);
-}
-CUresult lower_cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
-  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx_v2), stream, context, green);
-}
-CUresult lower_cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext* context, CUgreenCtx* green) {
-  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetCtx_v2_ptsz), stream, context, green);
-}
-CUresult lower_cuStreamGetGreenCtx(CUstream stream, CUgreenCtx* green) {
-  return contexts_of(CROPDL_DRIVER_FUNCTION(cuStreamGetGreenCtx), stream, green);
-}
+CROPDL_CALLS(set_stream_attribute)
+CROPDL_CALLS(get_stream_attribute)
+CROPDL_CALLS(copy_stream_attributes)
+CROPDL_CALLS(number_of_stream)
+CROPDL_CALLS(contexts_of_stream)
 
 }  // extern "C"

@@ -31,12 +31,14 @@ void note_told(uint64_t symbol, TakenVariable::Kind kind, const char* name, CUde
 }
 
 template <class F, class Address, class H>
-auto get_global(RealFunction<F> find, Address* address, size_t* size, H of, TakenVariable::Kind how,
-                const char* name) {
+auto get_global(RealFunction<F> find, Address* address, size_t* size, H of, const char* name) {
   rt::Call call;
-  const uint32_t its = how == TakenVariable::kOfModule ? kind::cudaModule : kind::cudaLibrary;
-  const auto error = find(address, size, rt::real(of, its), name);
-  if (static_cast<int>(error) == 0 && address) note_told(rt::word_of(of), how, name, rt::word_of(*address));
+  const bool is_module = std::is_same_v<H, CUmodule>;
+  const auto error =
+      find(address, size, rt::real(of, is_module ? kind::cudaModule : kind::cudaLibrary), name);
+  if (static_cast<int>(error) == 0 && address)
+    note_told(rt::word_of(of), is_module ? TakenVariable::kOfModule : TakenVariable::kOfLibrary, name,
+              rt::word_of(*address));
   return error;
 }
 
@@ -202,25 +204,7 @@ cudaError_t lower_cudaGetSymbolSize(size_t* size, const void* symbol) {
   return CROPDL_CUDART(cudaGetSymbolSize)(size, symbol);
 }
 
-CUresult lower_cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* size, CUmodule module, const char* name) {
-  return get_global(CROPDL_DRIVER_FUNCTION(cuModuleGetGlobal_v2), address, size, module,
-                    TakenVariable::kOfModule, name);
-}
-CUresult lower_cuLibraryGetGlobal(CUdeviceptr* address, size_t* size, CUlibrary library, const char* name) {
-  return get_global(CROPDL_DRIVER_FUNCTION(cuLibraryGetGlobal), address, size, library,
-                    TakenVariable::kOfLibrary, name);
-}
-cudaError_t lower_cudaLibraryGetGlobal(void** address, size_t* size, cudaLibrary_t library,
-                                       const char* name) {
-  return get_global(CROPDL_CUDART_FUNCTION(cudaLibraryGetGlobal), address, size, library,
-                    TakenVariable::kOfLibrary, name);
-}
-CUresult lower_cuLibraryGetManaged(CUdeviceptr* address, size_t* size, CUlibrary library, const char* name) {
-  return get_managed(CROPDL_DRIVER_FUNCTION(cuLibraryGetManaged), address, size, library, name);
-}
-cudaError_t lower_cudaLibraryGetManaged(void** address, size_t* size, cudaLibrary_t library,
-                                        const char* name) {
-  return get_managed(CROPDL_CUDART_FUNCTION(cudaLibraryGetManaged), address, size, library, name);
-}
+CROPDL_CALLS(get_global)
+CROPDL_CALLS(get_managed)
 
 }  // extern "C"

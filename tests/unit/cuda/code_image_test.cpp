@@ -271,11 +271,11 @@ struct LoadRecipe {
 
 TEST(LoadOptions, WhatTheDriverWritesIntoAValueStaysOutOfTheRecipe) {
   LoadRecipe recipe;
-  ReadOptions options(recipe);
+  LoadOptions options = read_options(recipe);
   ASSERT_EQ(options.count(), 1u);
-  EXPECT_EQ(*options.names<int32_t>(), 1);
-  EXPECT_EQ(*options.values(), reinterpret_cast<void*>(96));
-  *options.values() = reinterpret_cast<void*>(1024);
+  EXPECT_EQ(*options.names_as<int32_t>(), 1);
+  EXPECT_EQ(options.values[0], reinterpret_cast<void*>(96));
+  options.values[0] = reinterpret_cast<void*>(1024);
   EXPECT_EQ(recipe.values[0], reinterpret_cast<void*>(96));
 }
 

@@ -1,16 +1,17 @@
-// Nodes of graphs: functions that the runtime and the driver share. translate() knows a structure with a
-// node's parameters, in all its versions, by its members. LH, LH FS base, threads of the program.
-#pragma once
-
+// Functions about nodes of graphs. translate() knows a structure with a node's parameters, in all its
+// versions, by its members. See graphs.h.
 #include <concepts>
 #include <cstdlib>
 #include <optional>
 
 #include "interpose/cuda/lower/callbacks.h"
-#include "interpose/cuda/lower/graph_calls.h"
+#include "interpose/cuda/lower/graphs.h"
 #include "interpose/cuda/lower/launch_attributes.h"
+#include "interpose/cuda/lower/nccl/captured.h"
 
-namespace cropdl::cuda {
+using namespace cropdl::cuda;
+
+namespace {
 
 // Puts the library's handles and functions into a copy of the program's structure.
 struct ToReal {
@@ -33,15 +34,19 @@ struct ToProgram {
     return known_or_real(h, kind);
   }
   void* kernel(void* f) const { return known_or_real(f, kind::cudaKernel); }
-  CUfunction kernel(CUfunction f) const { return function_or_kernel(f); }
+  // A kernel's handle may stand in place of a function.
+  CUfunction kernel(CUfunction f) const {
+    const CUfunction function = known_or_real(f, kind::cudaFunction);
+    return function != f ? function : known_or_real(f, kind::cudaKernel);
+  }
   void host(HostNode& n) const { program_host_node(n); }
 };
 
-inline CUcontext real_context(CUcontext c) { return rt::real(c, kind::cudaContext); }
+CUcontext real_context(CUcontext c) { return rt::real(c, kind::cudaContext); }
 
 // Only the driver's structure of any node has contexts.
-inline void contexts_to_real(cudaGraphNodeParams&) {}
-inline void contexts_to_real(CUgraphNodeParams& p) {
+void contexts_to_real(cudaGraphNodeParams&) {}
+void contexts_to_real(CUgraphNodeParams& p) {
   if (p.type == CU_GRAPH_NODE_TYPE_MEMCPY) p.memcpy.copyCtx = real_context(p.memcpy.copyCtx);
   if (p.type == CU_GRAPH_NODE_TYPE_MEMSET) p.memset.ctx = real_context(p.memset.ctx);
   if (p.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) p.memOp.ctx = real_context(p.memOp.ctx);
@@ -102,7 +107,7 @@ class RealParams {
 
 // --- Adding nodes. `more`: what the library gets after the dependencies.
 
-inline constexpr const char* kGraphsMemory = "a graph allocates memory of the driver's";
+constexpr const char* kGraphsMemory = "a graph allocates memory of the driver's";
 
 template <class F, class... More>
 auto add(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, More... more) {
@@ -124,7 +129,8 @@ auto add_node(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencie
 }
 
 template <class F>
-auto add_child(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, CUgraph child) {
+auto add_child_graph(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n,
+                     CUgraph child) {
   rt::Call call;
   const auto r = add(of, out, to, dependencies, n, n, graph(child));
   if (succeeded(r)) nccl::graph_takes(graph(to), graph(child));
@@ -140,7 +146,7 @@ auto add_allocation(RealFunction<F> of, Node* out, CUgraph to, const Node* depen
 }
 
 // Valid as long as the process: the program gets the array as the library's.
-inline CUgraph* bodies_for_program(CUgraph* bodies, unsigned n, uint64_t node, Maker m) {
+CUgraph* bodies_for_program(CUgraph* bodies, unsigned n, uint64_t node, Maker m) {
   auto* theirs = static_cast<CUgraph*>(calloc(size_t{n} + 1, sizeof(CUgraph)));
   for (unsigned i = 0; theirs && i < n; ++i) {
     theirs[i] = known(bodies[i], kind::cudaGraph, m);
@@ -173,41 +179,63 @@ auto add_any(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies
   return r;
 }
 
+template <class F, class P>
+auto add_any_node(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, P* params) {
+  return add_any(of, out, to, dependencies, n, params);
+}
+template <class F, class Edge, class P>
+auto add_any_node(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, const Edge* edges,
+                  size_t n, P* params) {
+  return add_any(of, out, to, dependencies, n, params, edges);
+}
+
 // --- Querying and changing nodes.
 
-template <class Result, class P>
-Result get_node(Node of, P* params, RealFunction<Result(Node, P*)> get) {
+template <class F, class P>
+auto get_node(RealFunction<F> get, Node of, P* params) {
   rt::Call call;
-  const Result r = get(node(of), params);
+  const auto r = get(node(of), params);
   if (succeeded(r) && params) translate(ToProgram{}, *params);
   return r;
 }
 template <class F, class P>
-auto set_node(Node of, const P* params, RealFunction<F> set) {
+auto set_node(RealFunction<F> set, Node of, const P* params) {
   rt::Call call;
   return set(node(of), RealParams<P>(params).get());
 }
 template <class F, class P, std::same_as<CUcontext>... Contexts>
-auto set_node(CUgraphExec in, Node of, const P* params, RealFunction<F> set, Contexts... contexts) {
+auto set_node(RealFunction<F> set, CUgraphExec in, Node of, const P* params, Contexts... contexts) {
   rt::Call call;
   return set(exec(in), node(of), RealParams<P>(params).get(), real_context(contexts)...);
 }
 
-template <class Result, class Id, class Value>
-Result get_node_attribute(Node of, Id id, Value* value, RealFunction<Result(Node, Id, Value*)> get) {
+template <class F, class Id, class Value>
+auto get_node_attribute(RealFunction<F> get, Node of, Id id, Value* value) {
   rt::Call call;
-  const Result r = get(node(of), id, value);
+  const auto r = get(node(of), id, value);
   if (CUevent* its = succeeded(r) && value ? event_in(id, *value) : nullptr)
     *its = known_or_real(*its, kind::cudaEvent);
   return r;
 }
-template <class Result, class Id, class Value>
-Result set_node_attribute(Node of, Id id, const Value* value,
-                          RealFunction<Result(Node, Id, const Value*)> set) {
+template <class F, class Id, class Value>
+auto set_node_attribute(RealFunction<F> set, Node of, Id id, const Value* value) {
   rt::Call call;
   auto v = value ? *value : Value{};
   if (CUevent* its = value ? event_in(id, v) : nullptr) *its = event(*its);
   return set(node(of), id, value ? &v : nullptr);
 }
 
-}  // namespace cropdl::cuda
+}  // namespace
+
+extern "C" {
+
+CROPDL_CALLS(add_node)
+CROPDL_CALLS(add_child_graph)
+CROPDL_CALLS(add_allocation)
+CROPDL_CALLS(add_any_node)
+CROPDL_CALLS(get_node)
+CROPDL_CALLS(set_node)
+CROPDL_CALLS(get_node_attribute)
+CROPDL_CALLS(set_node_attribute)
+
+}  // extern "C"
