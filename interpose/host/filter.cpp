@@ -1,5 +1,3 @@
-#include "interpose/host/filter.h"
-
 #include <linux/audit.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
@@ -18,8 +16,7 @@
 #include <vector>
 
 #include "interpose/host/filter_program.h"
-#include "interpose/seam/layout.h"
-#include "interpose/seam/state.h"
+#include "interpose/host/process.h"
 #include "interpose/upper/trapped.h"
 
 namespace cropdl::host {

@@ -1,4 +1,5 @@
-// The lower half's parts, put together for this process; lives as long as the process. LH, main thread.
+// The lower half's parts, put together for this process, which live as long as it; and what each file of this
+// folder does for it. LH, START (main thread, no program yet), but for lend_lower_fs.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,13 @@
 #include "interpose/launch/boot.h"
 #include "interpose/launch/launch.h"
 #include "interpose/libraries/libraries.h"
+#include "interpose/seam/state.h"
 #include "restart/files/descriptors.h"
+#include "restart/memory/restore_memory.h"
 #include "restart/session/checkpoint_session.h"
 #include "restart/session/rank.h"
 #include "restart/session/version_store.h"
+#include "restart/store.h"
 
 namespace cropdl::host {
 
@@ -37,6 +41,45 @@ Process& this_process();
 
 // Prints one line for people and ends the process. Rank 0 is enough where all ranks would say the same.
 [[noreturn]] void die(const std::string& line);
+
+// address_reservation.cpp: this process's own memory. Calls `run`, which does not return, on the process's
+// stack, or on a new one if `ulimit -s` makes it too small for the LH. Raises threads' default size, too.
+// initial_stack.h builds the program's stack.
+[[noreturn]] void with_enough_stack(void (*run)(int, char**), int argc, char** argv);
+
+// Reserves the version's addresses outside the window, before a restart touches anything. If ASLR put a
+// mapping of this process on one, starts over by exec and does not return. An error: no layout had them free.
+Status settle_addresses(const Process& p, const restart::Version& version,
+                        host_memory::ReservedAddresses& reserved);
+// After such an exec: restores the personality, so that the program sees no trace of the exec.
+void settled_in(const launching::Boot& boot);
+
+// window.cpp: control page, core, state, heap. Refuses if the window already contains a mapping.
+Status check_window();
+// Maps the control page and fills in this run's fields. `installation`: directory of the shims and the core.
+Status map_control_page(const std::string& installation);
+// Chooses the files that ld.so gets instead of the program's libraries, by `boot`. A restart calls it again
+// once it has read from the image how the program was started.
+void choose_stand_ins(const launching::Boot& boot);
+// For a starting program: maps the core, the state and the heap, and initializes the state.
+Status map_fresh_state(const std::string& installation, const std::string& exe);
+// Installs the core's signal handlers, the program's by PersistentState::actions, and the main thread's
+// signal stack. `last_version`: SIGTERM at its default requests a last version, if the core supports it.
+Status install_handlers(bool last_version);
+
+// filter.cpp: sends the program's placement, signal, descriptor and process calls to the core. Threads,
+// children and exec keep the seccomp filter. It allows every call from outside the window. `restarted`: ids
+// are virtual, so their calls are trapped too. `watch_input`: reads consume the standard input's bytes. Traps
+// only calls that the core, which may be an older image's, handles by its state. Sets no_new_privs, which an
+// unprivileged filter requires.
+Status install_filter(bool restarted, bool watch_input);
+
+// tls_block_pool.cpp: each thread of the program that calls into the LH gets the FS base of a parked LH
+// thread of its own. Starts the broker, the thread that starts these.
+Status start_tls_block_pool();
+// ControlPage::lend_lower_fs. Runs on the UH thread with its UH FS base: uses no libc and no TLS. Blocks on a
+// futex until `thread` has an LH FS base.
+void lend_lower_fs(seam::ThreadRecord* thread);
 
 // Rank 0: opens the job's store for writing; `p.versions` exists afterwards.
 Status open_versions(Process& p, const restart::StoreIdentity& identity);

@@ -10,9 +10,7 @@
 #include "restart/files/reopen_files.h"
 #include "restart/image.h"
 #include "restart/memory/mapped_files.h"
-#include "restart/memory/restore_memory.h"
 #include "restart/session/metadata.h"
-#include "restart/store.h"
 
 namespace cropdl::host {
 

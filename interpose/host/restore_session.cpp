@@ -8,12 +8,9 @@
 
 #include "base/format.h"
 #include "coord/interval_policy.h"
-#include "interpose/host/address_reservation.h"
 #include "interpose/host/process.h"
 #include "interpose/host/restart_candidates.h"
 #include "interpose/host/restart_ranks.h"
-#include "interpose/host/tls_block_pool.h"
-#include "interpose/host/window.h"
 #include "restart/files/directories.h"
 #include "restart/files/reopen_files.h"
 #include "restart/process/machine.h"

@@ -12,8 +12,6 @@
 #include "interpose/host/initial_stack.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/host/process.h"
-#include "interpose/host/tls_block_pool.h"
-#include "interpose/host/window.h"
 #include "interpose/launch/elf_file.h"
 #include "restart/process/processors.h"
 

@@ -1,5 +1,3 @@
-#include "interpose/host/tls_block_pool.h"
-
 #include <linux/futex.h>
 #include <sys/syscall.h>
 

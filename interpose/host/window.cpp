@@ -1,5 +1,3 @@
-#include "interpose/host/window.h"
-
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -13,8 +11,8 @@
 #include "interpose/handles/heap.h"
 #include "interpose/host/drawn_addresses.h"
 #include "interpose/host/dynamic_symbols.h"
+#include "interpose/host/process.h"
 #include "interpose/launch/elf_file.h"
-#include "interpose/libraries/libraries.h"
 #include "interpose/seam/control_page.h"
 #include "interpose/upper/raw.h"
 #include "restart/memory/mappings.h"
