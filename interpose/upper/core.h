@@ -90,10 +90,9 @@ inline void note_unseen(uint32_t how) { __atomic_fetch_or(&seam::state()->unseen
 long descriptor_call(const SystemCall& call);
 // Makes a call that may wait long, such as opening a FIFO, and that returns a descriptor.
 long make_slowly(const SystemCall& call);
-void note_made(long fd);  // from make_slowly(), unless cropdl_descriptor_call has noted it
-void disown(long fd);     // it is closed, or about to be
-void note_descriptor(const greg_t* registers);  // of a context interrupted in cropdl_descriptor_call
-void close_lower_files();                       // in a child of fork
+void note_made(long fd);   // from make_slowly(), unless cropdl_descriptor_call has noted it
+void disown(long fd);      // it is closed, or about to be
+void close_lower_files();  // in a child of fork
 
 // Locks of files (locks.cpp)
 bool asks_for_lock(long nr, long operation);  // flock but LOCK_UN, or fcntl with one of kLocksSinceLevel2
@@ -103,11 +102,18 @@ long lock_file(const SystemCall& call);       // if asks_for_lock()
 long open_call(const SystemCall& call);
 long read_link(const SystemCall& call);
 long execute(const SystemCall& call);
+// Returns `is(NAME, wanted)` for the name of the file that a link leads to; `otherwise`: it is no link. Only
+// while ld.so loads libraries, on the main stack: its frame is large, but ld.so's own are larger.
+bool leads_to(const char* link, bool (*is)(const char*, const char*), const char* wanted, bool otherwise);
 
 // Signals (signals.cpp)
 long set_action(const SystemCall& call);
 long set_mask(const SystemCall& call);
 long set_alternate_stack(const SystemCall& call);
+// The alternate stack as the program set it.
+inline stack_t programs_stack(const seam::ThreadRecord* t) {
+  return {reinterpret_cast<void*>(t->alternate_sp), static_cast<int>(t->alternate_flags), t->alternate_size};
+}
 [[noreturn]] void die_of(int sig);  // by the signal's default action
 
 // Calls that wait (waits.cpp)

@@ -63,20 +63,6 @@ bool is_version_of(const char* name, const char* begins) {
   return *name == 0 || *name == '.';
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wframe-larger-than="
-// Whether the link has a name of that version, or is no link. Only for ld.so, whose own frames are larger.
-CROPDL_OWN_FRAME bool leads_to_version(const char* path, const char* begins) {
-  char target[512];
-  const long length =
-      raw(__NR_readlink, reinterpret_cast<long>(path), reinterpret_cast<long>(target), sizeof target - 1);
-  if (failed(length)) return true;
-  target[length] = 0;
-  return is_version_of(base_name(target), begins);
-}
-
-#pragma GCC diagnostic pop
-
 enum class Named { kNotSo, kSo, kAnotherVersion };
 
 // Compares a name with a stand-in of one version. A name without a version has that of the file it links to.
@@ -89,7 +75,7 @@ Named named_as(const char* path, const char* name, const char* begins) {
     if (*name != *p) return Named::kNotSo;
   if (*name == '.') return Named::kAnotherVersion;
   if (*name != 0) return Named::kNotSo;
-  return leads_to_version(path, begins) ? Named::kSo : Named::kAnotherVersion;
+  return leads_to(path, is_version_of, begins, true) ? Named::kSo : Named::kAnotherVersion;
 }
 
 // Records the path for the LH, which loads that file. A relative path is made absolute.
@@ -149,6 +135,19 @@ CROPDL_OWN_FRAME long open_other(const SystemCall& c, const char* path) {
 }
 
 }  // namespace
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
+CROPDL_OWN_FRAME bool leads_to(const char* link, bool (*is)(const char*, const char*), const char* wanted,
+                               bool otherwise) {
+  char target[512];
+  const long length =
+      raw(__NR_readlink, reinterpret_cast<long>(link), reinterpret_cast<long>(target), sizeof target - 1);
+  if (failed(length)) return otherwise;
+  target[length] = 0;
+  return is(base_name(target), wanted);
+}
+#pragma GCC diagnostic pop
 
 long open_call(const SystemCall& c) {
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;

@@ -69,37 +69,31 @@ CROPDL_OWN_FRAME uint64_t find_gap(uint64_t length, uint64_t align) {
   const long fd = open_maps();
   if (failed(fd)) return 0;
   char buffer[128];
-  uint64_t begin = 0, end = 0, free_from = map_first(), found = 0;
-  enum { kBegin, kEnd, kRest } part = kBegin;
+  uint64_t number = 0, begin = 0, free_from = map_first(), found = 0;
+  const auto look_before = [&](uint64_t limit) {
+    const uint64_t aligned = (free_from + align - 1) & ~(align - 1);
+    if (limit > aligned && limit - aligned >= length) found = aligned;
+  };
+  bool in_addresses = true;  // BEGIN-END and a space begin each line
   for (long n; found == 0 && (n = raw(__NR_read, fd, reinterpret_cast<long>(buffer), sizeof buffer)) > 0;) {
     for (long i = 0; i < n && found == 0; ++i) {
       const char c = buffer[i];
-      const uint64_t digit = c >= 'a' ? c - 'a' + 10 : c - '0';
       if (c == '\n') {
-        part = kBegin, begin = end = 0;
-      } else if (part == kBegin) {
-        if (c == '-')
-          part = kEnd;
-        else
-          begin = begin << 4 | digit;
-      } else if (part == kEnd) {
-        if (c != ' ') {
-          end = end << 4 | digit;
-          continue;
+        in_addresses = true;
+      } else if (in_addresses && c == '-') {
+        begin = number, number = 0;
+      } else if (in_addresses && c == ' ') {
+        if (number > free_from) {
+          look_before(begin < seam::kMapEnd ? begin : seam::kMapEnd);
+          free_from = number;
         }
-        part = kRest;
-        if (end <= free_from) continue;
-        const uint64_t aligned = (free_from + align - 1) & ~(align - 1);
-        const uint64_t limit = begin < seam::kMapEnd ? begin : seam::kMapEnd;
-        if (limit > aligned && limit - aligned >= length) found = aligned;
-        free_from = end;
+        in_addresses = false, number = 0;
+      } else if (in_addresses) {
+        number = number << 4 | static_cast<uint64_t>(c >= 'a' ? c - 'a' + 10 : c - '0');
       }
     }
   }
-  if (found == 0) {
-    const uint64_t aligned = (free_from + align - 1) & ~(align - 1);
-    if (in_map_area(aligned, length)) found = aligned;
-  }
+  if (found == 0) look_before(seam::kMapEnd);
   raw(__NR_close, fd);
   return found;
 }

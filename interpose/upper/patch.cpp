@@ -19,23 +19,14 @@ namespace {
 constexpr int kSiteBytes = 7, kStubBytes = 32;
 constexpr long kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wframe-larger-than="
-// As everything here, it runs when the program starts, on the main stack.
 CROPDL_OWN_FRAME bool is_libc(int fd) {
-  char link[40] = "/proc/self/fd/", name[512], digits[12];
+  char link[40] = "/proc/self/fd/", digits[12];
   int n = 14, d = 0;
   for (unsigned v = fd; v != 0 || d == 0; v /= 10) digits[d++] = '0' + v % 10;
   while (d > 0) link[n++] = digits[--d];
   link[n] = 0;
-  const long length =
-      raw(__NR_readlink, reinterpret_cast<long>(link), reinterpret_cast<long>(name), sizeof name - 1);
-  if (length <= 0) return false;
-  name[length] = 0;
-  return equal(base_name(name), "libc.so.6");
+  return leads_to(link, equal, "libc.so.6", false);
 }
-
-#pragma GCC diagnostic pop
 
 template <class T>
 bool read_at(int fd, uint64_t offset, T* to) {

@@ -74,10 +74,6 @@ void fault_instead_of(const Entry* e) {
     raw(__NR_tgkill, process, self, SIGSEGV);
 }
 
-stack_t programs_stack(const seam::ThreadRecord* t) {
-  return {reinterpret_cast<void*>(t->alternate_sp), static_cast<int>(t->alternate_flags), t->alternate_size};
-}
-
 // Shows the program its own alternate stack in a frame that the kernel has made on the interrupted stack. The
 // program's rt_sigreturn of it is trapped, and return_from_handler() gives the kernel the core's stack back;
 // not where the core, or text outside the window, makes that call.

@@ -59,10 +59,7 @@ long set_alternate_stack(const SystemCall& c) {
   stack_t wanted{};
   const bool changes = c.a[0] != 0;
   if (changes && !copy_in(&wanted, c.a[0])) return kBadAddress;
-  stack_t old{};
-  old.ss_sp = reinterpret_cast<void*>(t->alternate_sp);
-  old.ss_flags = static_cast<int>(t->alternate_flags);
-  old.ss_size = t->alternate_size;
+  stack_t old = programs_stack(t);
   // This function runs on the stack of the call.
   const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
   const bool on_it = (t->alternate_flags & (seam::kNoAlternateStack | kAutoDisarm)) == 0 &&
