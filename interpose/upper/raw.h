@@ -42,14 +42,6 @@ class CallSet {
   uint64_t bits_[kEnd / 64] = {};
 };
 
-// The row of a table for a system call; null: none.
-template <class Row, size_t kCount>
-const Row* row_of(const Row (&table)[kCount], long nr) {
-  for (const Row& row : table)
-    if (row.nr == nr) return &row;
-  return nullptr;
-}
-
 // The kernel judges the program's pointers: the core dereferences one only if the kernel could, else fails.
 
 // Calls `probe` for an aligned word in each page of [p, p + size).
