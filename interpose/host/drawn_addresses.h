@@ -12,11 +12,9 @@
 
 namespace cropdl::host {
 
-// The largest distance of each from its lowest possible address.
-inline constexpr uint64_t kProgramSpread = 1ull << 40, kLoaderSpread = 1ull << 40, kStackSpread = 1ull << 40,
-                          kMappingsSpread = 1ull << 40;
-static_assert(kProgramSpread + kLoaderSpread + kStackSpread + kMappingsSpread <
-              (seam::kMapEnd - seam::kMapBegin) / 2);
+// The largest distance of program, loader, stack and mappings, each from its lowest possible address.
+inline constexpr uint64_t kSpread = 1ull << 40;
+static_assert(4 * kSpread < (seam::kMapEnd - seam::kMapBegin) / 2);
 
 // Returns a random multiple of `unit` below `spread`; 0 if randomization is off for this process (man 2
 // personality, ADDR_NO_RANDOMIZE; man 5 proc, randomize_va_space).

@@ -34,12 +34,12 @@ Result<uint64_t> map_stack(const InitialStack& what) {
     for (const std::string& text : *list) texts += text.size() + 1 + sizeof(char*);
   const uint64_t size = (texts + kTopSpread + kFirstPart + 0xffff) & ~0xffffull;
   auto* state = seam::state();
-  const uint64_t low = state->map_next + kRoom + drawn(kStackSpread);
+  const uint64_t low = state->map_next + kRoom + drawn(kSpread);
   void* p =
       mmap(reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE | (what.executable ? PROT_EXEC : 0),
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(low)) return Error{"cannot map the program's stack: " + errno_text(errno)};
-  state->map_first = state->map_next = low + size + (1 << 20) + drawn(kMappingsSpread);
+  state->map_first = state->map_next = low + size + (1 << 20) + drawn(kSpread);
   return low + size;
 }
 

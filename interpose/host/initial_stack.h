@@ -9,9 +9,9 @@
 namespace cropdl::host {
 
 struct InitialStack {
-  std::vector<std::string> arguments;    // with the program's name
-  std::vector<std::string> environment;  // without CROPDL_BOOT
-  std::string program;                   // AT_EXECFN
+  std::vector<std::string> arguments;  // with the program's name
+  std::vector<std::string> environment;
+  std::string program;  // AT_EXECFN
   launching::MappedElf image, interpreter;
   size_t segments = 0;      // AT_PHNUM
   uint64_t vdso = 0;        // AT_SYSINFO_EHDR

@@ -22,9 +22,7 @@ constexpr uint64_t kGap = 1 << 20;  // between a loaded file and the next mappin
 
 std::vector<std::string> program_environment(const launching::Boot& boot) {
   std::vector<std::string> out;
-  const std::string own = std::string(launching::kBootVariable) + "=";
-  for (char** e = environ; *e != nullptr; ++e)
-    if (strncmp(*e, own.c_str(), own.size()) != 0) out.emplace_back(*e);
+  for (char** e = environ; *e != nullptr; ++e) out.emplace_back(*e);
   if (!boot.preload.empty()) out.push_back("LD_PRELOAD=" + boot.preload);
   return out;
 }
@@ -90,7 +88,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   const auto image = map_at_next(*program);
   if (!image) die(image.error().message);
   auto* state = seam::state();
-  state->map_next += drawn(kLoaderSpread);
+  state->map_next += drawn(kSpread);
   const auto interpreter = map_at_next(*loader);
   if (!interpreter) die(interpreter.error().message);
   for (const int fd : p.inherited.programs) {

@@ -124,7 +124,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   state->began = now.tv_sec * 1'000'000'000 + now.tv_nsec;
   state->brk_first = seam::kBrkBegin + drawn((seam::kBrkEnd - seam::kBrkBegin) / 2);
   state->brk_current = state->brk_mapped = state->brk_first;
-  state->map_next = seam::kMapBegin + drawn(kProgramSpread);
+  state->map_next = seam::kMapBegin + drawn(kSpread);
   state->low_stack_next = seam::kLowStacks + drawn((seam::kLowBegin - seam::kLowStacks) / 2);
   if (exe.size() >= sizeof state->exe) return Error{exe + ": path too long"};
   memcpy(state->exe, exe.c_str(), exe.size() + 1);

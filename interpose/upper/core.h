@@ -59,11 +59,16 @@ class NotesHeld {
 // runs on the program's stack, of which natively a call needs nothing. CMakeLists.txt limits the frames.
 #define CROPDL_OWN_FRAME __attribute__((noinline))
 
-struct SystemCall {  // one system call of the program; TrappedCall begins with it
+struct SystemCall {  // one system call of the program
   long nr;
   long a[6];
   long frame_pointer = 0;  // of the caller
   uint64_t from = 0;       // the instruction after it
+};
+struct TrappedCall {  // as entry.S lays it out: rax, rdi, rsi, rdx, r10, r8, r9, rbp, rcx, r11, flags
+  SystemCall call;
+  uint64_t r11, flags;
+  long& result() { return call.nr; }  // rax
 };
 inline long pass_on(const SystemCall& c) { return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]); }
 
@@ -135,7 +140,6 @@ long requeue_call(const SystemCall& call);  // if futex_requeues()
 void release_held_futexes(seam::ThreadRecord* t);
 
 // Threads and processes (threads.cpp)
-struct TrappedCall;
 int prepare_clone(TrappedCall* call, uint64_t mask);
 long leave_process(const SystemCall& call);
 long leave_thread(const SystemCall& call);
@@ -202,12 +206,6 @@ long path_call(const SystemCall& call);  // if takes_path()
 // Patches libc's frequent placement calls (patch.cpp). `call`, an mmap, has just mapped `text`. Returns the
 // result of `call`.
 long patch_libc(const SystemCall& call, uint64_t text);
-
-struct TrappedCall {  // as entry.S lays it out: rax, rdi, rsi, rdx, r10, r8, r9, rbp, rcx, r11, flags
-  SystemCall call;
-  uint64_t r11, flags;
-  long& result() { return call.nr; }  // rax
-};
 
 inline bool from_loader(uint64_t ip) {
   return ip >= seam::state()->text_begin && ip < seam::state()->text_end;

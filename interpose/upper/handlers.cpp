@@ -133,9 +133,7 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   seam::ThreadRecord* t = seam::current_thread();
   const auto* page = seam::control();
   if (upper::is_child() || (page->attention & seam::kAttentionStop) == 0 || t->pinned != 0) return;
-  siginfo_t info;
-  auto* words = reinterpret_cast<uint64_t*>(&info);
-  for (unsigned i = 0; i < sizeof info / sizeof *words; ++i) words[i] = 0;
+  siginfo_t info{};
   info.si_code = SI_QUEUE;
   info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
   constexpr int kAttempts = 64;

@@ -64,9 +64,7 @@ void fault_instead_of(const Entry* e) {
   const auto& action = seam::state()->actions[SIGSEGV];
   const bool blocked = (e->context->uc_sigmask.__val[0] >> (SIGSEGV - 1) & 1) != 0;
   if (e->sig == SIGSEGV || blocked || action.handler <= 1) die_of(SIGSEGV);
-  siginfo_t info;
-  auto* words = reinterpret_cast<uint64_t*>(&info);
-  for (unsigned i = 0; i < sizeof info / sizeof *words; ++i) words[i] = 0;
+  siginfo_t info{};
   info.si_signo = SIGSEGV;
   info.si_code = SI_KERNEL;
   const long self = raw(__NR_gettid), process = raw(__NR_getpid);
