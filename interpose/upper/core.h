@@ -13,8 +13,7 @@
 namespace cropdl::upper {
 
 inline void set_signal_mask(uint64_t mask, uint64_t* former = nullptr) {
-  constexpr int kSetMask = 2;
-  raw(14 /* rt_sigprocmask */, kSetMask, reinterpret_cast<long>(&mask), reinterpret_cast<long>(former), 8);
+  raw(14 /* rt_sigprocmask */, SIG_SETMASK, reinterpret_cast<long>(&mask), reinterpret_cast<long>(former), 8);
 }
 
 // Calls `fn(t, argument)`, a function of the control page, with the thread's LH stack and FS base.

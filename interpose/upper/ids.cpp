@@ -6,6 +6,7 @@
 // process's ids, its threads' and parent's, and the other ranks' pids. A process of this run that happens to
 // have such an id is shown with kForeignId added, once or more often. All other ids are the kernel's.
 #include <asm/unistd.h>
+#include <linux/capability.h>
 
 #include "interpose/upper/core.h"
 
@@ -149,17 +150,12 @@ long kernel_argument(long value, Role role) {
 
 CROPDL_OWN_FRAME long with_ids(const SystemCall& c) { return pass_on(with_kernel_ids(c)); }
 
-// struct __user_cap_header_struct (man 2 capget). The kernel writes to it if it does not support the version.
-struct CapabilityHeader {
-  uint32_t version;
-  int32_t process;
-};
-
+// The kernel writes to the header if it does not support the version (man 2 capget).
 CROPDL_OWN_FRAME long capability_call(const SystemCall& c) {
-  CapabilityHeader header;
+  __user_cap_header_struct header;
   if (!copy_in(&header, c.a[0])) return pass_on(c);
-  CapabilityHeader own = header;
-  own.process = static_cast<int32_t>(kernel_argument(own.process, kProcess));
+  __user_cap_header_struct own = header;
+  own.pid = static_cast<int>(kernel_argument(own.pid, kProcess));
   const long result = raw(c.nr, reinterpret_cast<long>(&own), c.a[1]);
   return own.version == header.version || copy_out(c.a[0], own.version) ? result : kBadAddress;
 }
@@ -199,16 +195,12 @@ void tell_waited(seam::ThreadRecord* t) {
 }
 
 long create_timer(const SystemCall& c) {
-  struct {  // man 7 sigevent
-    uint64_t value;
-    int32_t signal, notify, thread, rest[11];
-  } event;
-  constexpr int kThread = 4;  // SIGEV_THREAD_ID
+  sigevent event;
   const long clock = to_kernel_clock(c.a[0]);
   if (seam::control()->restarted == 0 || c.a[1] == 0 || !copy_in(&event, c.a[1]))
     return raw(c.nr, clock, c.a[1], c.a[2]);
-  if ((event.notify & kThread) != 0)
-    event.thread = static_cast<int32_t>(kernel_argument(event.thread, kProcess));
+  if ((event.sigev_notify & SIGEV_THREAD_ID) != 0)
+    event._sigev_un._tid = static_cast<pid_t>(kernel_argument(event._sigev_un._tid, kProcess));
   return raw(c.nr, clock, reinterpret_cast<long>(&event), c.a[2]);
 }
 
