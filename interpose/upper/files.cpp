@@ -1,25 +1,22 @@
 // Translates the few paths that must read as natively: of stand-ins, and of the program's own file.
 #include <asm/stat.h>
 #include <asm/unistd.h>
+#include <linux/fcntl.h>
 
 #include "interpose/upper/core.h"
 
 namespace cropdl::upper {
 namespace {
 
-constexpr int kAtFdcwd = -100;
-constexpr int kReadOnlyCloseOnExec = 02000000;  // flags with which ld.so opens libraries
-
 struct Link {
   uint64_t device, inode;
 };
 // Returns the symbolic link of that name; inode 0: it is none. An empty path means the descriptor.
 CROPDL_OWN_FRAME Link link_at(long directory, const char* path) {
-  constexpr long kNoFollow = 0x100, kEmptyPath = 0x1000;  // AT_*
-  constexpr unsigned kKind = 0170000, kLink = 0120000;    // S_IFMT, S_IFLNK
+  constexpr unsigned kKind = 0170000, kLink = 0120000;  // S_IFMT, S_IFLNK
   struct stat st;
   if (failed(raw(__NR_newfstatat, directory, reinterpret_cast<long>(path), reinterpret_cast<long>(&st),
-                 *path == 0 ? kNoFollow | kEmptyPath : kNoFollow)) ||
+                 AT_SYMLINK_NOFOLLOW | (*path == 0 ? AT_EMPTY_PATH : 0))) ||
       (st.st_mode & kKind) != kLink)
     return {0, 0};
   return {st.st_dev, st.st_ino};
@@ -30,7 +27,7 @@ CROPDL_OWN_FRAME bool is_link_to_own_exe(long directory, const char* path) {
   const Link link = link_at(directory, path);
   if (link.inode == 0) return false;
   const auto is = [&link](const char* name) {
-    const Link own = link_at(kAtFdcwd, name);
+    const Link own = link_at(AT_FDCWD, name);
     return link.device == own.device && link.inode == own.inode;
   };
   return is("/proc/self/exe") || is("/proc/thread-self/exe");  // of the process, of the thread
@@ -153,16 +150,16 @@ long open_call(const SystemCall& c) {
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   const long flags = c.nr == __NR_openat ? c.a[2] : c.nr == __NR_open ? c.a[1] : -1;
-  // The kernel refuses a null or unreadable path: the core reads only ld.so's, and what it has accepted.
+  // The kernel refuses a null or unreadable path: the core reads only ld.so's, which opens libraries with
+  // these flags, and what the kernel has accepted.
   const char* file = nullptr;
-  if (flags == kReadOnlyCloseOnExec && upper::from_loader(c.from)) file = stand_in(path);
+  if (flags == (O_RDONLY | O_CLOEXEC) && from_loader(c.from)) file = stand_in(path);
   long fd = file != nullptr ? open_other(c, file) : make_slowly(c);
-  constexpr uint64_t kTheLinkItself = 0400000;  // O_NOFOLLOW, with O_PATH
-  const auto how = [&] {
+  const auto how = [&] {  // O_NOFOLLOW, with O_PATH: the link itself is opened
     return c.nr == __NR_openat2 ? *reinterpret_cast<const uint64_t*>(c.a[2]) : static_cast<uint64_t>(flags);
   };
-  if (!failed(fd) && names_own_exe(at ? c.a[0] : kAtFdcwd, path) &&
-      (c.nr == __NR_creat || (how() & kTheLinkItself) == 0)) {
+  if (!failed(fd) && names_own_exe(at ? c.a[0] : AT_FDCWD, path) &&
+      (c.nr == __NR_creat || (how() & O_NOFOLLOW) == 0)) {
     const long exe = open_other(c, seam::state()->exe);
     raw(__NR_close, fd);
     disown(fd);
@@ -181,7 +178,7 @@ long read_link(const SystemCall& c) {
   SystemCall probe = c;
   probe.a[name + 2] = 1;
   const long exists = pass_on(probe);
-  if (failed(exists) || !names_own_exe(at ? c.a[0] : kAtFdcwd, reinterpret_cast<const char*>(c.a[name])))
+  if (failed(exists) || !names_own_exe(at ? c.a[0] : AT_FDCWD, reinterpret_cast<const char*>(c.a[name])))
     return pass_on(c);
   const char* exe = seam::state()->exe;
   long n = 0;
@@ -195,7 +192,7 @@ long execute(const SystemCall& c) {
   SystemCall call = c;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   constexpr int kExists = 0, kMayBeExecuted = 1;  // F_OK, X_OK
-  const long directory = at ? c.a[0] : kAtFdcwd;
+  const long directory = at ? c.a[0] : AT_FDCWD;
   const auto is = [&](int mode) {
     return !failed(raw(__NR_faccessat, directory, reinterpret_cast<long>(path), mode));
   };

@@ -1,5 +1,6 @@
 // Dispatches each trapped system call to its function. interpose/host/filter.cpp must trap the same numbers.
 #include <asm/unistd.h>
+#include <linux/mman.h>
 
 #include "interpose/upper/core.h"
 #include "interpose/upper/trapped.h"
@@ -51,18 +52,16 @@ long not_here(LineOnce which, const char* line, long error) {
 }
 
 long map_code(const SystemCall& c) {
-  constexpr long kAnonymous = 0x20;
   long result = place_mmap(c);
   if (failed(result)) return result;
-  if ((c.a[3] & kAnonymous) == 0 && from_loader(c.from) && seam::control()->patch_libc != 0)
+  if ((c.a[3] & MAP_ANONYMOUS) == 0 && from_loader(c.from) && seam::control()->patch_libc != 0)
     result = patch_libc(c, result);
   if (!seam::in_window(result) && !is_child()) seam::state()->foreign_code = 1;
   return result;
 }
 
 long map_memory(const SystemCall& c) {
-  constexpr long kExecutable = 4;
-  if ((c.a[2] & kExecutable) != 0) return map_code(c);
+  if ((c.a[2] & PROT_EXEC) != 0) return map_code(c);
   return seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
 }
 
