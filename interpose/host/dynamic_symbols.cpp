@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "interpose/upper/raw.h"
+
 namespace cropdl::host {
 namespace {
 
@@ -26,17 +28,7 @@ uint32_t find(const Tables& t, const char* name) {
       if (t.defines(i, name)) return i;
     return 0;
   }
-  const uint32_t buckets = t.gnu_hash[0], offset = t.gnu_hash[1], bloom = t.gnu_hash[2];
-  const uint32_t* const bucket = t.gnu_hash + 4 + 2 * static_cast<size_t>(bloom);
-  const uint32_t* const chain = bucket + buckets;
-  uint32_t wanted = 5381;
-  for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
-  for (uint32_t i = buckets != 0 ? bucket[wanted % buckets] : 0; i >= offset && i != 0; ++i) {
-    const uint32_t h = chain[i - offset];
-    if ((h | 1) == (wanted | 1) && t.defines(i, name)) return i;
-    if ((h & 1) != 0) break;  // the end of the chain
-  }
-  return 0;
+  return upper::find_symbol(t.gnu_hash, name, [&](uint32_t i) { return t.defines(i, name); });
 }
 
 }  // namespace

@@ -8,9 +8,8 @@
 
 namespace cropdl::host {
 
-// Returns the address of the function or variable `name` that the object with this dynamic section defines;
-// 0: none. `bias`: where the object lies, less where it is linked. `relocated`: by ld.so, which turns the
-// section's addresses into those in memory.
+// The address of the function or variable `name` that the object with this dynamic section defines; 0: none.
+// `bias`: where it lies, less where it is linked. `relocated`: the section has the addresses in memory.
 uint64_t dynamic_symbol(const Elf64_Dyn* dynamic, uint64_t bias, bool relocated, const char* name);
 
 // The same for an object at `elf_header`. Not relocated: the vDSO, the core, the program's ld.so at first.

@@ -221,9 +221,8 @@ Status install_filter(bool restarted, bool watch_input) {
   Result<std::vector<sock_filter>> code = p.finish();
   if (!code) return code.error();
   const sock_fprog program{static_cast<unsigned short>(code->size()), code->data()};
-  // Before Linux 5.16, by default, a filter turns speculative store bypass and indirect branch prediction
-  // across threads off for good, unless it has this flag: the program would be slower, and see it (man 2
-  // seccomp). The flag is known since Linux 4.17.
+  // Without this flag (since 4.17) a filter turns speculative store bypass and indirect branch prediction
+  // across threads off for good before Linux 5.16: the program would be slower, and see it (man 2 seccomp).
   const auto install = [&](unsigned flags) {
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0;
   };

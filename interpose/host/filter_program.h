@@ -1,6 +1,5 @@
-// Assembles a seccomp filter. A jump goes forward to the next place with its label, however far that is: a
-// test in classic BPF reaches 255 instructions, and one whose target is farther away jumps to a BPF_JA behind
-// it. So only a test that jumps far costs an instruction more. LH, START.
+// Assembles a seccomp filter. A jump goes forward to the next place with its label, however far: a test in
+// classic BPF reaches 255 instructions, and a farther target costs one more, a BPF_JA. LH, START.
 #pragma once
 
 #include <linux/filter.h>

@@ -21,10 +21,9 @@ struct InitialStack {
 // Maps the stack in the window and returns the initial stack pointer.
 Result<uint64_t> build_stack(const InitialStack& what);
 
-// Makes /proc/PID/cmdline and auxv show the program's arguments and auxiliary vector, from its stack
-// (PersistentState::view), and stat and maps where that stack begins, instead of the lower half's. A kernel
-// without CONFIG_CHECKPOINT_RESTORE refuses this. /proc/PID/environ stays this run's: launchers and batch
-// systems find their processes by it.
+// Makes /proc/PID/cmdline, auxv, stat and maps show the program's stack (PersistentState::view) and not the
+// lower half's. A kernel without CONFIG_CHECKPOINT_RESTORE refuses this. /proc/PID/environ stays this run's:
+// launchers and batch systems find their processes by it.
 void show_program();
 
 }  // namespace cropdl::host

@@ -42,9 +42,8 @@ Process& this_process();
 // Prints one line for people and ends the process. Rank 0 is enough where all ranks would say the same.
 [[noreturn]] void die(const std::string& line);
 
-// address_reservation.cpp: this process's own memory. Calls `run`, which does not return, on the process's
-// stack, or on a new one if `ulimit -s` makes it too small for the LH. Raises threads' default size, too.
-// initial_stack.h builds the program's stack.
+// address_reservation.cpp: calls `run`, which does not return, on the process's stack, or on a new one if
+// `ulimit -s` makes it too small for the LH. Raises threads' default size, too.
 [[noreturn]] void with_enough_stack(void (*run)(int, char**), int argc, char** argv);
 
 // Reserves the version's addresses outside the window, before a restart touches anything. If ASLR put a
@@ -67,11 +66,10 @@ Status map_fresh_state(const std::string& installation, const std::string& exe);
 // signal stack. `last_version`: SIGTERM at its default requests a last version, if the core supports it.
 Status install_handlers(bool last_version);
 
-// filter.cpp: sends the program's placement, signal, descriptor and process calls to the core. Threads,
-// children and exec keep the seccomp filter. It allows every call from outside the window. `restarted`: ids
-// are virtual, so their calls are trapped too. `watch_input`: reads consume the standard input's bytes. Traps
-// only calls that the core, which may be an older image's, handles by its state. Sets no_new_privs, which an
-// unprivileged filter requires.
+// filter.cpp: traps the program's calls that the core handles, for an older image's core as its state says.
+// It allows every call from outside the window. Threads, children and exec keep it. `restarted`: ids are
+// virtual, so their calls are trapped too. `watch_input`: reads consume the standard input's bytes. Sets
+// no_new_privs, which an unprivileged filter requires.
 Status install_filter(bool restarted, bool watch_input);
 
 // tls_block_pool.cpp: each thread of the program that calls into the LH gets the FS base of a parked LH

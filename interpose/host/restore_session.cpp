@@ -168,8 +168,7 @@ class RestoreSession {
     folder_ = std::move(*folder);
   }
 
-  // A rank may have mapped, or append to, a file that another has open for writing, and that is put back
-  // later.
+  // A rank may have mapped, or append to, a file that another one has open for writing and puts back later.
   files::FilesPutBack files_put_back(const Candidate& candidate) {
     std::string mine;
     if (!keeps_files())

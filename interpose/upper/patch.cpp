@@ -41,17 +41,9 @@ struct Symbols {
   const uint32_t* hash = nullptr;
 
   const Elf64_Sym* find(const char* name) const {
-    const uint32_t buckets = hash[0], offset = hash[1], bloom = hash[2];
-    const uint32_t* bucket = hash + 4 + size_t{2} * bloom;
-    const uint32_t* chain = bucket + buckets;
-    uint32_t wanted = 5381;  // GNU's hash
-    for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
-    for (uint32_t i = bucket[wanted % buckets]; i != 0; ++i) {
-      const uint32_t h = chain[i - offset];
-      if ((h | 1) == (wanted | 1) && equal(strings + symbols[i].st_name, name)) return &symbols[i];
-      if ((h & 1) != 0) break;
-    }
-    return nullptr;
+    const uint32_t found =
+        find_symbol(hash, name, [&](uint32_t i) { return equal(strings + symbols[i].st_name, name); });
+    return found != 0 ? &symbols[found] : nullptr;
   }
 };
 

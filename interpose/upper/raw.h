@@ -108,4 +108,20 @@ inline const char* base_name(const char* path) {
   return base;
 }
 
+// The index of the symbol with that name for which `is(index)` holds, by the table DT_GNU_HASH; 0: none.
+template <class Is>
+uint32_t find_symbol(const uint32_t* table, const char* name, Is is) {
+  const uint32_t buckets = table[0], offset = table[1], bloom = table[2];
+  const uint32_t* const bucket = table + 4 + 2 * size_t{bloom};
+  const uint32_t* const chain = bucket + buckets;
+  uint32_t wanted = 5381;
+  for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
+  for (uint32_t i = buckets != 0 ? bucket[wanted % buckets] : 0; i >= offset && i != 0; ++i) {
+    const uint32_t h = chain[i - offset];
+    if ((h | 1) == (wanted | 1) && is(i)) return i;
+    if ((h & 1) != 0) break;  // the end of the chain
+  }
+  return 0;
+}
+
 }  // namespace cropdl::upper
