@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "interpose/upper/core.h"
+#include "interpose/upper/trapped.h"
 
 extern "C" long cropdl_descriptor_call(long nr, long a, long b, long c, long d, long e, long f);
 
@@ -151,6 +152,11 @@ void note_made(long fd) {
 }
 
 long descriptor_call(const SystemCall& c) {
+  static constexpr CallSet kInput(kReads);
+  if (kInput.has(c.nr)) {  // from the standard input, a pipe or a socket
+    if (!is_child() && seam::state()->streams[0] == 1) seam::state()->input_used = 1;
+    return pass_on(c);
+  }
   switch (c.nr) {
     case __NR_accept:
     case __NR_accept4: {
@@ -161,14 +167,6 @@ long descriptor_call(const SystemCall& c) {
     case __NR_recvmsg:
     case __NR_recvmmsg:
       return receive(c);
-    case __NR_read:  // of the standard input, a pipe or a socket
-    case __NR_readv:
-    case __NR_preadv2:
-    case __NR_recvfrom:
-    case __NR_splice:
-    case __NR_tee:
-      if (!is_child() && seam::state()->streams[0] == 1) seam::state()->input_used = 1;
-      return pass_on(c);
     case __NR_close:
       return close_file(c);
     case __NR_close_range:

@@ -3,9 +3,9 @@
 // Frames of the core's own signals, and of handlers for the program's alternate stack, begin on the thread's
 // signal stack. There is never more than one, since these handlers begin with all signals blocked
 // (seam::kernel_action). Frames of the program's other handlers are on the interrupted stack.
-#include "interpose/upper/handlers.h"
-
 #include <asm/unistd.h>
+
+#include "interpose/upper/core.h"
 
 #pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
 extern "C" {

@@ -2,7 +2,7 @@
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
-#include "interpose/upper/handlers.h"
+#include "interpose/upper/core.h"
 
 #pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
 extern "C" {
@@ -13,6 +13,8 @@ extern const char cropdl_sigwait_made[], cropdl_sigwait_noted[];
 
 namespace cropdl::upper {
 namespace {
+
+constexpr uint16_t kSyscall = 0x050f;  // the instruction
 
 struct VdsoFrame {  // as entry.S lays it out
   uint64_t alignment, entry;

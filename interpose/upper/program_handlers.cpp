@@ -2,7 +2,7 @@
 #include <asm/unistd.h>
 
 #include "interpose/seam/signal_frame.h"
-#include "interpose/upper/handlers.h"
+#include "interpose/upper/core.h"
 
 #pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
 extern "C" {

@@ -164,6 +164,13 @@ long kernels_call(const SystemCall& c) {
 
 // Calls that the core performs itself, or repeats; all others are kernels_call().
 long emulate_call(const SystemCall& c) {
+  static constexpr CallSet kMaskedWaits(
+      {__NR_rt_sigsuspend, __NR_ppoll, __NR_pselect6, __NR_epoll_pwait, __NR_epoll_pwait2});
+  // fallocate in memory (hugetlbfs, tmpfs of older kernels): any signal ends it, and the kernel undoes it.
+  static constexpr CallSet kWaits({__NR_nanosleep, __NR_poll, __NR_select, __NR_epoll_wait, __NR_pause,
+                                   __NR_rt_sigtimedwait, __NR_msgrcv, __NR_msgsnd, __NR_fallocate});
+  if (kMaskedWaits.has(c.nr)) return masked_wait(c);
+  if (kWaits.has(c.nr)) return timed_wait(c);
   switch (c.nr) {
     case __NR_mmap:
       return map_memory(c);
@@ -196,23 +203,6 @@ long emulate_call(const SystemCall& c) {
       return set_mask(c);
     case __NR_sigaltstack:
       return set_alternate_stack(c);
-    case __NR_rt_sigsuspend:
-    case __NR_ppoll:
-    case __NR_pselect6:
-    case __NR_epoll_pwait:
-    case __NR_epoll_pwait2:
-      return masked_wait(c);
-    case __NR_nanosleep:
-    case __NR_poll:
-    case __NR_select:
-    case __NR_epoll_wait:
-    case __NR_pause:
-    case __NR_rt_sigtimedwait:
-    case __NR_msgrcv:
-    case __NR_msgsnd:
-    // In memory (hugetlbfs, tmpfs of older kernels) any signal ends the call, and the kernel undoes it.
-    case __NR_fallocate:
-      return timed_wait(c);
     case __NR_getrandom:  // the filter traps only calls for many bytes
       return long_random(c);
     case __NR_clock_nanosleep:
