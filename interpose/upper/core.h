@@ -10,6 +10,20 @@
 #include "interpose/seam/thread.h"
 #include "interpose/upper/raw.h"
 
+// Of entry.S; hidden: without a table of addresses, since the core has no data.
+#pragma GCC visibility push(hidden)
+extern "C" {
+void cropdl_core_syscall_entry();
+void cropdl_core_masked_entry();
+void cropdl_core_int80();
+void cropdl_return();
+long cropdl_descriptor_call(long nr, long a, long b, long c, long d, long e, long f);
+long cropdl_sigwait(long set, long info, long timeout, long size);
+extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[];
+extern const char cropdl_sigwait_made[], cropdl_sigwait_noted[];
+}
+#pragma GCC visibility pop
+
 namespace cropdl::upper {
 
 inline void set_signal_mask(uint64_t mask, uint64_t* former = nullptr) {

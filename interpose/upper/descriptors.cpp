@@ -5,8 +5,6 @@
 #include "interpose/upper/core.h"
 #include "interpose/upper/trapped.h"
 
-extern "C" long cropdl_descriptor_call(long nr, long a, long b, long c, long d, long e, long f);
-
 namespace cropdl::upper {
 namespace {
 

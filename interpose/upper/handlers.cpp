@@ -7,14 +7,6 @@
 
 #include "interpose/upper/core.h"
 
-#pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
-extern "C" {
-void cropdl_core_syscall_entry();
-void cropdl_core_masked_entry();
-void cropdl_core_int80();
-}
-#pragma GCC visibility pop
-
 namespace cropdl::upper {
 namespace {
 

@@ -4,13 +4,6 @@
 
 #include "interpose/upper/core.h"
 
-#pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
-extern "C" {
-extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[];
-extern const char cropdl_sigwait_made[], cropdl_sigwait_noted[];
-}
-#pragma GCC visibility pop
-
 namespace cropdl::upper {
 namespace {
 

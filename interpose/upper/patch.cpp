@@ -11,8 +11,6 @@
 #include "base/page.h"
 #include "interpose/upper/core.h"
 
-extern "C" void cropdl_core_syscall_entry();
-
 namespace cropdl::upper {
 namespace {
 

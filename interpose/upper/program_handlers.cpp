@@ -4,12 +4,6 @@
 #include "interpose/seam/signal_frame.h"
 #include "interpose/upper/core.h"
 
-#pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
-extern "C" {
-void cropdl_return();
-}
-#pragma GCC visibility pop
-
 namespace cropdl::upper {
 namespace {
 

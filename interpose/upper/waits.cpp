@@ -7,8 +7,6 @@
 #include "interpose/upper/clocks.h"
 #include "interpose/upper/core.h"
 
-extern "C" long cropdl_sigwait(long set, long info, long timeout, long size);
-
 namespace cropdl::upper {
 
 void leave_out(uint64_t signals, uint64_t* copy, long* set) {
