@@ -73,8 +73,7 @@ extern "C" void cropdl_enter_sigsys(Entry* e) {
   }
 }
 
-// SIGUSR1 while the program keeps its default: asks the agent for a checkpoint. A SIGUSR1 from no other
-// process, or to a child, kills as natively.
+// SIGUSR1 at its default asks the agent for a checkpoint; from no other process, or to a child, it kills.
 extern "C" void cropdl_enter_trigger(Entry* e) { upper::ask_agent(e, seam::control()->trigger_fd, false); }
 
 // SIGTERM while the program keeps its default: asks the agent for a last version, after which the job ends.

@@ -57,10 +57,9 @@ bool is_restarted(long nr, long operation) {
   return kAlways.has(nr);
 }
 
-// The core's own signals all have SA_RESTART: after one of them, the interrupted call is at its instruction
-// again. This notes the instruction, so that a handler of the program without SA_RESTART that runs next ends
-// the call as natively. (A call that has not begun looks the same if an earlier call left this value in rcx.
-// It ends as if the signal had come a moment later.)
+// After a signal of the core (SA_RESTART) the interrupted call is at its instruction again. This notes it, so
+// that a handler without SA_RESTART that runs next ends the call as natively. (A call that has not begun
+// looks the same if rcx has this value. It ends as if the signal had come a moment later.)
 void note_rewound(seam::ThreadRecord* t, const greg_t* g) {
   const auto ip = static_cast<uint64_t>(g[REG_RIP]);
   t->rewound = 0;

@@ -170,9 +170,8 @@ bool is_lower_half(uint64_t begin, uint64_t length) {
          (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
 }
 
-// Whether a thread's block lies in the range. Natively blocks lie above 4 GiB, so the program may take lower
-// addresses as free. A block contains the word that the kernel clears at the thread's end (man 2
-// set_tid_address).
+// Whether a thread's block lies in the range; natively it lies above 4 GiB, so the program may take lower
+// addresses as free. It contains the word of set_tid_address.
 bool holds_thread_block(uint64_t begin, uint64_t length) {
   const auto* s = seam::state();
   if (begin >= seam::kLowEnd || is_child()) return false;
@@ -248,8 +247,7 @@ long place_mmap(const SystemCall& c) {
     }
     return kNoMemory;
   }
-  // Programs free and map the same sizes again and again. The last address of this size is tried first: if it
-  // is free, its page tables are warm; if not, the kernel refuses.
+  // Programs map the same sizes again and again: the last address, if free, has warm page tables.
   seam::ReuseSlot* slot = reuse_slot(length);
   const seam::ReuseSlot last = *slot;
   if (last.length == length && in_map_area(last.address, length)) {

@@ -101,8 +101,7 @@ void run_and_return(int sig, siginfo_t* info, void* frame, uint64_t handler) {
     seam::set_fs_base(fs);
     t->pinned = t->pinned - 1;
   }
-  // The frame shows the program its own stack, which the handler may have changed. The kernel must get the
-  // core's stack back.
+  // The handler may have changed its own stack in the frame. The kernel gets the core's stack back.
   if (disarm || context->uc_stack.ss_sp != programs.ss_sp || context->uc_stack.ss_size != programs.ss_size) {
     t->alternate_sp = reinterpret_cast<uint64_t>(context->uc_stack.ss_sp);
     t->alternate_size = context->uc_stack.ss_size;

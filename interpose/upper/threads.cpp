@@ -214,8 +214,7 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   return 1;
 }
 
-// In the suspend handler, all signals blocked, on the signal stack. Until the stop is over, the thread
-// changes nothing of the program, but runs the tasks of the LH.
+// In the suspend handler, on the signal stack. Until the stop is over, the thread only runs the LH's tasks.
 void wait_while_stopped(seam::ThreadRecord* t) {
   auto* page = seam::control();
   const uint32_t stop = page->stop;
