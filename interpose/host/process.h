@@ -2,6 +2,8 @@
 // folder does for it. LH, START (main thread, no program yet), but for lend_lower_fs.
 #pragma once
 
+#include <elf.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -52,6 +54,13 @@ Status settle_addresses(const Process& p, const restart::Version& version,
                         host_memory::ReservedAddresses& reserved);
 // After such an exec: restores the personality, so that the program sees no trace of the exec.
 void settled_in(const launching::Boot& boot);
+
+// dynamic_symbols.cpp; LH, any thread. The address of the function or variable `name` that the object with
+// this dynamic section defines; 0: none. `bias`: where it lies, less where it is linked. `relocated`: the
+// section has the addresses in memory.
+uint64_t dynamic_symbol(const Elf64_Dyn* dynamic, uint64_t bias, bool relocated, const char* name);
+// The same for an object at `elf_header`. Not relocated: the vDSO, the core, the program's ld.so at first.
+uint64_t dynamic_symbol(uint64_t elf_header, const char* name, bool relocated = false);
 
 // window.cpp: control page, core, state, heap. Refuses if the window already contains a mapping.
 Status check_window();

@@ -10,7 +10,6 @@
 
 #include "interpose/handles/heap.h"
 #include "interpose/host/drawn_addresses.h"
-#include "interpose/host/dynamic_symbols.h"
 #include "interpose/host/process.h"
 #include "interpose/launch/elf_file.h"
 #include "interpose/seam/control_page.h"

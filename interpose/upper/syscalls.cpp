@@ -106,6 +106,8 @@ CROPDL_OWN_FRAME long sleep_by_clock(const SystemCall& c) {
 
 // Calls that the kernel performs, after a change of arguments or before a note of the effect.
 long kernels_call(const SystemCall& c) {
+  static constexpr CallSet kSystemV({__NR_shmget, __NR_semget, __NR_msgget, __NR_semop, __NR_semtimedop});
+  if (kSystemV.has(c.nr)) return system_v_call(c);
   switch (c.nr) {
     case __NR_mprotect:  // the filter traps only calls that make memory outside the window executable
     case __NR_pkey_mprotect:
@@ -123,12 +125,6 @@ long kernels_call(const SystemCall& c) {
       return counted(create_timer(c), &seam::state()->posix_timers, 1);
     case __NR_timer_delete:
       return counted(pass_on(c), &seam::state()->posix_timers, -1);
-    case __NR_shmget:
-    case __NR_semget:
-    case __NR_msgget:
-    case __NR_semop:
-    case __NR_semtimedop:
-      return system_v_call(c);
     case __NR_signalfd:
     case __NR_signalfd4:
       return signal_descriptor(c);
