@@ -69,64 +69,45 @@ CROPDL_OWN_FRAME long sleep_for(SystemCall& call, int request) {
   }
 }
 
-// select, pselect6 and ppoll write the remaining time to their timeout (man 2 select, "Linux modifies
-// timeout"), except with personality STICKY_TIMEOUTS or where they cannot write. So the kernel gets a copy.
-CROPDL_OWN_FRAME long counted_down_wait(SystemCall& call) {
+// All other waits; repeated for the rest of their timeout. select, pselect6 and ppoll write the rest to it
+// (man 2 select, "Linux modifies timeout"), except with personality STICKY_TIMEOUTS or where they cannot
+// write. So the kernel gets a copy.
+CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
   constexpr long kOnlyTell = 0xffffffff, kStickyTimeouts = 0x4000000;
-  const int argument = call.nr == __NR_ppoll ? 2 : 4;
-  const int64_t unit = call.nr == __NR_select ? 1000 : 1;  // ns; a struct timeval has microseconds
-  const auto* t = seam::current_thread();
-  const uint32_t handlers = t->handlers;
+  const long nr = call.nr;
+  const bool counts_down = nr == __NR_select || nr == __NR_pselect6 || nr == __NR_ppoll;
+  const bool milliseconds = nr == __NR_poll || nr == __NR_epoll_wait || nr == __NR_epoll_pwait;
+  const int64_t unit = nr == __NR_select ? 1000 : 1;  // ns; a struct timeval has microseconds
+  int argument = 0;                                   // the timeout; 0: none
+  if (nr == __NR_poll || nr == __NR_ppoll || nr == __NR_rt_sigtimedwait)
+    argument = 2;
+  else if (milliseconds || nr == __NR_epoll_pwait2 || nr == __NR_semtimedop)
+    argument = 3;
+  else if (counts_down)
+    argument = 4;
   const long given = call.a[argument];
-  TimeSpec time;
-  int64_t total = -1;  // ns; -1: none. The kernel refuses an invalid timeout without a wait
-  if (given != 0 && copy_in(&time, given) && time.nanoseconds >= 0 && time.nanoseconds < kSecond / unit &&
-      time.seconds >= 0) {
+  uint64_t wanted;
+  if (nr == __NR_rt_sigtimedwait) leave_out(kSuspend, &wanted, &call.a[0]);
+  TimeSpec time{};
+  int64_t total = -1;  // ns; -1: no timeout, an absolute one, or one that the kernel refuses
+  if (milliseconds) {
+    if (static_cast<int>(given) >= 0) total = int64_t{static_cast<int>(given)} * 1000000;
+  } else if (argument != 0 && given != 0 && copy_in(&time, given) && time.seconds >= 0 &&
+             time.nanoseconds >= 0 && time.nanoseconds < kSecond / unit) {
     total = nanoseconds({time.seconds, time.nanoseconds * unit});
     call.a[argument] = reinterpret_cast<long>(&time);
   }
-  const int64_t since = total >= 0 ? program_monotonic_now() : 0;
-  for (bool first = true;; first = false) {
-    const long result = pass_on(call);
-    if (result != kInterrupted || is_child() || t->handlers != handlers) {
-      if (total >= 0 && (first || (raw(__NR_personality, kOnlyTell) & kStickyTimeouts) == 0))
-        copy_out(given, time);
-      return result;
-    }
-    if (total < 0) continue;
-    time = as_time(left(total, since));
-    time.nanoseconds /= unit;
-  }
-}
-
-// All other waits.
-CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
   auto* t = seam::current_thread();
-  TimeSpec time;
-  int64_t total = -1;         // ns; -1: no timeout, or an absolute one
-  int timeout_argument = -1;  // of a struct timespec, or of milliseconds
-  const bool milliseconds = call.nr == __NR_poll || call.nr == __NR_epoll_wait || call.nr == __NR_epoll_pwait;
-  uint64_t wanted;
-  if (call.nr == __NR_rt_sigtimedwait) leave_out(kSuspend, &wanted, &call.a[0]);
-  if (call.nr == __NR_rt_sigtimedwait || call.nr == __NR_poll)
-    timeout_argument = 2;
-  else if (milliseconds || call.nr == __NR_epoll_pwait2 || call.nr == __NR_semtimedop)
-    timeout_argument = 3;
-  if (milliseconds) {
-    const int given = static_cast<int>(call.a[timeout_argument]);
-    if (given >= 0) total = int64_t{given} * 1000000;
-  } else if (timeout_argument >= 0 && call.a[timeout_argument] != 0 &&
-             copy_in(&time, call.a[timeout_argument]) && is_valid(time)) {
-    total = nanoseconds(time);  // the kernel refuses an invalid timeout without a wait
-  }
   const uint32_t handlers = t->handlers;
   const int64_t since = total >= 0 ? program_monotonic_now() : 0;
   // An interrupted call leaves sets and results unchanged, so it can be repeated as it is.
-  for (;;) {
-    const long result = call.nr == __NR_rt_sigtimedwait
+  for (bool first = true;; first = false) {
+    const long result = nr == __NR_rt_sigtimedwait
                             ? cropdl_sigwait(call.a[0], call.a[1], call.a[2], call.a[3])
                             : pass_on(call);
     if (result != kInterrupted || is_child() || t->handlers != handlers) {
+      if (counts_down && total >= 0 && (first || (raw(__NR_personality, kOnlyTell) & kStickyTimeouts) == 0))
+        copy_out(given, time);
       if (t->sender_untranslated != 0) {
         const Undisturbed alone;
         tell_waited(t);
@@ -136,7 +117,8 @@ CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
     if (total < 0) continue;
     const int64_t rest = left(total, since);
     time = as_time(rest);
-    call.a[timeout_argument] = milliseconds ? (rest + 999999) / 1000000 : reinterpret_cast<long>(&time);
+    time.nanoseconds /= unit;
+    if (milliseconds) call.a[argument] = (rest + 999999) / 1000000;
   }
 }
 
@@ -147,7 +129,6 @@ long timed_wait_of_copy(SystemCall* call) {
   const long nr = call->nr;
   if (nr == __NR_nanosleep) return sleep_for(*call, 0);
   if (nr == __NR_clock_nanosleep && (call->a[1] & kAbsolute) == 0) return sleep_for(*call, 2);
-  if (nr == __NR_select || nr == __NR_pselect6 || nr == __NR_ppoll) return counted_down_wait(*call);
   return repeated_wait(*call);
 }
 
