@@ -15,7 +15,6 @@
 #include "base/say.h"
 #include "interpose/boundaries/frame_rules.h"
 #include "interpose/counting/agreement.h"
-#include "interpose/host/initial_stack.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/host/process.h"
 #include "interpose/seam/control_page.h"

@@ -11,6 +11,7 @@
 
 #include "coord/agent.h"
 #include "interpose/launch/boot.h"
+#include "interpose/launch/elf_file.h"
 #include "interpose/launch/launch.h"
 #include "interpose/libraries/libraries.h"
 #include "interpose/seam/state.h"
@@ -74,6 +75,31 @@ Status map_fresh_state(const std::string& installation, const std::string& exe);
 // Installs the core's signal handlers, the program's by PersistentState::actions, and the main thread's
 // signal stack. `last_version`: SIGTERM at its default requests a last version, if the core supports it.
 Status install_handlers(bool last_version);
+
+// Address space randomization (ASLR) at a program's start: CropDL draws the addresses in the window that the
+// kernel would draw; an image has them. The largest distance of program, loader, stack and mappings, each
+// from its lowest possible address.
+inline constexpr uint64_t kSpread = 1ull << 40;
+static_assert(4 * kSpread < (seam::kMapEnd - seam::kMapBegin) / 2);
+// Returns a random multiple of `unit` below `spread`; 0 if randomization is off for this process (man 2
+// personality, ADDR_NO_RANDOMIZE; man 5 proc, randomize_va_space).
+uint64_t drawn(uint64_t spread, uint64_t unit = 4096);
+
+// initial_stack.cpp: the program's initial stack, as the kernel's (man 3 getauxval; psABI, "Process
+// Initialization").
+struct InitialStack {
+  std::vector<std::string> arguments;  // with the program's name
+  std::vector<std::string> environment;
+  std::string program;  // AT_EXECFN
+  launching::MappedElf image, interpreter;
+  size_t segments = 0;  // AT_PHNUM
+};
+// Maps the stack in the window and returns the initial stack pointer.
+Result<uint64_t> build_stack(const InitialStack& what);
+// Makes /proc/PID/cmdline, auxv, stat and maps show the program's stack (PersistentState::view) and not the
+// lower half's. A kernel without CONFIG_CHECKPOINT_RESTORE refuses this. /proc/PID/environ stays this run's:
+// launchers and batch systems find their processes by it.
+void show_program();
 
 // filter.cpp: traps the program's calls that the core handles, for an older image's core as its state says.
 // It allows every call from outside the window. Threads, children and exec keep it. `restarted`: ids are

@@ -8,11 +8,8 @@
 #include "base/format.h"
 #include "base/random.h"
 #include "base/say.h"
-#include "interpose/host/drawn_addresses.h"
-#include "interpose/host/initial_stack.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/host/process.h"
-#include "interpose/launch/elf_file.h"
 #include "restart/process/processors.h"
 
 namespace cropdl::host {
@@ -104,17 +101,14 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   state->no_lower_half_below_4gib = p.boot.sanitizer.empty() ? 0 : 1;
   state->uses_raw_syscalls_low = has_own_system_calls(*program, *image) ? 1 : 0;
 
-  InitialStack stack{.arguments = argv,
-                     .environment = program_environment(p.boot),
-                     .program = p.program,
-                     .image = *image,
-                     .interpreter = *interpreter,
-                     .segments = program->header.e_phnum,
-                     .vdso = seam::kCore};
   for (const auto& s : program->segments)
-    if (s.p_type == PT_GNU_STACK && (s.p_flags & PF_X) != 0) stack.executable = true;
-  state->executable_stacks = stack.executable ? 1 : 0;
-  const auto sp = build_stack(stack);
+    if (s.p_type == PT_GNU_STACK && (s.p_flags & PF_X) != 0) state->executable_stacks = 1;
+  const auto sp = build_stack({.arguments = argv,
+                               .environment = program_environment(p.boot),
+                               .program = p.program,
+                               .image = *image,
+                               .interpreter = *interpreter,
+                               .segments = program->header.e_phnum});
   if (!sp) die(sp.error().message);
   launching::set_software_devices(&p.boot);
   p.libraries.prepare(p.boot);

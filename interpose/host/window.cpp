@@ -9,9 +9,7 @@
 #include <cstring>
 
 #include "interpose/handles/heap.h"
-#include "interpose/host/drawn_addresses.h"
 #include "interpose/host/process.h"
-#include "interpose/launch/elf_file.h"
 #include "interpose/seam/control_page.h"
 #include "interpose/upper/raw.h"
 #include "restart/memory/mappings.h"
