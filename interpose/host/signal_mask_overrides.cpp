@@ -21,7 +21,7 @@ struct Start {
 };
 
 long raw_mask(int how, const uint64_t* set, uint64_t* old) {
-  return cropdl::upper::raw(SYS_rt_sigprocmask, how, reinterpret_cast<long>(set), reinterpret_cast<long>(old),
+  return cropdl::upper::raw(SYS_rt_sigprocmask, how, cropdl::upper::as_word(set), cropdl::upper::as_word(old),
                             8);
 }
 

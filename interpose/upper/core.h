@@ -27,7 +27,7 @@ extern const char cropdl_sigwait_made[], cropdl_sigwait_noted[];
 namespace cropdl::upper {
 
 inline void set_signal_mask(uint64_t mask, uint64_t* former = nullptr) {
-  raw(14 /* rt_sigprocmask */, SIG_SETMASK, reinterpret_cast<long>(&mask), reinterpret_cast<long>(former), 8);
+  raw(14 /* rt_sigprocmask */, SIG_SETMASK, as_word(&mask), as_word(former), 8);
 }
 
 // Calls `fn(t, argument)`, a function of the control page, with the thread's LH stack and FS base.
@@ -52,7 +52,7 @@ class Undisturbed {
 struct LetRun {
   void operator()() const {
     const long pause[2] = {0, 20'000};
-    raw(35 /* nanosleep */, reinterpret_cast<long>(pause), 0);
+    raw(35 /* nanosleep */, as_word(pause), 0);
   }
 };
 

@@ -15,7 +15,7 @@ struct Link {
 CROPDL_OWN_FRAME Link link_at(long directory, const char* path) {
   constexpr unsigned kKind = 0170000, kLink = 0120000;  // S_IFMT, S_IFLNK
   struct stat st;
-  if (failed(raw(__NR_newfstatat, directory, reinterpret_cast<long>(path), reinterpret_cast<long>(&st),
+  if (failed(raw(__NR_newfstatat, directory, as_word(path), as_word(&st),
                  AT_SYMLINK_NOFOLLOW | (*path == 0 ? AT_EMPTY_PATH : 0))) ||
       (st.st_mode & kKind) != kLink)
     return {0, 0};
@@ -80,7 +80,7 @@ void note_found(const char* path, char (&found)[sizeof seam::PersistentState::fo
   if (found[0] != 0) return;
   unsigned n = 0;
   if (path[0] != '/') {
-    const long length = raw(__NR_getcwd, reinterpret_cast<long>(found), sizeof found - 1);
+    const long length = raw(__NR_getcwd, as_word(found), sizeof found - 1);
     if (failed(length) || found[0] != '/') {
       found[0] = 0;
       return;
@@ -98,7 +98,7 @@ CROPDL_OWN_FRAME const char* stand_in(const char* path) {
   const auto* const control = seam::control();
   const auto is_there = [&] {
     constexpr long kReadable = 4;  // R_OK
-    return !failed(raw(__NR_access, reinterpret_cast<long>(path), kReadable));
+    return !failed(raw(__NR_access, as_word(path), kReadable));
   };
   for (unsigned i = 0; i < seam::kMaxStandIns && control->stand_ins[i].begins[0] != 0; ++i) {
     const seam::StandIn& s = control->stand_ins[i];
@@ -127,7 +127,7 @@ CROPDL_OWN_FRAME const char* stand_in(const char* path) {
 // Makes the call with another path.
 CROPDL_OWN_FRAME long open_other(const SystemCall& c, const char* path) {
   SystemCall call = c;
-  call.a[c.nr != __NR_open && c.nr != __NR_creat ? 1 : 0] = reinterpret_cast<long>(path);
+  call.a[c.nr != __NR_open && c.nr != __NR_creat ? 1 : 0] = as_word(path);
   return make_slowly(call);
 }
 
@@ -138,8 +138,7 @@ CROPDL_OWN_FRAME long open_other(const SystemCall& c, const char* path) {
 CROPDL_OWN_FRAME bool leads_to(const char* link, bool (*is)(const char*, const char*), const char* wanted,
                                bool otherwise) {
   char target[512];
-  const long length =
-      raw(__NR_readlink, reinterpret_cast<long>(link), reinterpret_cast<long>(target), sizeof target - 1);
+  const long length = raw(__NR_readlink, as_word(link), as_word(target), sizeof target - 1);
   if (failed(length)) return otherwise;
   target[length] = 0;
   return is(base_name(target), wanted);
@@ -193,11 +192,8 @@ long execute(const SystemCall& c) {
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   constexpr int kExists = 0, kMayBeExecuted = 1;  // F_OK, X_OK
   const long directory = at ? c.a[0] : AT_FDCWD;
-  const auto is = [&](int mode) {
-    return !failed(raw(__NR_faccessat, directory, reinterpret_cast<long>(path), mode));
-  };
-  if (is(kExists) && names_own_exe(directory, path))
-    call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
+  const auto is = [&](int mode) { return !failed(raw(__NR_faccessat, directory, as_word(path), mode)); };
+  if (is(kExists) && names_own_exe(directory, path)) call.a[at ? 1 : 0] = as_word(seam::state()->exe);
   // A search in PATH tries names that do not exist. All arguments and the environment must be readable.
   const auto is_list = [](long list) {
     long word = list;

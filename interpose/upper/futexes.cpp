@@ -55,8 +55,7 @@ long wait_for(uint32_t* word, uint32_t due, const SystemCall& c) {
   const bool wall = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_LOCK_PI || (c.a[1] & FUTEX_CLOCK_REALTIME) != 0;
   const SystemCall wait{
       __NR_futex,
-      {reinterpret_cast<long>(word),
-       FUTEX_WAIT_BITSET | (c.a[1] & FUTEX_PRIVATE_FLAG) | (wall ? FUTEX_CLOCK_REALTIME : 0),
+      {as_word(word), FUTEX_WAIT_BITSET | (c.a[1] & FUTEX_PRIVATE_FLAG) | (wall ? FUTEX_CLOCK_REALTIME : 0),
        static_cast<long>(due), c.a[3], 0, static_cast<long>(FUTEX_BITSET_MATCH_ANY)}};
   return c.a[3] != 0 ? futex_wait(wait) : pass_on(wait);
 }
@@ -148,8 +147,7 @@ long owned_futex(const SystemCall& c) {
 void release_held_futexes(seam::ThreadRecord* t) {
   constexpr int kLimit = 2048;  // ROBUST_LIST_LIMIT
   const auto own = static_cast<uint32_t>(t->virtual_tid);
-  raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
-      reinterpret_cast<long>(&t->robust_size));
+  raw(__NR_get_robust_list, 0, as_word(&t->robust_list), as_word(&t->robust_size));
   robust_list_head head;  // a pointer's lowest bit marks priority inheritance
   // Else the kernel would walk the list, too, and take another thread's new lock for one of this thread,
   // whose number there it may have.

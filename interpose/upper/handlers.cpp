@@ -35,7 +35,7 @@ void ask_agent(Entry* e, int fd, bool kills) {
   if (is_child() || is_own(e->info) || (kills && fd < 0)) die_of(static_cast<int>(e->sig));
   settle_for_core(seam::current_thread(), e->context);
   const uint64_t one = 1;
-  if (fd >= 0) raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
+  if (fd >= 0) raw(__NR_write, fd, as_word(&one), 8);
 }
 
 }  // namespace
@@ -106,8 +106,7 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
   }
   t->context = reinterpret_cast<uint64_t>(e->context);
   t->stopped_fs = fs;
-  upper::raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
-             reinterpret_cast<long>(&t->robust_size));
+  upper::raw(__NR_get_robust_list, 0, upper::as_word(&t->robust_list), upper::as_word(&t->robust_size));
   if (t->kind != seam::kMainThread) return upper::wait_while_stopped(t);
   __atomic_store_n(&t->parked, seam::control()->stop, __ATOMIC_SEQ_CST);
   if (t->upper_fs != fs) {  // its FS base has changed since it was last in the LH
@@ -135,6 +134,6 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
     if (attempt > 0) upper::raw(__NR_sched_yield);
     const upper::Undisturbed undisturbed;
     upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->kernel_pid, t->tid, seam::kSuspendSignal,
-               reinterpret_cast<long>(&info));
+               upper::as_word(&info));
   }
 }

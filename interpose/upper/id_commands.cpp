@@ -21,7 +21,7 @@ long set_owner(const SystemCall& c) {
   if (owner.pid > 0)
     owner.pid =
         static_cast<int>(owner.type == F_OWNER_PGRP ? to_kernel_group(owner.pid) : to_kernel_pid(owner.pid));
-  return raw(c.nr, c.a[0], c.a[1], reinterpret_cast<long>(&owner));
+  return raw(c.nr, c.a[0], c.a[1], as_word(&owner));
 }
 
 long tell_owner(const SystemCall& c) {
@@ -38,7 +38,7 @@ long tell_lock_holder(const SystemCall& c) {
   const long result = pass_on(c);
   const auto* lock = reinterpret_cast<const struct flock*>(c.a[2]);
   // F_UNLCK: nobody's, and l_pid is unchanged.
-  if (!failed(result) && lock->l_type != F_UNLCK) tell_process(reinterpret_cast<long>(&lock->l_pid));
+  if (!failed(result) && lock->l_type != F_UNLCK) tell_process(as_word(&lock->l_pid));
   return result;
 }
 

@@ -156,7 +156,7 @@ CROPDL_OWN_FRAME long capability_call(const SystemCall& c) {
   if (!copy_in(&header, c.a[0])) return pass_on(c);
   __user_cap_header_struct own = header;
   own.pid = static_cast<int>(kernel_argument(own.pid, kProcess));
-  const long result = raw(c.nr, reinterpret_cast<long>(&own), c.a[1]);
+  const long result = raw(c.nr, as_word(&own), c.a[1]);
   return own.version == header.version || copy_out(c.a[0], own.version) ? result : kBadAddress;
 }
 
@@ -201,7 +201,7 @@ long create_timer(const SystemCall& c) {
     return raw(c.nr, clock, c.a[1], c.a[2]);
   if ((event.sigev_notify & SIGEV_THREAD_ID) != 0)
     event._sigev_un._tid = static_cast<pid_t>(kernel_argument(event._sigev_un._tid, kProcess));
-  return raw(c.nr, clock, reinterpret_cast<long>(&event), c.a[2]);
+  return raw(c.nr, clock, as_word(&event), c.a[2]);
 }
 
 long to_kernel_clock(long clock) { return seam::control()->restarted != 0 ? kernel_clock(clock) : clock; }

@@ -54,7 +54,7 @@ uint64_t next_range(uint64_t length, uint64_t align) {
 // natively, and a child of another thread's fork closes it (close_lower_files).
 long open_maps() {
   constexpr long kCloseOnExec = 02000000, kDuplicate = 1030;  // O_CLOEXEC, F_DUPFD_CLOEXEC
-  const long fd = raw(__NR_openat, -100, reinterpret_cast<long>("/proc/self/maps"), kCloseOnExec);
+  const long fd = raw(__NR_openat, -100, as_word("/proc/self/maps"), kCloseOnExec);
   if (failed(fd)) return fd;
   const long lower = raw(__NR_fcntl, fd, kDuplicate, seam::control()->first_lower_file);
   if (failed(lower)) return fd;
@@ -75,7 +75,7 @@ CROPDL_OWN_FRAME uint64_t find_gap(uint64_t length, uint64_t align) {
     if (limit > aligned && limit - aligned >= length) found = aligned;
   };
   bool in_addresses = true;  // BEGIN-END and a space begin each line
-  for (long n; found == 0 && (n = raw(__NR_read, fd, reinterpret_cast<long>(buffer), sizeof buffer)) > 0;) {
+  for (long n; found == 0 && (n = raw(__NR_read, fd, as_word(buffer), sizeof buffer)) > 0;) {
     for (long i = 0; i < n && found == 0; ++i) {
       const char c = buffer[i];
       if (c == '\n') {

@@ -28,7 +28,7 @@ CROPDL_OWN_FRAME bool is_libc(int fd) {
 
 template <class T>
 bool read_at(int fd, uint64_t offset, T* to) {
-  return raw(__NR_pread64, fd, reinterpret_cast<long>(to), sizeof *to, offset) == sizeof *to;
+  return raw(__NR_pread64, fd, as_word(to), sizeof *to, offset) == sizeof *to;
 }
 
 // The library's dynamic symbols. ld.so has already mapped their read-only segment below the text.

@@ -17,7 +17,7 @@ constexpr CallSet kPathSecond({__NR_openat, __NR_openat2, __NR_newfstatat, __NR_
 // Whether `path` begins with `/proc/` and is readable: 8 bytes (`/proc/1`) by this, the rest by access().
 bool is_in_proc(const char* path) {
   return can_be_read(path, 8) && starts_with(path, "/proc/") &&
-         raw(__NR_access, reinterpret_cast<long>(path), 0) != kBadAddress;
+         raw(__NR_access, as_word(path), 0) != kBadAddress;
 }
 
 const char* number(const char* p, long* value) {
@@ -130,7 +130,7 @@ CROPDL_OWN_FRAME long proc_call(const SystemCall& c, int path) {
   const unsigned room = room_for(given);
   auto* text = static_cast<char*>(__builtin_alloca(room));
   SystemCall call = c;
-  const auto translate = [&] { call.a[path] = reinterpret_cast<long>(real_path(given, text, room)); };
+  const auto translate = [&] { call.a[path] = as_word(real_path(given, text, room)); };
   // Signals stay unblocked: an executed program inherits the mask, and opening a FIFO may wait. A cut in
   // between leaves an id of a former run, which names nothing or is looked up again.
   if (executes(c.nr) || opens(c.nr)) {

@@ -7,6 +7,9 @@
 
 namespace cropdl::upper {
 
+// A pointer as an argument of a system call.
+inline long as_word(const volatile void* pointer) { return reinterpret_cast<long>(pointer); }
+
 // A system call by the Linux x86-64 convention (man 2 syscall). The seccomp filter trusts the core's text, so
 // these calls are never trapped. Returns the kernel's result (-errno on failure).
 inline long raw(long nr, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
@@ -69,8 +72,7 @@ inline bool can_be_written(const void* p, size_t size) {
   return can_be_read(p, size) && every_page(p, size, [](long word) {
            constexpr long kWakeOp = 5 | 128 /* FUTEX_PRIVATE_FLAG */, kAddNothing = 1l << 28;  // FUTEX_OP_ADD
            uint32_t nobody = 0;
-           return raw(202 /* futex */, reinterpret_cast<long>(&nobody), kWakeOp, 0, 0, word, kAddNothing) !=
-                  kBadAddress;
+           return raw(202 /* futex */, as_word(&nobody), kWakeOp, 0, 0, word, kAddNothing) != kBadAddress;
          });
 }
 

@@ -30,7 +30,7 @@ long set_action(const SystemCall& c) {
     if (changes) {
       entry = wanted;
       const seam::SignalAction kernel = seam::kernel_action(sig, wanted, seam::state()->core);
-      const long result = raw(c.nr, sig, reinterpret_cast<long>(&kernel), 0, 8);
+      const long result = raw(c.nr, sig, as_word(&kernel), 0, 8);
       if (failed(result)) {
         entry = old;
         return result;
@@ -46,7 +46,7 @@ long set_mask(const SystemCall& c) {
   if (c.a[1] == 0 || c.a[3] != 8 || (how != SIG_BLOCK && how != SIG_SETMASK) || !copy_in(&set, c.a[1]))
     return pass_on(c);
   set &= ~seam::kReservedSignals;
-  return raw(c.nr, how, reinterpret_cast<long>(&set), c.a[2], 8);
+  return raw(c.nr, how, as_word(&set), c.a[2], 8);
 }
 
 // man 2 sigaltstack. The kernel has the core's; program_handlers.cpp moves frames to the program's.
@@ -79,8 +79,8 @@ long set_alternate_stack(const SystemCall& c) {
 void die_of(int sig) {
   const seam::SignalAction standard{};
   const uint64_t only = 1ull << (sig - 1);
-  raw(__NR_rt_sigaction, sig, reinterpret_cast<long>(&standard), 0, 8);
-  raw(__NR_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&only), 0, 8);
+  raw(__NR_rt_sigaction, sig, as_word(&standard), 0, 8);
+  raw(__NR_rt_sigprocmask, SIG_UNBLOCK, as_word(&only), 0, 8);
   raw(__NR_tgkill, raw(__NR_getpid), raw(__NR_gettid), sig);
   for (;;) raw(__NR_exit_group, 128 + sig);
 }

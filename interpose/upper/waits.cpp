@@ -12,7 +12,7 @@ namespace cropdl::upper {
 void leave_out(uint64_t signals, uint64_t* copy, long* set) {
   if (*set == 0 || !copy_in(copy, *set)) return;
   *copy &= ~signals;
-  *set = reinterpret_cast<long>(copy);
+  *set = as_word(copy);
 }
 
 // Calls with a temporary mask, SIGSYS and the suspend signal unblocked in it. A call ends with EINTR only if
@@ -31,12 +31,12 @@ long masked_wait(const SystemCall& c) {
   if (c.nr != __NR_pselect6)
     set = &call.a[argument];
   else if (copy_in(&pair, c.a[argument]))
-    call.a[argument] = reinterpret_cast<long>(&pair);
+    call.a[argument] = as_word(&pair);
   else
     return timed_wait_of_copy(&call);
   leave_out(seam::kReservedSignals, &mask, set);
   auto* t = seam::current_thread();
-  const bool is_masked = *set == reinterpret_cast<long>(&mask);
+  const bool is_masked = *set == as_word(&mask);
   t->wait_mask = is_masked ? mask : 0;
   t->masked_wait = is_masked ? static_cast<uint64_t>(call.a[argument]) : 0;
   return timed_wait_of_copy(&call);
@@ -59,13 +59,13 @@ CROPDL_OWN_FRAME long sleep_for(SystemCall& call, int request) {
   const uint32_t handlers = t->handlers;
   const long told = call.a[request + 1];
   TimeSpec rest{};
-  call.a[request + 1] = reinterpret_cast<long>(&rest);
+  call.a[request + 1] = as_word(&rest);
   for (;;) {
     const long result = pass_on(call);
     if (result != kInterrupted) return result;
     if (is_child() || t->handlers != handlers)
       return told == 0 || copy_out(told, rest) ? result : kBadAddress;
-    call.a[request] = reinterpret_cast<long>(&rest);  // the kernel reads it before it writes the rest
+    call.a[request] = as_word(&rest);  // the kernel reads it before it writes the rest
   }
 }
 
@@ -95,7 +95,7 @@ CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
   } else if (argument != 0 && given != 0 && copy_in(&time, given) && time.seconds >= 0 &&
              time.nanoseconds >= 0 && time.nanoseconds < kSecond / unit) {
     total = nanoseconds({time.seconds, time.nanoseconds * unit});
-    call.a[argument] = reinterpret_cast<long>(&time);
+    call.a[argument] = as_word(&time);
   }
   auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
@@ -178,7 +178,7 @@ long futex_wait(const SystemCall& c) {
   const int64_t since = relative ? program_monotonic_now() : 0;
   SystemCall call = c;
   TimeSpec time = given;
-  call.a[3] = reinterpret_cast<long>(&time);
+  call.a[3] = as_word(&time);
   if (for_the_rest) call.a[1] = (c.a[1] & ~static_cast<long>(FUTEX_CMD_MASK)) | FUTEX_WAIT;
   for (bool first = true;; first = false) {
     if (for_the_rest && !(relative && first)) {
