@@ -31,13 +31,6 @@ void use_signal_stack(const seam::ThreadRecord* t) {
   raw(__NR_sigaltstack, as_word(&stack), 0);
 }
 
-// Whether the kernel no longer uses the record: when it does not know the id of a thread that left, its work
-// is done (man 2 set_tid_address). There is no other notice of the end of a child of clone(CLONE_VM).
-bool is_over(bool spawned, int32_t tid, int32_t use) {
-  if (spawned) return tid != 0 && raw(__NR_tgkill, tid, tid, 0) == kNoSuchProcess;
-  return use == seam::kLeaving && raw(__NR_tgkill, seam::state()->kernel_pid, tid, 0) == kNoSuchProcess;
-}
-
 bool claim(seam::ThreadRecord& record, int32_t use) {
   return __atomic_compare_exchange_n(&record.used, &use, seam::kLive, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED);
@@ -47,7 +40,11 @@ bool claim(seam::ThreadRecord& record, int32_t use) {
 bool claim_over(seam::ThreadRecord& record, int32_t use) {
   const bool spawned = record.kind == seam::kSpawnedChild;
   int32_t tid = __atomic_load_n(&record.tid, __ATOMIC_ACQUIRE);
-  if (!is_over(spawned, tid, use)) return false;
+  // When the kernel does not know the id of a thread that left, its work is done (man 2 set_tid_address).
+  // There is no other notice of the end of a child of clone(CLONE_VM).
+  const bool may_be_over = spawned ? tid != 0 : use == seam::kLeaving;
+  const int32_t process = spawned ? tid : seam::state()->kernel_pid;
+  if (!may_be_over || raw(__NR_tgkill, process, tid, 0) != kNoSuchProcess) return false;
   if (!spawned) {
     if (!claim(record, use)) return false;
     // Another thread may have reused the record first, for a new thread that has already ended.
