@@ -35,6 +35,26 @@ files::FilesPolicy files_policy(const Process& p) {
   return *policy;
 }
 
+// The highest descriptor that the program has in any of the versions, at least 2.
+int highest_descriptor(const std::vector<Candidate>& candidates) {
+  int highest = 2;
+  for (const Candidate& c : candidates)
+    for (const files::OpenFile& f : c.metadata.files) highest = std::max(highest, f.fd);
+  return highest;
+}
+
+// "" or which library has more, or fewer, recipes than when the image was written.
+std::string lost_recipes(const Process& p, const session::Metadata& m) {
+  for (const session::SavedLibrary& saved : m.libraries)
+    if (libraries::Library* here = p.libraries.by_number(saved.number);
+        here && here->recipes() != saved.recipes)
+      return formatted(
+          "cannot restart: {} has {} recipes of what it made for the program, and had {} when the image was "
+          "written",
+          here->implementation(), here->recipes(), saved.recipes);
+  return "";
+}
+
 class RestoreSession {
  public:
   explicit RestoreSession(Process& p) : p_(p), reader_(open_store(p)), policy_(files_policy(p)) {}
