@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/format.h"
+#include "base/say.h"
 #include "coord/interval_policy.h"
 #include "interpose/host/process.h"
 #include "interpose/host/restart_candidates.h"
@@ -43,16 +44,18 @@ int highest_descriptor(const std::vector<Candidate>& candidates) {
   return highest;
 }
 
-// "" or which library has more, or fewer, recipes than when the image was written.
-std::string lost_recipes(const Process& p, const session::Metadata& m) {
-  for (const session::SavedLibrary& saved : m.libraries)
-    if (libraries::Library* here = p.libraries.by_number(saved.number);
-        here && here->recipes() != saved.recipes)
-      return formatted(
-          "cannot restart: {} has {} recipes of what it made for the program, and had {} when the image was "
-          "written",
-          here->implementation(), here->recipes(), saved.recipes);
-  return "";
+// The last step of a library's restart, with what the libraries of all ranks have to tell.
+void finish_library(Process& p, libraries::Library& library) {
+  const std::string mine = library.told_at_restart();
+  if (!mine.empty()) p.agent->note_phase("joining");
+  const std::vector<std::string> all = all_gather(p, mine);
+  // die(), not die_together(): another rank may be inside a call that waits for this one without end.
+  if (auto s = library.finish_restart(all); !s) die("cropdl-restart: " + s.error().message);
+}
+
+// Prints the line on rank 0.
+void say_once(const Process& p, const std::string& line) {
+  if (p.launch.rank == 0) say("cropdl-restart: " + line);
 }
 
 class RestoreSession {
@@ -253,7 +256,13 @@ class RestoreSession {
 
   Status restart_libraries() {
     if (auto s = p_.libraries.restart(); !s) return s;
-    if (const std::string line = lost_recipes(p_, metadata()); !line.empty()) return Error{line};
+    for (const session::SavedLibrary& saved : metadata().libraries)
+      if (libraries::Library* here = p_.libraries.by_number(saved.number);
+          here && here->recipes() != saved.recipes)
+        return Error{
+            "cannot restart: {} has {} recipes of what it made for the program, and had {} when the "
+            "image was written",
+            here->implementation(), here->recipes(), saved.recipes};
     if (auto s = p_.libraries.load_contents(*image_); !s) return s;
     image_
         .reset();  // the version will be removed some day, and an open file would keep its space on the disk
