@@ -264,8 +264,7 @@ class RestoreSession {
             "image was written",
             here->implementation(), here->recipes(), saved.recipes};
     if (auto s = p_.libraries.load_contents(*image_); !s) return s;
-    image_
-        .reset();  // the version will be removed some day, and an open file would keep its space on the disk
+    image_.reset();  // an open file would keep its space on the disk when the version is removed some day
     return {};
   }
 
