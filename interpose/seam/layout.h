@@ -11,8 +11,7 @@
 namespace cropdl::seam {
 
 inline constexpr uint32_t kSeamVersion = 8;  // recorded in images; a newer image is refused
-// Older images are refused: ControlPage and handle tables had another layout.
-inline constexpr uint32_t kOldestSeam = 5;
+inline constexpr uint32_t kOldestSeam = 5;   // older ones had other ControlPages and handle tables: refused
 
 // SECCOMP_RET_DATA of calls that CropDL's filter traps, unlike those that a filter of the program traps.
 inline constexpr int kTrapData = 0x4352;
