@@ -1,5 +1,3 @@
-#include "interpose/host/address_reservation.h"
-
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -12,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/procfs.h"
+#include "interpose/host/process.h"
 
 namespace cropdl::host {
 namespace {

@@ -1,60 +1,36 @@
-#include "interpose/host/dynamic_symbols.h"
-
+// Symbols of ELF objects in memory, by their dynamic symbol tables. (The core reads libc's, when PT_DYNAMIC
+// is not mapped yet: upper/patch.cpp.)
 #include <cstring>
 
-namespace cropdl::host {
-namespace {
+#include "interpose/host/process.h"
+#include "interpose/upper/raw.h"
 
-struct Tables {
+namespace cropdl::host {
+
+uint64_t dynamic_symbol(const Elf64_Dyn* dynamic, uint64_t bias, bool relocated, const char* name) {
   const Elf64_Sym* symbols = nullptr;
   const char* strings = nullptr;
-  const uint32_t* hash = nullptr;      // DT_HASH
-  const uint32_t* gnu_hash = nullptr;  // DT_GNU_HASH; newer kernels' vDSOs have only this
-
-  bool defines(uint32_t i, const char* name) const {
+  const uint32_t *hash = nullptr, *gnu_hash = nullptr;  // newer kernels' vDSOs have only the latter
+  for (; dynamic->d_tag != DT_NULL; ++dynamic) {
+    const uint64_t at = dynamic->d_un.d_ptr + (relocated ? 0 : bias);
+    if (dynamic->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(at);
+    if (dynamic->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym*>(at);
+    if (dynamic->d_tag == DT_HASH) hash = reinterpret_cast<const uint32_t*>(at);
+    if (dynamic->d_tag == DT_GNU_HASH) gnu_hash = reinterpret_cast<const uint32_t*>(at);
+  }
+  if (strings == nullptr || symbols == nullptr) return 0;
+  if (relocated && reinterpret_cast<uint64_t>(symbols) < bias) return 0;  // the core, which is not relocated
+  const auto defines = [&](uint32_t i) {
     const auto type = ELF64_ST_TYPE(symbols[i].st_info);
     return symbols[i].st_shndx != SHN_UNDEF && type != STT_GNU_IFUNC && type != STT_TLS &&
            strcmp(strings + symbols[i].st_name, name) == 0;
-  }
-};
-
-// Returns the symbol's index; 0: none.
-uint32_t find(const Tables& t, const char* name) {
-  if (t.gnu_hash == nullptr) {
-    const uint32_t count = t.hash != nullptr ? t.hash[1] : 0;
-    for (uint32_t i = 1; i < count; ++i)
-      if (t.defines(i, name)) return i;
-    return 0;
-  }
-  const uint32_t buckets = t.gnu_hash[0], offset = t.gnu_hash[1], bloom = t.gnu_hash[2];
-  const uint32_t* const bucket = t.gnu_hash + 4 + 2 * static_cast<size_t>(bloom);
-  const uint32_t* const chain = bucket + buckets;
-  uint32_t wanted = 5381;
-  for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
-  for (uint32_t i = buckets != 0 ? bucket[wanted % buckets] : 0; i >= offset && i != 0; ++i) {
-    const uint32_t h = chain[i - offset];
-    if ((h | 1) == (wanted | 1) && t.defines(i, name)) return i;
-    if ((h & 1) != 0) break;  // the end of the chain
-  }
-  return 0;
-}
-
-}  // namespace
-
-uint64_t dynamic_symbol(const Elf64_Dyn* dynamic, uint64_t bias, bool relocated, const char* name) {
-  Tables t;
-  for (; dynamic->d_tag != DT_NULL; ++dynamic) {
-    const uint64_t at = dynamic->d_un.d_ptr + (relocated ? 0 : bias);
-    if (dynamic->d_tag == DT_STRTAB) t.strings = reinterpret_cast<const char*>(at);
-    if (dynamic->d_tag == DT_SYMTAB) t.symbols = reinterpret_cast<const Elf64_Sym*>(at);
-    if (dynamic->d_tag == DT_HASH) t.hash = reinterpret_cast<const uint32_t*>(at);
-    if (dynamic->d_tag == DT_GNU_HASH) t.gnu_hash = reinterpret_cast<const uint32_t*>(at);
-  }
-  if (t.strings == nullptr || t.symbols == nullptr) return 0;
-  if (relocated && reinterpret_cast<uint64_t>(t.symbols) < bias)
-    return 0;  // the core, which is not relocated
-  const uint32_t found = find(t, name);
-  return found != 0 ? bias + t.symbols[found].st_value : 0;
+  };
+  uint32_t found = 0;
+  if (gnu_hash != nullptr)
+    found = upper::find_symbol(gnu_hash, name, defines);
+  else
+    for (uint32_t i = 1; hash != nullptr && found == 0 && i < hash[1]; ++i) found = defines(i) ? i : 0;
+  return found != 0 ? bias + symbols[found].st_value : 0;
 }
 
 uint64_t dynamic_symbol(uint64_t elf_header, const char* name, bool relocated) {

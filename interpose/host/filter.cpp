@@ -1,5 +1,3 @@
-#include "interpose/host/filter.h"
-
 #include <linux/audit.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
@@ -18,8 +16,7 @@
 #include <vector>
 
 #include "interpose/host/filter_program.h"
-#include "interpose/seam/layout.h"
-#include "interpose/seam/state.h"
+#include "interpose/host/process.h"
 #include "interpose/upper/trapped.h"
 
 namespace cropdl::host {
@@ -37,29 +34,9 @@ static_assert((seam::kCore + seam::kCoreSize) >> 32 == kWindowHigh &&
 
 using Program = FilterProgram;
 
-enum Label : Program::Label {
-  kNext = Program::kNext,
-  kAllow,
-  kTrap,
-  kAbsent,
-  kMmap,
-  kMunmap,
-  kMask,
-  kFcntl,
-  kIoctl,
-  kInput,
-  kMprotect,
-  kFutex,
-  kFutexTime,
-  kArchPrctl,
-  kPrctl,
-  kMembarrier,
-  kRandom,
-  kGetsockopt,
-  kSemctl,
-  kShmctl,
-  kMsgctl
-};
+enum Label : Program::Label { kNext = Program::kNext, kAllow, kTrap, kAbsent, kFutexTime, kTests };
+// The place of the tests of a call's arguments.
+constexpr Program::Label test_of(int nr) { return kTests + nr; }
 
 // Targets of the jumps before: trap, or ENOSYS, if the instruction pointer is in the window; else allow.
 void put_ends(Program& p) {
@@ -75,7 +52,7 @@ void put_ends(Program& p) {
   p.result(SECCOMP_RET_ALLOW);
 }
 
-void test_numbers(Program& p, std::span<const int> numbers, Label found) {
+void test_numbers(Program& p, std::span<const int> numbers, Program::Label found) {
   for (const int nr : numbers) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), found);
 }
 
@@ -91,50 +68,40 @@ struct Followed {
 };
 
 // Calls of which only commands that take or return ids are trapped; so are some of fcntl and ioctl.
-struct IdCall {
-  int nr;
-  Label test;
-};
-constexpr IdCall kIdCalls[] = {
-    {__NR_getsockopt, kGetsockopt}, {__NR_semctl, kSemctl}, {__NR_shmctl, kShmctl}, {__NR_msgctl, kMsgctl}};
+constexpr int kIdCalls[] = {__NR_getsockopt, __NR_semctl, __NR_shmctl, __NR_msgctl};
 
 void test_call(Program& p, const Followed& follows) {
-  const auto jump = [&p](int nr, Label to) { p.jump(BPF_JEQ, static_cast<uint32_t>(nr), to); };
+  const auto test = [&p](std::initializer_list<int> calls) {
+    for (const int nr : calls) p.jump(BPF_JEQ, static_cast<uint32_t>(nr), test_of(nr));
+  };
   p.load(offsetof(seccomp_data, arch));
   p.jump(BPF_JEQ, AUDIT_ARCH_X86_64, kNext, kTrap);  // int 0x80
   p.load(offsetof(seccomp_data, nr));
   p.jump(BPF_JGE, 0x40000000, kAbsent);  // of the x32 ABI
-  jump(__NR_mmap, kMmap);
-  if (follows.munmap) jump(__NR_munmap, kMunmap);
-  jump(__NR_mprotect, kMprotect);
-  jump(__NR_pkey_mprotect, kMprotect);
-  jump(__NR_rt_sigprocmask, kMask);
-  jump(__NR_futex, kFutex);
-  jump(__NR_arch_prctl, kArchPrctl);
-  jump(__NR_prctl, kPrctl);
-  jump(__NR_membarrier, kMembarrier);
-  jump(__NR_fcntl, kFcntl);
-  jump(__NR_ioctl, kIoctl);
-  if (follows.random) jump(__NR_getrandom, kRandom);
+  test({__NR_mmap});
+  if (follows.munmap) test({__NR_munmap});
+  test({__NR_mprotect, __NR_pkey_mprotect, __NR_rt_sigprocmask, __NR_futex, __NR_arch_prctl, __NR_prctl,
+        __NR_membarrier, __NR_fcntl, __NR_ioctl});
+  if (follows.random) test({__NR_getrandom});
   if (follows.rare_calls) test_numbers(p, upper::kTrappedSinceLevel1, kTrap);
   if (follows.level_2) test_numbers(p, upper::kTrappedSinceLevel2, kTrap);
-  if (follows.input) test_numbers(p, upper::kReads, kInput);
+  if (follows.input) test_numbers(p, upper::kReads, test_of(__NR_read));
   test_numbers(p, upper::kTrapped, kTrap);
   if (follows.segments) test_numbers(p, upper::kTrappedSinceSegments, kTrap);
   test_numbers(p, upper::kMakesDescriptors, kTrap);
   if (follows.restarted) test_numbers(p, upper::kTrappedAfterRestart, kTrap);
   if (follows.level_2_restarted) {
     test_numbers(p, upper::kTrappedAfterRestartSinceLevel2, kTrap);
-    for (const IdCall& call : kIdCalls) jump(call.nr, call.test);
+    for (const int nr : kIdCalls) test({nr});
   }
   test_numbers(p, upper::kAbsent, kAbsent);
   p.result(SECCOMP_RET_ALLOW);
   put_ends(p);
 }
 
-// The tests below begin at a call's label, with the low word of one of its arguments.
-void begin_test(Program& p, Label call, int of) {
-  p.label(call);
+// Begins the tests of a call, with the low word of one of its arguments.
+void begin_test(Program& p, int nr, int of) {
+  p.label(test_of(nr));
   p.load(low(argument(of)));
 }
 
@@ -154,7 +121,7 @@ void trap_outside_window(Program& p) {
 void test_memory_calls(Program& p) {
   // mmap goes directly to the kernel if it is MAP_FIXED within the window and not executable. Executable
   // mappings are trapped: the core inspects libc's text when it is mapped.
-  begin_test(p, kMmap, 3);
+  begin_test(p, __NR_mmap, 3);
   p.jump(BPF_JSET, MAP_FIXED | MAP_FIXED_NOREPLACE, kNext, kTrap);
   p.jump(BPF_JSET, MAP_32BIT, kTrap);
   p.load(low(argument(2)));
@@ -162,14 +129,15 @@ void test_memory_calls(Program& p) {
   trap_outside_window(p);
 
   // munmap goes directly to the kernel in the window and below 4 GiB: the core does not record it.
-  p.label(kMunmap);
+  p.label(test_of(__NR_munmap));
   p.load(high(argument(0)));
   p.jump(BPF_JEQ, 0, kAllow);
   p.jump(BPF_JGE, kWindowHigh, kNext, kTrap);
   p.jump(BPF_JGE, kWindowEndHigh, kTrap, kAllow);
 
   // mprotect: only what becomes executable outside the window, where code is not followed.
-  begin_test(p, kMprotect, 2);
+  p.label(test_of(__NR_pkey_mprotect));
+  begin_test(p, __NR_mprotect, 2);
   p.jump(BPF_JSET, PROT_EXEC, kNext, kAllow);
   trap_outside_window(p);
 }
@@ -177,7 +145,7 @@ void test_memory_calls(Program& p) {
 // futex: a wait with a timeout ends when a checkpoint interrupts it; the kernel restarts any other wait. An
 // absolute timeout may refer to a clock that differs from the kernel's (upper/clocks.cpp).
 void test_futex(Program& p, bool restarted) {
-  begin_test(p, kFutex, 1);
+  begin_test(p, __NR_futex, 1);
   p.mask(static_cast<uint32_t>(FUTEX_CMD_MASK));
   p.jump(BPF_JEQ, FUTEX_WAIT, kFutexTime);
   p.jump(BPF_JEQ, FUTEX_WAIT_BITSET, kFutexTime);
@@ -186,7 +154,8 @@ void test_futex(Program& p, bool restarted) {
   if (restarted)  // their futex words contain ids of the first run
     for (const uint32_t command : {FUTEX_TRYLOCK_PI, FUTEX_UNLOCK_PI}) p.jump(BPF_JEQ, command, kTrap);
   trap_any_of(p, {FUTEX_CMP_REQUEUE_PI, FUTEX_WAIT_REQUEUE_PI});
-  begin_test(p, kFutexTime, 3);
+  p.label(kFutexTime);
+  p.load(low(argument(3)));
   p.jump(BPF_JEQ, 0, kNext, kTrap);
   p.load(high(argument(3)));
   p.jump(BPF_JEQ, 0, kAllow, kTrap);
@@ -198,37 +167,37 @@ void trap_id_commands(Program& p, int nr) {
 }
 
 void test_id_calls(Program& p) {
-  for (const IdCall& call : kIdCalls) {
-    begin_test(p, call.test, upper::command_argument(call.nr));
-    trap_id_commands(p, call.nr);
+  for (const int nr : kIdCalls) {
+    begin_test(p, nr, upper::command_argument(nr));
+    trap_id_commands(p, nr);
     p.result(SECCOMP_RET_ALLOW);
   }
 }
 
 void test_other_calls(Program& p, const Followed& follows) {
-  begin_test(p, kMask, 0);  // unblocking is harmless
+  begin_test(p, __NR_rt_sigprocmask, 0);  // unblocking is harmless
   p.jump(BPF_JEQ, 1 /* SIG_UNBLOCK */, kAllow, kTrap);
 
-  begin_test(p, kPrctl, 0);
+  begin_test(p, __NR_prctl, 0);
   if (follows.rare_calls) p.jump(BPF_JEQ, 26 /* PR_SET_TSC */, kTrap);
   trap_any_of(p, {59 /* PR_SET_SYSCALL_USER_DISPATCH */});
 
-  begin_test(p, kMembarrier, 0);
+  begin_test(p, __NR_membarrier, 0);
   p.jump(BPF_JSET, seam::kMembarrierRegistrations, kTrap, kAllow);
 
-  begin_test(p, kArchPrctl, 0);
+  begin_test(p, __NR_arch_prctl, 0);
   trap_any_of(p, {0x1001 /* ARCH_SET_GS */, 0x1004 /* ARCH_GET_GS */});
 
-  begin_test(p, kFcntl, 1);
+  begin_test(p, __NR_fcntl, 1);
   if (follows.level_2_restarted) trap_id_commands(p, __NR_fcntl);
   if (follows.level_2) test_numbers(p, upper::kLocksSinceLevel2, kTrap);
   trap_any_of(p, {0 /* F_DUPFD */, 1030 /* F_DUPFD_CLOEXEC */, 1026 /* F_NOTIFY */});
 
-  begin_test(p, kIoctl, 1);
+  begin_test(p, __NR_ioctl, 1);
   if (follows.level_2_restarted) trap_id_commands(p, __NR_ioctl);
   trap_any_of(p, upper::kDescriptorIoctls);
 
-  begin_test(p, kInput, 0);
+  begin_test(p, __NR_read, 0);
   trap_any_of(p, {0});
 }
 
@@ -239,7 +208,7 @@ Status install_filter(bool restarted, bool watch_input) {
   Program p;
   test_call(p, follows);
   // No signal interrupts a getrandom of up to 256 bytes (man 2 getrandom).
-  begin_test(p, kRandom, 1);
+  begin_test(p, __NR_getrandom, 1);
   p.jump(BPF_JGT, 256, kTrap);
   p.load(high(argument(1)));
   p.jump(BPF_JEQ, 0, kAllow, kTrap);
@@ -252,9 +221,8 @@ Status install_filter(bool restarted, bool watch_input) {
   Result<std::vector<sock_filter>> code = p.finish();
   if (!code) return code.error();
   const sock_fprog program{static_cast<unsigned short>(code->size()), code->data()};
-  // Before Linux 5.16, by default, a filter turns speculative store bypass and indirect branch prediction
-  // across threads off for good, unless it has this flag: the program would be slower, and see it (man 2
-  // seccomp). The flag is known since Linux 4.17.
+  // Without this flag (since 4.17) a filter turns speculative store bypass and indirect branch prediction
+  // across threads off for good before Linux 5.16: the program would be slower, and see it (man 2 seccomp).
   const auto install = [&](unsigned flags) {
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0;
   };

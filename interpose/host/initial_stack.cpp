@@ -1,9 +1,8 @@
-#include "interpose/host/initial_stack.h"
-
 #include <fcntl.h>
 #include <linux/prctl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -12,17 +11,17 @@
 #include <cstring>
 #include <map>
 
+#include "base/file.h"
 #include "base/procfs.h"
-#include "interpose/host/drawn_addresses.h"
-#include "interpose/seam/state.h"
+#include "base/random.h"
+#include "interpose/host/process.h"
 
 namespace cropdl::host {
 namespace {
 
 // As in the kernel (fs/exec.c, setup_arg_pages): a small mapping that grows on access below it, up to the
-// current RLIMIT_STACK (setrlimit at run time included), also after a restart. Nothing else is placed in the
-// addresses reserved for its growth, which cost no memory. It begins larger than the kernel's: the frames of
-// CropDL's signals need more space than a program with the smallest limit has.
+// current RLIMIT_STACK, also after a restart. The addresses for its growth are reserved and cost no memory.
+// It begins larger than the kernel's: CropDL's signal frames need more than the smallest limit gives.
 constexpr uint64_t kFirstPart = 512ull << 10;
 constexpr uint64_t kRoom = 256ull << 30;
 constexpr uint64_t kTopSpread = 8 << 10;  // the start within a page is random, too (arch_align_stack)
@@ -34,12 +33,12 @@ Result<uint64_t> map_stack(const InitialStack& what) {
     for (const std::string& text : *list) texts += text.size() + 1 + sizeof(char*);
   const uint64_t size = (texts + kTopSpread + kFirstPart + 0xffff) & ~0xffffull;
   auto* state = seam::state();
-  const uint64_t low = state->map_next + kRoom + drawn(kStackSpread);
-  void* p =
-      mmap(reinterpret_cast<void*>(low), size, PROT_READ | PROT_WRITE | (what.executable ? PROT_EXEC : 0),
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
+  const int access = PROT_READ | PROT_WRITE | (state->executable_stacks != 0 ? PROT_EXEC : 0);
+  const uint64_t low = state->map_next + kRoom + drawn(kSpread);
+  void* p = mmap(reinterpret_cast<void*>(low), size, access,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
   if (p != reinterpret_cast<void*>(low)) return Error{"cannot map the program's stack: " + errno_text(errno)};
-  state->map_first = state->map_next = low + size + (1 << 20) + drawn(kMappingsSpread);
+  state->map_first = state->map_next = low + size + (1 << 20) + drawn(kSpread);
   return low + size;
 }
 
@@ -63,9 +62,9 @@ struct Top {
 std::vector<uint64_t> auxiliary_vector(const InitialStack& what, uint64_t execfn, uint64_t platform,
                                        uint64_t random) {
   const std::map<uint64_t, uint64_t> programs = {
-      {AT_PHDR, what.image.headers},    {AT_PHNUM, what.segments},   {AT_ENTRY, what.image.entry},
-      {AT_BASE, what.interpreter.bias}, {AT_EXECFN, execfn},         {AT_RANDOM, random},
-      {AT_PLATFORM, platform},          {AT_SYSINFO_EHDR, what.vdso}};
+      {AT_PHDR, what.image.headers},    {AT_PHNUM, what.segments},     {AT_ENTRY, what.image.entry},
+      {AT_BASE, what.interpreter.bias}, {AT_EXECFN, execfn},           {AT_RANDOM, random},
+      {AT_PLATFORM, platform},          {AT_SYSINFO_EHDR, seam::kCore}};
   std::vector<uint64_t> vector;
   const int fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
   Elf64_auxv_t entry;
@@ -80,6 +79,13 @@ std::vector<uint64_t> auxiliary_vector(const InitialStack& what, uint64_t execfn
 }
 
 }  // namespace
+
+uint64_t drawn(uint64_t spread, uint64_t unit) {
+  static const bool wanted =
+      (personality(0xffffffff) & ADDR_NO_RANDOMIZE) == 0 &&  // 0xffffffff: only reads it
+      !kernel_text("/proc/sys/kernel/randomize_va_space").starts_with('0');
+  return wanted ? random_number(spread / unit) * unit : 0;
+}
 
 Result<uint64_t> build_stack(const InitialStack& what) {
   const auto end = map_stack(what);

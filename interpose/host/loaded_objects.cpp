@@ -11,7 +11,6 @@
 
 #include "base/patched_code.h"
 #include "interpose/handles/heap.h"
-#include "interpose/host/dynamic_symbols.h"
 #include "interpose/host/process.h"
 #include "interpose/seam/state.h"
 #include "restart/memory/mappings.h"

@@ -1,7 +1,6 @@
-// Reports each object that the program's ld.so loads to the LH's libraries, before code of the object runs.
-// ld.so calls an empty function, _dl_debug_state, for debuggers, whenever its list of objects has changed
-// (SVR4 link interface, <link.h>; glibc 2.36, dl_open_worker_begin and dl_main). A jump in that function
-// leads through the core to the LH.
+// Reports each object that the program's ld.so loads to the LH's libraries, before its code runs. ld.so calls
+// an empty function for debuggers, _dl_debug_state, when its list of objects has changed (<link.h>; glibc
+// 2.36, dl_open_worker_begin and dl_main). A jump in it leads through the core to the LH.
 #pragma once
 
 #include <string>
@@ -16,9 +15,8 @@ Status follow_loaded_objects(const std::string& loader, const launching::MappedE
 
 void* const* functions_for_core();  // the LH functions that the core calls, indexed by seam::ForCore
 
-// Returns the address of an exported function or variable of the program or its loaded libraries: the first
-// in ld.so's search order. 0 if there is none, or if loaded objects are not followed. LH FS base; any thread
-// of the program, or START of a restart.
+// The address of an exported function or variable of the program or its libraries, the first in ld.so's
+// search order; 0: none, or objects are not followed. LH FS base; any thread, or START of a restart.
 uint64_t program_symbol(const char* name);
 
 // The same of the program's C library alone; 0 also without glibc. It is among the first objects of ld.so's

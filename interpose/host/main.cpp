@@ -15,17 +15,11 @@
 #include "base/say.h"
 #include "interpose/boundaries/frame_rules.h"
 #include "interpose/counting/agreement.h"
-#include "interpose/host/address_reservation.h"
-#include "interpose/host/filter.h"
-#include "interpose/host/initial_stack.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/host/process.h"
-#include "interpose/host/tls_block_pool.h"
-#include "interpose/host/window.h"
 #include "interpose/seam/control_page.h"
 #include "interpose/seam/thread.h"
 #include "restart/process/attributes.h"
-#include "restart/session/checkpoint_session.h"
 #include "restart/session/lock_wait.h"
 #include "restart/session/process_state.h"
 #include "restart/threads/pending_signals.h"
@@ -113,7 +107,7 @@ seam::ThreadRecord& ready_to_run(const session::Metadata* saved) {
   // suspend signal blocked the program could not be stopped. A restart leaves them blocked until the program
   // resumes with its own mask: such a signal that is pending belongs to the program's C library.
   if (!p.boot.restart)
-    upper::raw(SYS_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&seam::kReservedSignals), 0, 8);
+    upper::raw(SYS_rt_sigprocmask, SIG_UNBLOCK, upper::as_word(&seam::kReservedSignals), 0, 8);
   files::remember_our_descriptors();
   if (auto s = install_filter(p.boot.restart, files::input_is_a_stream()); !s) die(s.error().message);
   session::remember_filters();

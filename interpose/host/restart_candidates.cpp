@@ -1,7 +1,5 @@
 #include "interpose/host/restart_candidates.h"
 
-#include <algorithm>
-
 #include "base/format.h"
 #include "interpose/host/restart_ranks.h"
 #include "restart/files/directories.h"
@@ -76,13 +74,6 @@ std::vector<Candidate> read_candidates(const Process& p, std::vector<restart::Ve
   return all;
 }
 
-int highest_descriptor(const std::vector<Candidate>& candidates) {
-  int highest = 2;
-  for (const Candidate& c : candidates)
-    for (const files::OpenFile& f : c.metadata.files) highest = std::max(highest, f.fd);
-  return highest;
-}
-
 std::string load_candidate(Process& p, const Candidate& candidate, files::FilesPolicy policy,
                            const files::FilesPutBack& put_back, host_memory::ReservedAddresses& reserved,
                            std::unique_ptr<restart::ImageReader>* loaded) {
@@ -141,17 +132,6 @@ std::string load_candidate(Process& p, const Candidate& candidate, files::FilesP
   }
   *loaded = std::make_unique<restart::ImageReader>(std::move(*image));
   return formatted("{}, version {}", kFine, version.number);
-}
-
-std::string lost_recipes(const Process& p, const session::Metadata& m) {
-  for (const session::SavedLibrary& saved : m.libraries)
-    if (libraries::Library* here = p.libraries.by_number(saved.number);
-        here && here->recipes() != saved.recipes)
-      return formatted(
-          "cannot restart: {} has {} recipes of what it made for the program, and had {} when the image was "
-          "written",
-          here->implementation(), here->recipes(), saved.recipes);
-  return "";
 }
 
 }  // namespace cropdl::host

@@ -10,9 +10,7 @@
 #include "restart/files/reopen_files.h"
 #include "restart/image.h"
 #include "restart/memory/mapped_files.h"
-#include "restart/memory/restore_memory.h"
 #include "restart/session/metadata.h"
-#include "restart/store.h"
 
 namespace cropdl::host {
 
@@ -27,16 +25,10 @@ struct Candidate {
 // closes the image again: the descriptors' numbers are still to be arranged.
 std::vector<Candidate> read_candidates(const Process& p, std::vector<restart::Version> versions);
 
-// The highest descriptor that the program has in any of the versions, at least 2.
-int highest_descriptor(const std::vector<Candidate>& candidates);
-
 // Checks that this process can continue the candidate, and loads its memory. `put_back`: by any rank.
 // Returns a verdict (restart_ranks.h). `loaded` is the open image afterwards, if its memory was loaded.
 std::string load_candidate(Process& p, const Candidate& candidate, files::FilesPolicy policy,
                            const files::FilesPutBack& put_back, host_memory::ReservedAddresses& reserved,
                            std::unique_ptr<restart::ImageReader>* loaded);
-
-// "" or which library has more, or fewer, recipes than when the image was written.
-std::string lost_recipes(const Process& p, const session::Metadata& m);
 
 }  // namespace cropdl::host

@@ -87,16 +87,4 @@ std::string gather(Process& p, const std::string& mine) {
   return line;
 }
 
-void finish_library(Process& p, libraries::Library& library) {
-  const std::string mine = library.told_at_restart();
-  if (!mine.empty()) p.agent->note_phase("joining");
-  const std::vector<std::string> all = all_gather(p, mine);
-  // die(), not die_together(): another rank may be inside a call that waits for this one without end.
-  if (auto s = library.finish_restart(all); !s) die("cropdl-restart: " + s.error().message);
-}
-
-void say_once(const Process& p, const std::string& line) {
-  if (p.launch.rank == 0) say("cropdl-restart: " + line);
-}
-
 }  // namespace cropdl::host

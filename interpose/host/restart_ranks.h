@@ -33,9 +33,4 @@ std::string gather(Process& p, const std::string& mine);
 std::vector<std::string> all_gather(Process& p, const std::string& mine);
 std::vector<std::string> all_gather(Process& p, const std::string& mine, const std::string& if_too_long);
 
-// The last step of a library's restart, with what the libraries of all ranks have to tell.
-void finish_library(Process& p, libraries::Library& library);
-
-void say_once(const Process& p, const std::string& line);  // prints the line on rank 0
-
 }  // namespace cropdl::host

@@ -1,6 +1,5 @@
-// Prepares every thread that a library of the lower half starts: no signal of the program is handled on it,
-// and GS base 0 tells the core that it is not a thread of the program. The executable's pthread_create takes
-// precedence over the C library's for all libraries.
+// Prepares every thread that a library of the lower half starts: it handles no signal, and GS base 0 tells
+// the core that it is not the program's. The executable's pthread_create precedes the C library's.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +21,7 @@ struct Start {
 };
 
 long raw_mask(int how, const uint64_t* set, uint64_t* old) {
-  return cropdl::upper::raw(SYS_rt_sigprocmask, how, reinterpret_cast<long>(set), reinterpret_cast<long>(old),
+  return cropdl::upper::raw(SYS_rt_sigprocmask, how, cropdl::upper::as_word(set), cropdl::upper::as_word(old),
                             8);
 }
 

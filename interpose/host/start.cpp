@@ -8,13 +8,8 @@
 #include "base/format.h"
 #include "base/random.h"
 #include "base/say.h"
-#include "interpose/host/drawn_addresses.h"
-#include "interpose/host/initial_stack.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/host/process.h"
-#include "interpose/host/tls_block_pool.h"
-#include "interpose/host/window.h"
-#include "interpose/launch/elf_file.h"
 #include "restart/process/processors.h"
 
 namespace cropdl::host {
@@ -24,9 +19,7 @@ constexpr uint64_t kGap = 1 << 20;  // between a loaded file and the next mappin
 
 std::vector<std::string> program_environment(const launching::Boot& boot) {
   std::vector<std::string> out;
-  const std::string own = std::string(launching::kBootVariable) + "=";
-  for (char** e = environ; *e != nullptr; ++e)
-    if (strncmp(*e, own.c_str(), own.size()) != 0) out.emplace_back(*e);
+  for (char** e = environ; *e != nullptr; ++e) out.emplace_back(*e);
   if (!boot.preload.empty()) out.push_back("LD_PRELOAD=" + boot.preload);
   return out;
 }
@@ -92,7 +85,7 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   const auto image = map_at_next(*program);
   if (!image) die(image.error().message);
   auto* state = seam::state();
-  state->map_next += drawn(kLoaderSpread);
+  state->map_next += drawn(kSpread);
   const auto interpreter = map_at_next(*loader);
   if (!interpreter) die(interpreter.error().message);
   for (const int fd : p.inherited.programs) {
@@ -108,17 +101,14 @@ void start_program(Process& p, const std::vector<std::string>& argv) {
   state->no_lower_half_below_4gib = p.boot.sanitizer.empty() ? 0 : 1;
   state->uses_raw_syscalls_low = has_own_system_calls(*program, *image) ? 1 : 0;
 
-  InitialStack stack{.arguments = argv,
-                     .environment = program_environment(p.boot),
-                     .program = p.program,
-                     .image = *image,
-                     .interpreter = *interpreter,
-                     .segments = program->header.e_phnum,
-                     .vdso = seam::kCore};
   for (const auto& s : program->segments)
-    if (s.p_type == PT_GNU_STACK && (s.p_flags & PF_X) != 0) stack.executable = true;
-  state->executable_stacks = stack.executable ? 1 : 0;
-  const auto sp = build_stack(stack);
+    if (s.p_type == PT_GNU_STACK && (s.p_flags & PF_X) != 0) state->executable_stacks = 1;
+  const auto sp = build_stack({.arguments = argv,
+                               .environment = program_environment(p.boot),
+                               .program = p.program,
+                               .image = *image,
+                               .interpreter = *interpreter,
+                               .segments = program->header.e_phnum});
   if (!sp) die(sp.error().message);
   launching::set_software_devices(&p.boot);
   p.libraries.prepare(p.boot);

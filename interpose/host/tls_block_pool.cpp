@@ -1,5 +1,3 @@
-#include "interpose/host/tls_block_pool.h"
-
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
@@ -17,14 +15,11 @@ namespace {
 seam::ThreadRecord* volatile wanted;
 
 void wait_on(volatile void* word, int value) {
-  upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAIT_PRIVATE, value, 0);
+  upper::raw(SYS_futex, upper::as_word(word), FUTEX_WAIT_PRIVATE, value, 0);
 }
-void wake(volatile void* word) {
-  upper::raw(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAKE_PRIVATE, INT_MAX);
-}
+void wake(volatile void* word) { upper::raw(SYS_futex, upper::as_word(word), FUTEX_WAKE_PRIVATE, INT_MAX); }
 
-// By record: the address of the C library's thread id in the TLS block that the record's thread uses. The
-// next thread with that record gets the same block.
+// By record: where the C library has its thread id in the TLS block. The next thread gets the same block.
 int32_t* numbers[seam::kMaxThreads];
 
 int32_t*& number_in_block(const seam::ThreadRecord* thread) {

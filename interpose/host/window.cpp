@@ -1,5 +1,3 @@
-#include "interpose/host/window.h"
-
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -11,10 +9,7 @@
 #include <cstring>
 
 #include "interpose/handles/heap.h"
-#include "interpose/host/drawn_addresses.h"
-#include "interpose/host/dynamic_symbols.h"
-#include "interpose/launch/elf_file.h"
-#include "interpose/libraries/libraries.h"
+#include "interpose/host/process.h"
 #include "interpose/seam/control_page.h"
 #include "interpose/upper/raw.h"
 #include "restart/memory/mappings.h"
@@ -64,7 +59,7 @@ Status map_control_page(const std::string& installation) {
     return s;
   // Maps the same memory a second time (man 2 mremap: an old size of 0). Does not use the C library's mremap:
   // UCX replaces it by a function that drops the address.
-  const long at = upper::raw(SYS_mremap, reinterpret_cast<long>(writable), 0, seam::kControlPageSize,
+  const long at = upper::raw(SYS_mremap, upper::as_word(writable), 0, seam::kControlPageSize,
                              MREMAP_MAYMOVE | MREMAP_FIXED, seam::kControlPage);
   if (at != static_cast<long>(seam::kControlPage))
     return Error{"cannot map the control page at its fixed address: " + errno_text(static_cast<int>(-at))};
@@ -126,7 +121,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   state->began = now.tv_sec * 1'000'000'000 + now.tv_nsec;
   state->brk_first = seam::kBrkBegin + drawn((seam::kBrkEnd - seam::kBrkBegin) / 2);
   state->brk_current = state->brk_mapped = state->brk_first;
-  state->map_next = seam::kMapBegin + drawn(kProgramSpread);
+  state->map_next = seam::kMapBegin + drawn(kSpread);
   state->low_stack_next = seam::kLowStacks + drawn((seam::kLowBegin - seam::kLowStacks) / 2);
   if (exe.size() >= sizeof state->exe) return Error{exe + ": path too long"};
   memcpy(state->exe, exe.c_str(), exe.size() + 1);
@@ -153,7 +148,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   // exec keeps the disposition "ignored", which the program must see.
   for (int sig = 1; sig <= 64; ++sig) {
     seam::SignalAction now{};
-    if (upper::raw(SYS_rt_sigaction, sig, 0, reinterpret_cast<long>(&now), 8) == 0 && now.handler == 1 &&
+    if (upper::raw(SYS_rt_sigaction, sig, 0, upper::as_word(&now), 8) == 0 && now.handler == 1 &&
         sig != seam::kTriggerSignal)  // cropdl-run itself ignores this one until here
       state->actions[sig].handler = 1;
   }
@@ -172,7 +167,7 @@ Status install_handlers(bool last_version) {
     // without one the LH's C library keeps its handler.
     if (sig == 32 && state->actions[sig].handler <= 1) continue;
     const seam::SignalAction action = seam::kernel_action(sig, state->actions[sig], state->core);
-    const long result = upper::raw(SYS_rt_sigaction, sig, reinterpret_cast<long>(&action), 0, 8);
+    const long result = upper::raw(SYS_rt_sigaction, sig, upper::as_word(&action), 0, 8);
     if (failure == 0) failure = -result;
   }
   if (failure != 0) return Error{"cannot install signal handlers: " + errno_text(static_cast<int>(failure))};

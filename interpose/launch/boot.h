@@ -31,7 +31,7 @@ struct Boot {
   uint64_t version = 0;           // to restart from, 0: the newest intact one
   std::string installation;       // directory of the shims and the core
   std::string sanitizer;          // "AddressSanitizer" if the program was built with it (start only)
-  int layout = 0;                 // number of execs for another layout (host/address_reservation.h)
+  int layout = 0;                 // number of execs for another layout (host/address_reservation.cpp)
   unsigned long personality = 0;  // the process's personality before the first of them
   uint64_t save_files = 0;        // --save-files, 0: as before, or the default
   bool by_reference = false;      // --by-reference (a restart inherits it)

@@ -1,6 +1,5 @@
-// A patched function of the program (base/patched_code.h): its code jumps to a function of a shim, which the
-// first call looks up. The LH makes the record in the persistent heap; the core uses it on any UH thread, UH
-// FS base. Saved in images.
+// A patched function of the program (base/patched_code.h): it jumps to a shim's function, which the first
+// call looks up. The LH makes the record in the persistent heap; the core uses it. UH FS base; in images.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
-// Layout of the window: fixed addresses, ThreadRecord and ControlPage. Both halves include this header, and
-// images outlive the code that wrote them. Within a seam version every structure here is append-only. A
-// change of layout needs a new kSeamVersion; images older than kOldestSeam are refused.
+// Layout of the window: fixed addresses, ThreadRecord and ControlPage. Images outlive the code that wrote
+// them: within a seam version every structure here is append-only. Another layout needs a new kSeamVersion.
 //
 // Ownership is the address: everything in the window belongs to the upper half (UH) and is saved, except the
 // control page. Everything outside belongs to the lower half (LH) and is made afresh at every start.
@@ -9,13 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "interpose/seam/process.h"
-
 namespace cropdl::seam {
 
 inline constexpr uint32_t kSeamVersion = 8;  // recorded in images; a newer image is refused
-// Older images are refused: ControlPage and handle tables had another layout.
-inline constexpr uint32_t kOldestSeam = 5;
+inline constexpr uint32_t kOldestSeam = 5;   // older ones had other ControlPages and handle tables: refused
 
 // SECCOMP_RET_DATA of calls that CropDL's filter traps, unlike those that a filter of the program traps.
 inline constexpr int kTrapData = 0x4352;
@@ -175,6 +171,72 @@ inline constexpr uint32_t kOfDevice = 1;   // not beside libraries of another ve
 inline constexpr uint32_t kWhereItIs = 2;  // only if a file of that name exists
 // `begins` ends with the version; another version is a different library.
 inline constexpr uint32_t kOneVersion = 4;
+
+// `virtual_*`: the ids that the program got in its first run; `kernel_*`: their values in this run. The
+// process's own pair: PersistentState::virtual_pid, kernel_pid. 0: not known (first run, older images).
+struct ProcessIds {
+  int32_t virtual_parent, kernel_parent;
+  int32_t virtual_group, kernel_group;
+  int32_t virtual_session, kernel_session;
+  int32_t reserved[2];
+};
+
+// In the control page of a process that continues an image: the other ranks that share its pid namespace, by
+// the pids of their first run and of this one. All are on this node.
+struct RankIds {
+  static constexpr uint32_t kMax = 4096;  // further ranks are not listed
+  struct Pair {
+    int32_t virtual_pid, kernel_pid;
+  };
+  uint32_t entries;
+  Pair ranks[kMax];
+
+  // The other id of a rank; 0: no rank has this one.
+  int32_t kernel_pid(int32_t virtual_pid) const {
+    for (uint32_t i = 0; i < entries; ++i)
+      if (ranks[i].virtual_pid == virtual_pid) return ranks[i].kernel_pid;
+    return 0;
+  }
+  int32_t virtual_pid(int32_t kernel_pid) const {
+    for (uint32_t i = 0; i < entries; ++i)
+      if (ranks[i].kernel_pid == kernel_pid) return ranks[i].virtual_pid;
+    return 0;
+  }
+};
+
+// System V semaphore sets and message queues that the program has used: the machine's, in no image. The core
+// writes the list, where the next one takes the place of a removed one; a cut reads it.
+struct SystemVObjects {
+  static constexpr uint32_t kMax = 63;
+  uint32_t semaphores, queues;  // number of entries; more than kMax: some are not listed
+  int32_t semaphore[kMax], queue[kMax];
+};
+struct SharedSegments {
+  static constexpr uint32_t kMax = SystemVObjects::kMax;
+  uint32_t followed;  // 1: the core lists them; 0: the core of an older image
+  uint32_t entries;   // more than kMax: some are not listed
+  int32_t segment[kMax];
+};
+
+// The kernel gives no ids from here on (PID_MAX_LIMIT, include/linux/threads.h). It is added to the id of a
+// process of this run if the program knows that id from its first run.
+inline constexpr int kForeignId = 1 << 22;
+
+// In the control page of a process that continues an image: offsets by which clocks do not go back; 0 if this
+// machine's clock is ahead anyway. CPU time is that of all former runs.
+struct ClockOffsets {
+  int64_t shifted;                   // 0: the first run, nothing is added
+  int64_t monotonic, raw, boottime;  // ns
+  int64_t process_cpu, thread_cpu;   // ns; of the process, and of its main thread
+  int64_t usage[3][18];              // struct rusage (man 2 getrusage): process, children, main thread
+};
+
+// Where these lie on the program's stack. /proc does not show the program's environment.
+struct ProcessView {
+  uint64_t arguments, environment;  // strings, one after the other
+  uint64_t reserved;
+  uint64_t auxiliary, auxiliary_bytes;
+};
 
 // Functions and flags of the LH of this run. The UH reads them at every call and keeps no copy.
 struct ControlPage {

@@ -67,11 +67,9 @@ class JsonLine {
 
 // For shims, which have the program's C library. To standard error; lost if that is closed.
 inline void say_by_c_library(const char* line) {
-  if (control()->messages_as_json == 0) {
-    if (write(2, line, strlen(line)) < 0) return;
-  } else if (const JsonLine json(line, time(nullptr)); write(2, json.text(), size_t(json.size())) < 0) {
-    return;
-  }
+  const JsonLine json(line, time(nullptr));
+  const bool as_json = control()->messages_as_json != 0;
+  if (write(2, as_json ? json.text() : line, as_json ? size_t(json.size()) : strlen(line)) < 0) return;
 }
 
 }  // namespace cropdl::seam

@@ -8,10 +8,12 @@
 //   MPI_Aint, MPI_Count, MPI_Offset (pointers)  -> int64_t (int64_t*)
 //   a function pointer                          -> void*
 //   everything else                             -> as it is
-// Returns an error class of this header (kSuccess, ...), or kAgain. double results stay double.
+// Returns an ErrorClass, or kAgain. double results stay double.
 #pragma once
 
 #include <cstdint>
+
+#include "mpi_constants.h"  // ErrorClass: kSuccess, then the classes of the MPI standard
 
 namespace cropdl::seam {
 
@@ -68,73 +70,6 @@ inline constexpr int kOperationIsGone = -1;
 
 enum ThreadLevel : int { kThreadSingle, kThreadFunneled, kThreadSerialized, kThreadMultiple };
 enum Comparison : int { kIdent, kCongruent, kSimilar, kUnequal };
-
-// Error classes of the MPI standard, in the seam's order.
-enum ErrorClass : int {
-  kSuccess,
-  kErrBuffer,
-  kErrCount,
-  kErrType,
-  kErrTag,
-  kErrComm,
-  kErrRank,
-  kErrRequest,
-  kErrRoot,
-  kErrGroup,
-  kErrOp,
-  kErrTopology,
-  kErrDims,
-  kErrArg,
-  kErrUnknown,
-  kErrTruncate,
-  kErrOther,
-  kErrIntern,
-  kErrInStatus,
-  kErrPending,
-  kErrAccess,
-  kErrAmode,
-  kErrAssert,
-  kErrBadFile,
-  kErrBase,
-  kErrConversion,
-  kErrDisp,
-  kErrDupDatarep,
-  kErrFileExists,
-  kErrFileInUse,
-  kErrFile,
-  kErrInfoKey,
-  kErrInfoNoKey,
-  kErrInfoValue,
-  kErrInfo,
-  kErrIo,
-  kErrKeyval,
-  kErrLocktype,
-  kErrName,
-  kErrNoMem,
-  kErrNotSame,
-  kErrNoSpace,
-  kErrNoSuchFile,
-  kErrPort,
-  kErrQuota,
-  kErrReadOnly,
-  kErrRmaConflict,
-  kErrRmaSync,
-  kErrService,
-  kErrSize,
-  kErrSpawn,
-  kErrUnsupportedDatarep,
-  kErrUnsupportedOperation,
-  kErrWin,
-  kErrRmaRange,
-  kErrRmaAttach,
-  kErrRmaShared,
-  kErrRmaFlavor,
-  kErrSession,
-  kErrProcAborted,
-  kErrValueTooLarge,
-  kErrErrhandler,
-  kErrLastcode
-};
 
 // The shim's record of a generalized request. The lower half reads its first word only.
 enum GeneralizedCall : int { kQueryGeneralized, kFreeGeneralized, kCancelGeneralized };

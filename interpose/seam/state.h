@@ -6,9 +6,8 @@
 
 namespace cropdl::seam {
 
-// The second of the two real-time signals that the C library reserves (SIGSETXID; nptl/descr.h). The C
-// library lets no program block, wait for or handle them, and uses this one only to change ids in many
-// threads. Real-time signals are never merged.
+// The second real-time signal that the C library reserves (SIGSETXID; nptl/descr.h): no program can block,
+// wait for or handle it by the library, which uses it only to change ids. They are never merged.
 inline constexpr int kSuspendSignal = 33;
 inline constexpr uint64_t kSuspendMagic = 0x6372'6f70'444c'3633;  // value of CropDL's suspend signals
 inline constexpr int kSigsys = 31;
@@ -45,8 +44,7 @@ struct CoreEntries {
   uint64_t reserved[4];
 };
 
-// Flags of struct kernel_sigaction (include/uapi/asm-generic/signal-defs.h,
-// arch/x86/include/uapi/asm/signal.h)
+// Flags of struct kernel_sigaction (asm-generic/signal-defs.h, arch/x86/include/uapi/asm/signal.h)
 inline constexpr uint64_t kSaSiginfo = 4, kSaRestorer = 0x04000000, kSaOnStack = 0x08000000,
                           kSaRestart = 0x10000000, kSaNoDefer = 0x40000000, kSaResetHand = 0x80000000;
 // The core handles these while the program keeps their defaults:
@@ -58,11 +56,10 @@ inline bool has_core_default(int sig, const CoreEntries& core) {
   return sig == kTriggerSignal || (sig == kLastSignal && core.last_version != 0);
 }
 
-// Returns the kernel's action for signal `sig` when the program set `action`. Handlers are entered through
-// the core; SIGSYS and the suspend signal are blocked only at the entry. The core's own frames lie on the
-// thread's signal stack, with all signals blocked: a second frame would begin at the same address. A handler
-// for the program's alternate stack is moved there. The core sets the action when the program asks, the LH at
-// a start.
+// The kernel's action for signal `sig` when the program set `action`; the core sets it then, the LH at a
+// start. Handlers are entered through the core; only there SIGSYS and the suspend signal are blocked. The
+// core's own frames lie on the thread's signal stack, with all signals blocked: a second frame would begin at
+// the same address. A handler for the program's alternate stack is moved there.
 inline SignalAction kernel_action(int sig, SignalAction action, const CoreEntries& core) {
   constexpr uint64_t kOwnFlags = kSaSiginfo | kSaRestorer | kSaOnStack | kSaRestart;
   if (sig == kSigsys) return {core.sigsys, kOwnFlags & ~kSaRestart, core.restorer, ~0ull};
@@ -104,8 +101,7 @@ inline constexpr uint32_t kUnseenPorts = 64;  // iopl, ioperm: no kernel reports
 // prctl(PR_SET_TSC): only the thread itself can read it, and the LH reads clocks by the counter.
 inline constexpr uint32_t kUnseenTimeStamps = 128;
 
-// Bits of PersistentState::membarriers: the registering commands of membarrier(2)
-// (include/uapi/linux/membarrier.h).
+// Bits of PersistentState::membarriers: the registering commands (include/uapi/linux/membarrier.h)
 inline constexpr uint32_t kMembarrierRegistrations = 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8;
 
 // Memory that the UH placed outside the window and above 4 GiB (MAP_FIXED); extents.h.
@@ -118,9 +114,8 @@ struct OutsideExtent {
 // fcntl; after a restart, commands that take or return ids, such as F_GETLK, and sysinfo.
 inline constexpr uint32_t kCoreLevel = 2;
 
-// Files on FUSE file systems on which the program has asked for a lock. Their servers keep the locks; the
-// kernel shows none of them (Linux fs/fuse/file.c, fuse_setlk). When the list is full, the next file takes
-// the place of a closed one.
+// Files on FUSE on which the program has asked for a lock: their servers keep the locks, and the kernel shows
+// none (fs/fuse/file.c, fuse_setlk). When the list is full, a file takes the place of a closed one.
 struct FuseLocks {
   static constexpr uint32_t kMax = 64;
   uint32_t entries;  // more than kMax: some are not listed

@@ -6,9 +6,8 @@
 
 namespace cropdl::seam {
 
-// By arch_prctl(2), a system call each; works on any processor and without the control page. If the kernel
-// does not allow programs to write their bases, it forgets such a write at the next thread switch
-// (arch/x86/kernel/process_64.c, save_base_legacy).
+// By arch_prctl(2); on any processor, without the control page. A kernel that does not let programs write
+// their bases forgets such a write at the next thread switch (process_64.c, save_base_legacy).
 namespace by_kernel {
 inline long arch_prctl(long what, uint64_t argument) {
   constexpr long kNumber = 158;
@@ -61,8 +60,7 @@ inline uint64_t gs_base() {
   return v;
 }
 
-// Returns the record of the calling UH thread. A record begins with its own address. Not for threads of the
-// LH: their GS base is 0 (signal_mask_overrides.cpp).
+// The record of the calling UH thread; it begins with its address. Threads of the LH have GS base 0.
 inline ThreadRecord* current_thread() {
   ThreadRecord* t;
   __asm__ volatile("mov %%gs:0, %0" : "=r"(t));

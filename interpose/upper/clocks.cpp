@@ -101,7 +101,7 @@ CROPDL_OWN_FRAME long machine_call(const SystemCall& c) {
   const long result = raw(c.nr, c.a[0]);
   if (result != 0) return result;
   TimeSpec since{};
-  raw(__NR_clock_gettime, kBootClock, reinterpret_cast<long>(&since));
+  raw(__NR_clock_gettime, kBootClock, as_word(&since));
   add_nanoseconds(&since, wall_offset(seam::control()->clocks, kBootClock));
   *reinterpret_cast<int64_t*>(c.a[0]) = since.seconds + (since.nanoseconds != 0 ? 1 : 0);
   return result;
@@ -112,7 +112,7 @@ CROPDL_OWN_FRAME long machine_call(const SystemCall& c) {
 int64_t program_monotonic_now() {
   const Undisturbed undisturbed;
   TimeSpec t;
-  raw(__NR_clock_gettime, kMonotonicClock, reinterpret_cast<long>(&t));
+  raw(__NR_clock_gettime, kMonotonicClock, as_word(&t));
   return t.seconds * kSecond + t.nanoseconds + seam::control()->clocks.monotonic;
 }
 
@@ -133,20 +133,20 @@ long sleep_until(const SystemCall& c) {
     const long clock = to_kernel_clock(c.a[0]);
     if (!copy_in(&until, c.a[2])) return raw(c.nr, clock, c.a[1], c.a[2], c.a[3]);
     TimeSpec past{until.seconds < 0 ? until.seconds : 0, until.nanoseconds};
-    const long judged = raw(c.nr, clock, 1, reinterpret_cast<long>(&past), 0);
+    const long judged = raw(c.nr, clock, 1, as_word(&past), 0);
     if (judged != 0 && judged != kInterrupted) return judged;
   }
   for (;;) {
     TimeSpec now{};
     {
       const Undisturbed undisturbed;
-      read_clock({__NR_clock_gettime, {c.a[0], reinterpret_cast<long>(&now)}});
+      read_clock({__NR_clock_gettime, {c.a[0], as_word(&now)}});
     }
     const int64_t seconds = until.seconds - now.seconds;
     if (seconds < 0 || (seconds == 0 && until.nanoseconds <= now.nanoseconds)) return 0;
     TimeSpec left{seconds, 0};
     add_nanoseconds(&left, until.nanoseconds - now.nanoseconds);
-    const long result = raw(c.nr, to_kernel_clock(c.a[0]), 0, reinterpret_cast<long>(&left), 0);
+    const long result = raw(c.nr, to_kernel_clock(c.a[0]), 0, as_word(&left), 0);
     if (result == kInterrupted && (is_child() || t->handlers != handlers)) return result;
     if (result != 0 && result != kInterrupted) return result;
   }

@@ -10,11 +10,24 @@
 #include "interpose/seam/thread.h"
 #include "interpose/upper/raw.h"
 
+// Of entry.S; hidden: without a table of addresses, since the core has no data.
+#pragma GCC visibility push(hidden)
+extern "C" {
+void cropdl_core_syscall_entry();
+void cropdl_core_masked_entry();
+void cropdl_core_int80();
+void cropdl_return();
+long cropdl_descriptor_call(long nr, long a, long b, long c, long d, long e, long f);
+long cropdl_sigwait(long set, long info, long timeout, long size);
+extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[];
+extern const char cropdl_sigwait_made[], cropdl_sigwait_noted[];
+}
+#pragma GCC visibility pop
+
 namespace cropdl::upper {
 
 inline void set_signal_mask(uint64_t mask, uint64_t* former = nullptr) {
-  constexpr int kSetMask = 2;
-  raw(14 /* rt_sigprocmask */, kSetMask, reinterpret_cast<long>(&mask), reinterpret_cast<long>(former), 8);
+  raw(14 /* rt_sigprocmask */, SIG_SETMASK, as_word(&mask), as_word(former), 8);
 }
 
 // Calls `fn(t, argument)`, a function of the control page, with the thread's LH stack and FS base.
@@ -39,7 +52,7 @@ class Undisturbed {
 struct LetRun {
   void operator()() const {
     const long pause[2] = {0, 20'000};
-    raw(35 /* nanosleep */, reinterpret_cast<long>(pause), 0);
+    raw(35 /* nanosleep */, as_word(pause), 0);
   }
 };
 
@@ -59,11 +72,16 @@ class NotesHeld {
 // runs on the program's stack, of which natively a call needs nothing. CMakeLists.txt limits the frames.
 #define CROPDL_OWN_FRAME __attribute__((noinline))
 
-struct SystemCall {  // one system call of the program; TrappedCall begins with it
+struct SystemCall {  // one system call of the program
   long nr;
   long a[6];
   long frame_pointer = 0;  // of the caller
   uint64_t from = 0;       // the instruction after it
+};
+struct TrappedCall {  // as entry.S lays it out: rax, rdi, rsi, rdx, r10, r8, r9, rbp, rcx, r11, flags
+  SystemCall call;
+  uint64_t r11, flags;
+  long& result() { return call.nr; }  // rax
 };
 inline long pass_on(const SystemCall& c) { return raw(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]); }
 
@@ -90,10 +108,9 @@ inline void note_unseen(uint32_t how) { __atomic_fetch_or(&seam::state()->unseen
 long descriptor_call(const SystemCall& call);
 // Makes a call that may wait long, such as opening a FIFO, and that returns a descriptor.
 long make_slowly(const SystemCall& call);
-void note_made(long fd);  // from make_slowly(), unless cropdl_descriptor_call has noted it
-void disown(long fd);     // it is closed, or about to be
-void note_descriptor(const greg_t* registers);  // of a context interrupted in cropdl_descriptor_call
-void close_lower_files();                       // in a child of fork
+void note_made(long fd);   // from make_slowly(), unless cropdl_descriptor_call has noted it
+void disown(long fd);      // it is closed, or about to be
+void close_lower_files();  // in a child of fork
 
 // Locks of files (locks.cpp)
 bool asks_for_lock(long nr, long operation);  // flock but LOCK_UN, or fcntl with one of kLocksSinceLevel2
@@ -103,12 +120,51 @@ long lock_file(const SystemCall& call);       // if asks_for_lock()
 long open_call(const SystemCall& call);
 long read_link(const SystemCall& call);
 long execute(const SystemCall& call);
+// Returns `is(NAME, wanted)` for the name of the file that a link leads to; `otherwise`: it is no link. Only
+// while ld.so loads libraries, on the main stack: its frame is large, but ld.so's own are larger.
+bool leads_to(const char* link, bool (*is)(const char*, const char*), const char* wanted, bool otherwise);
 
 // Signals (signals.cpp)
 long set_action(const SystemCall& call);
 long set_mask(const SystemCall& call);
 long set_alternate_stack(const SystemCall& call);
+// The alternate stack as the program set it.
+inline stack_t programs_stack(const seam::ThreadRecord* t) {
+  return {reinterpret_cast<void*>(t->alternate_sp), static_cast<int>(t->alternate_flags), t->alternate_size};
+}
 [[noreturn]] void die_of(int sig);  // by the signal's default action
+
+// In a signal handler: the core's own signals (handlers.cpp), how the program's handlers are entered and left
+// (program_handlers.cpp), what an interruption means for a call of the core (interrupted_calls.cpp)
+struct Entry {  // as entry.S lays it out: the handler's arguments
+  long sig;
+  siginfo_t* info;
+  ucontext_t* context;
+  uint64_t frame;     // stack pointer; the address of the restorer is there
+  uint64_t handler;   // the code to jump to
+  uint64_t argument;  // its rcx
+};
+// Changes the interrupted context such that it can be saved, or never be returned to.
+void settle(seam::ThreadRecord* t, ucontext_t* context);
+// The same after an interruption by a signal of the core.
+void settle_for_core(seam::ThreadRecord* t, ucontext_t* context);
+// Ends a call that a core's signal has put back to its instruction, as a handler without SA_RESTART does.
+void end_rewound_call(seam::ThreadRecord* t, const seam::SignalAction& action, greg_t* g);
+// Returns the thread's mask when the signal arrived. If the signal ended a wait with a temporary mask
+// (masked_wait), the frame has the mask from before the wait. The next signal finds the wait over.
+uint64_t mask_before(seam::ThreadRecord* t, int sig, const ucontext_t* context);
+void do_nothing(Entry* e);
+// LH threads have GS base 0 and block signals. One that arrives is for the main thread, or a fault of the LH.
+void on_lower_thread(const Entry* e);
+// Enters the program's handler for an arrived signal, if there is one. All signals, the suspend signal too,
+// are blocked until this is done: a stopped thread holds no untranslated id of this run (tell_sender), and no
+// other handler sees a half-done state. The next pending signal is delivered when the mask is set.
+void enter_handler(Entry* e);
+// Handles a signal number of the core that the program uses itself, sent by kill() and its kin.
+void programs_own(Entry* e);
+// rt_sigreturn of the program. The program may have changed the mask and the signal stack in the frame at the
+// stack pointer (a coroutine library returns into another context).
+void return_from_handler(greg_t* g);
 
 // Calls that wait (waits.cpp)
 long masked_wait(const SystemCall& call);
@@ -129,7 +185,6 @@ long requeue_call(const SystemCall& call);  // if futex_requeues()
 void release_held_futexes(seam::ThreadRecord* t);
 
 // Threads and processes (threads.cpp)
-struct TrappedCall;
 int prepare_clone(TrappedCall* call, uint64_t mask);
 long leave_process(const SystemCall& call);
 long leave_thread(const SystemCall& call);
@@ -196,12 +251,6 @@ long path_call(const SystemCall& call);  // if takes_path()
 // Patches libc's frequent placement calls (patch.cpp). `call`, an mmap, has just mapped `text`. Returns the
 // result of `call`.
 long patch_libc(const SystemCall& call, uint64_t text);
-
-struct TrappedCall {  // as entry.S lays it out: rax, rdi, rsi, rdx, r10, r8, r9, rbp, rcx, r11, flags
-  SystemCall call;
-  uint64_t r11, flags;
-  long& result() { return call.nr; }  // rax
-};
 
 inline bool from_loader(uint64_t ip) {
   return ip >= seam::state()->text_begin && ip < seam::state()->text_end;

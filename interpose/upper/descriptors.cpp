@@ -1,9 +1,9 @@
 // Tracks which descriptors are the program's.
 #include <asm/unistd.h>
+#include <sys/socket.h>
 
 #include "interpose/upper/core.h"
-
-extern "C" long cropdl_descriptor_call(long nr, long a, long b, long c, long d, long e, long f);
+#include "interpose/upper/trapped.h"
 
 namespace cropdl::upper {
 namespace {
@@ -40,41 +40,31 @@ bool is_lower_file(long fd) {
 }
 
 // Descriptors and the sender's id in a message (man 7 unix, SCM_RIGHTS, SCM_CREDENTIALS; man 3 cmsg).
-struct Message {
-  uint64_t name, name_length, pieces, piece_count, control, control_length, flags;
-};
-void take_received(const Message& m) {
-  struct Header {
-    uint64_t length;
-    int32_t level, type;
-  };
-  constexpr int kSocketLevel = 1, kRights = 1, kCredentials = 2, kPidFd = 4;
-  uint64_t at = m.control;
-  const uint64_t end = m.control + m.control_length;
-  while (m.control != 0 && at + sizeof(Header) <= end) {
-    const auto* header = reinterpret_cast<const Header*>(at);
-    if (header->length < sizeof(Header) || header->length > end - at) return;
-    if (header->level == kSocketLevel && (header->type == kRights || header->type == kPidFd))
-      for (uint64_t fd = at + sizeof(Header); fd + 4 <= at + header->length; fd += 4)
+void take_received(const msghdr& m) {
+  constexpr int kPidFd = 4;  // SCM_PIDFD
+  auto at = reinterpret_cast<uint64_t>(m.msg_control);
+  const uint64_t end = at + m.msg_controllen;
+  while (m.msg_control != nullptr && at + sizeof(cmsghdr) <= end) {
+    const auto& header = *reinterpret_cast<const cmsghdr*>(at);
+    const uint64_t data = at + sizeof header;
+    if (header.cmsg_len < sizeof header || header.cmsg_len > end - at) return;
+    if (header.cmsg_level == SOL_SOCKET && (header.cmsg_type == SCM_RIGHTS || header.cmsg_type == kPidFd))
+      for (uint64_t fd = data; fd + 4 <= at + header.cmsg_len; fd += 4)
         own(*reinterpret_cast<const int32_t*>(fd));
-    if (header->level == kSocketLevel && header->type == kCredentials &&
-        header->length >= sizeof(Header) + sizeof(int32_t))
-      tell_process(static_cast<long>(at + sizeof(Header)));
-    at += (header->length + 7) & ~7ull;
+    if (header.cmsg_level == SOL_SOCKET && header.cmsg_type == SCM_CREDENTIALS &&
+        header.cmsg_len >= sizeof header + sizeof(int32_t))
+      tell_process(static_cast<long>(data));
+    at += (header.cmsg_len + 7) & ~7ull;
   }
 }
 
 long receive(const SystemCall& c) {  // recvmsg, recvmmsg; may wait long
-  struct Received {
-    Message message;
-    uint64_t length;
-  };
   const long result = pass_on(c);
   if (static_cast<int>(c.a[0]) == 0) seam::state()->input_used = 1;
   if (failed(result)) return result;
-  if (c.nr == __NR_recvmsg) take_received(*reinterpret_cast<const Message*>(c.a[1]));
+  if (c.nr == __NR_recvmsg) take_received(*reinterpret_cast<const msghdr*>(c.a[1]));
   for (long i = 0; c.nr == __NR_recvmmsg && i < result; ++i)
-    take_received(reinterpret_cast<const Received*>(c.a[1])[i].message);
+    take_received(reinterpret_cast<const mmsghdr*>(c.a[1])[i].msg_hdr);
   return result;
 }
 
@@ -160,6 +150,11 @@ void note_made(long fd) {
 }
 
 long descriptor_call(const SystemCall& c) {
+  static constexpr CallSet kInput(kReads);
+  if (kInput.has(c.nr)) {  // from the standard input, a pipe or a socket
+    if (!is_child() && seam::state()->streams[0] == 1) seam::state()->input_used = 1;
+    return pass_on(c);
+  }
   switch (c.nr) {
     case __NR_accept:
     case __NR_accept4: {
@@ -170,14 +165,6 @@ long descriptor_call(const SystemCall& c) {
     case __NR_recvmsg:
     case __NR_recvmmsg:
       return receive(c);
-    case __NR_read:  // of the standard input, a pipe or a socket
-    case __NR_readv:
-    case __NR_preadv2:
-    case __NR_recvfrom:
-    case __NR_splice:
-    case __NR_tee:
-      if (!is_child() && seam::state()->streams[0] == 1) seam::state()->input_used = 1;
-      return pass_on(c);
     case __NR_close:
       return close_file(c);
     case __NR_close_range:

@@ -2,16 +2,20 @@
 #include "interpose/upper/offsets.h"
 #include "interpose/upper/unwinding.S"
 
+	.macro FUNCTION name
+	.globl \name
+	.type \name, @function
+\name:
+	.cfi_startproc
+	.endm
+
 /* Entry of the program's system calls: from a patched site in libc, or from the SIGSYS handler, which sends the thread
    here instead of making the call in the signal frame. So a call runs on the program's stack, a few hundred bytes below
    its red zone. A handler of the program may interrupt it or leave it by longjmp, as natively.
    rax = number, arguments as for `syscall`, rcx = return address, r11 = signals that the program blocks (masked entry).
    `syscall` itself destroys only rcx and r11, so nothing else may change, flags included. */
 	.macro BEGIN_ENTRY name
-	.globl \name
-	.type \name, @function
-\name:
-	.cfi_startproc
+	FUNCTION \name
 	.cfi_signal_frame
 	.cfi_def_cfa %rsp, 0
 	.cfi_register %rip, %rcx
@@ -146,10 +150,7 @@ child_prologue:                         /* changes only rcx, r11 and rax (= 0); 
 
 /* Makes a 32-bit system call of the program. `int 0x80` keeps all registers but eax, so the return address is below the
    red zone, where the SIGSYS handler has put it and rsp. */
-	.globl cropdl_core_int80
-	.type cropdl_core_int80, @function
-cropdl_core_int80:
-	.cfi_startproc
+	FUNCTION cropdl_core_int80
 	.cfi_signal_frame
 	.cfi_def_cfa %rsp, 136
 	.cfi_offset %rip, -136
@@ -160,11 +161,9 @@ cropdl_core_int80:
 /* long cropdl_descriptor_call(nr, a, b, c, d, e; on the stack: f): makes a system call that may wait long and returns a
    descriptor, and notes the descriptor. A handler that interrupts between the kernel's return and the note makes the note
    (note_descriptor). So the thread may be stopped, or leave by longjmp, anywhere here. */
-	.globl cropdl_descriptor_call, cropdl_descriptor_made, cropdl_descriptor_noted
-	.type cropdl_descriptor_call, @function
+	.globl cropdl_descriptor_made, cropdl_descriptor_noted
 	.hidden cropdl_descriptor_call, cropdl_descriptor_made, cropdl_descriptor_noted
-cropdl_descriptor_call:
-	.cfi_startproc
+	FUNCTION cropdl_descriptor_call
 	mov %rdi, %rax
 	mov %rsi, %rdi
 	mov %rdx, %rsi
@@ -185,11 +184,9 @@ cropdl_descriptor_noted:
 /* long cropdl_sigwait(set, info, timeout, size): rt_sigtimedwait, then notes that si_pid in `info` is not yet translated
    (ThreadRecord::sender_untranslated). A handler that interrupts between the kernel's return and the note translates it
    (tell_waited). */
-	.globl cropdl_sigwait, cropdl_sigwait_made, cropdl_sigwait_noted
-	.type cropdl_sigwait, @function
+	.globl cropdl_sigwait_made, cropdl_sigwait_noted
 	.hidden cropdl_sigwait, cropdl_sigwait_made, cropdl_sigwait_noted
-cropdl_sigwait:
-	.cfi_startproc
+	FUNCTION cropdl_sigwait
 	mov %rcx, %r10
 	mov $128, %eax
 	syscall
@@ -232,10 +229,7 @@ cropdl_core_restorer:
    handlers.cpp decides what follows. Then the program's handler is entered exactly as by the kernel, on its frame, which
    may have been moved. So unwinding, and leaving the handler in any manner, work as natively. */
 	.macro HANDLER name, decide
-	.globl \name
-	.type \name, @function
-\name:
-	.cfi_startproc
+	FUNCTION \name
 	mov %rsp, %rax
 	.cfi_def_cfa %rax, 8
 	and $-16, %rsp
@@ -265,11 +259,8 @@ cropdl_core_restorer:
 	HANDLER cropdl_core_last_version, cropdl_enter_last_version
 
 /* Runs in place of a handler: returns to the interrupted code. */
-	.globl cropdl_return
 	.hidden cropdl_return
-	.type cropdl_return, @function
-cropdl_return:
-	.cfi_startproc
+	FUNCTION cropdl_return
 	MOVE_STACK 8                    /* as if a handler had returned to the restorer */
 	jmp cropdl_core_restorer
 	.cfi_endproc
@@ -278,10 +269,7 @@ cropdl_return:
    below a handler. A handler that interrupts such a call finds this frame (ThreadRecord::vdso_frame) and sends the thread
    back to the beginning of the call (begin_vdso_call_anew). Reading a clock twice does no harm. */
 	.macro VDSO name
-	.globl __vdso_\name
-	.type __vdso_\name, @function
-__vdso_\name:
-	.cfi_startproc
+	FUNCTION __vdso_\name
 	SAVE %rbx, %rbp, %r12, %r13, %r14, %r15, %rdx, %rsi, %rdi
 	lea __vdso_\name(%rip), %rax
 	push %rax
@@ -305,10 +293,7 @@ __vdso_\name:
 
 /* First call of a patched function: rax is its slot (seam::LateCall). Keeps all registers that may carry an argument
    (psABI) for the function that is found. */
-	.globl cropdl_core_late_call
-	.type cropdl_core_late_call, @function
-cropdl_core_late_call:
-	.cfi_startproc
+	FUNCTION cropdl_core_late_call
 	KEEP_STACK
 	.irp register, %rax, %rdi, %rsi, %rdx, %rcx, %r8, %r9, %r10
 	push \register
@@ -331,19 +316,13 @@ cropdl_core_late_call:
 	jmp *%r11
 	.cfi_endproc
 
-	.globl cropdl_core_no_call
-	.type cropdl_core_no_call, @function
-cropdl_core_no_call:
-	.cfi_startproc
+	FUNCTION cropdl_core_no_call
 	mov %rax, %rdi
 	jmp cropdl_no_call
 	.cfi_endproc
 
 /* Replaces ld.so's _dl_debug_state, an empty function. Its callers may rely on unchanged registers. */
-	.globl cropdl_core_objects_changed
-	.type cropdl_core_objects_changed, @function
-cropdl_core_objects_changed:
-	.cfi_startproc
+	FUNCTION cropdl_core_objects_changed
 	KEEP_STACK
 	.irp register, %rax, %rdi, %rsi, %rdx, %rcx, %r8, %r9, %r10, %r11
 	push \register

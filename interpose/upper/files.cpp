@@ -1,25 +1,22 @@
 // Translates the few paths that must read as natively: of stand-ins, and of the program's own file.
 #include <asm/stat.h>
 #include <asm/unistd.h>
+#include <linux/fcntl.h>
 
 #include "interpose/upper/core.h"
 
 namespace cropdl::upper {
 namespace {
 
-constexpr int kAtFdcwd = -100;
-constexpr int kReadOnlyCloseOnExec = 02000000;  // flags with which ld.so opens libraries
-
 struct Link {
   uint64_t device, inode;
 };
 // Returns the symbolic link of that name; inode 0: it is none. An empty path means the descriptor.
 CROPDL_OWN_FRAME Link link_at(long directory, const char* path) {
-  constexpr long kNoFollow = 0x100, kEmptyPath = 0x1000;  // AT_*
-  constexpr unsigned kKind = 0170000, kLink = 0120000;    // S_IFMT, S_IFLNK
+  constexpr unsigned kKind = 0170000, kLink = 0120000;  // S_IFMT, S_IFLNK
   struct stat st;
-  if (failed(raw(__NR_newfstatat, directory, reinterpret_cast<long>(path), reinterpret_cast<long>(&st),
-                 *path == 0 ? kNoFollow | kEmptyPath : kNoFollow)) ||
+  if (failed(raw(__NR_newfstatat, directory, as_word(path), as_word(&st),
+                 AT_SYMLINK_NOFOLLOW | (*path == 0 ? AT_EMPTY_PATH : 0))) ||
       (st.st_mode & kKind) != kLink)
     return {0, 0};
   return {st.st_dev, st.st_ino};
@@ -30,7 +27,7 @@ CROPDL_OWN_FRAME bool is_link_to_own_exe(long directory, const char* path) {
   const Link link = link_at(directory, path);
   if (link.inode == 0) return false;
   const auto is = [&link](const char* name) {
-    const Link own = link_at(kAtFdcwd, name);
+    const Link own = link_at(AT_FDCWD, name);
     return link.device == own.device && link.inode == own.inode;
   };
   return is("/proc/self/exe") || is("/proc/thread-self/exe");  // of the process, of the thread
@@ -63,20 +60,6 @@ bool is_version_of(const char* name, const char* begins) {
   return *name == 0 || *name == '.';
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wframe-larger-than="
-// Whether the link has a name of that version, or is no link. Only for ld.so, whose own frames are larger.
-CROPDL_OWN_FRAME bool leads_to_version(const char* path, const char* begins) {
-  char target[512];
-  const long length =
-      raw(__NR_readlink, reinterpret_cast<long>(path), reinterpret_cast<long>(target), sizeof target - 1);
-  if (failed(length)) return true;
-  target[length] = 0;
-  return is_version_of(base_name(target), begins);
-}
-
-#pragma GCC diagnostic pop
-
 enum class Named { kNotSo, kSo, kAnotherVersion };
 
 // Compares a name with a stand-in of one version. A name without a version has that of the file it links to.
@@ -89,7 +72,7 @@ Named named_as(const char* path, const char* name, const char* begins) {
     if (*name != *p) return Named::kNotSo;
   if (*name == '.') return Named::kAnotherVersion;
   if (*name != 0) return Named::kNotSo;
-  return leads_to_version(path, begins) ? Named::kSo : Named::kAnotherVersion;
+  return leads_to(path, is_version_of, begins, true) ? Named::kSo : Named::kAnotherVersion;
 }
 
 // Records the path for the LH, which loads that file. A relative path is made absolute.
@@ -97,7 +80,7 @@ void note_found(const char* path, char (&found)[sizeof seam::PersistentState::fo
   if (found[0] != 0) return;
   unsigned n = 0;
   if (path[0] != '/') {
-    const long length = raw(__NR_getcwd, reinterpret_cast<long>(found), sizeof found - 1);
+    const long length = raw(__NR_getcwd, as_word(found), sizeof found - 1);
     if (failed(length) || found[0] != '/') {
       found[0] = 0;
       return;
@@ -115,7 +98,7 @@ CROPDL_OWN_FRAME const char* stand_in(const char* path) {
   const auto* const control = seam::control();
   const auto is_there = [&] {
     constexpr long kReadable = 4;  // R_OK
-    return !failed(raw(__NR_access, reinterpret_cast<long>(path), kReadable));
+    return !failed(raw(__NR_access, as_word(path), kReadable));
   };
   for (unsigned i = 0; i < seam::kMaxStandIns && control->stand_ins[i].begins[0] != 0; ++i) {
     const seam::StandIn& s = control->stand_ins[i];
@@ -144,26 +127,38 @@ CROPDL_OWN_FRAME const char* stand_in(const char* path) {
 // Makes the call with another path.
 CROPDL_OWN_FRAME long open_other(const SystemCall& c, const char* path) {
   SystemCall call = c;
-  call.a[c.nr != __NR_open && c.nr != __NR_creat ? 1 : 0] = reinterpret_cast<long>(path);
+  call.a[c.nr != __NR_open && c.nr != __NR_creat ? 1 : 0] = as_word(path);
   return make_slowly(call);
 }
 
 }  // namespace
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
+CROPDL_OWN_FRAME bool leads_to(const char* link, bool (*is)(const char*, const char*), const char* wanted,
+                               bool otherwise) {
+  char target[512];
+  const long length = raw(__NR_readlink, as_word(link), as_word(target), sizeof target - 1);
+  if (failed(length)) return otherwise;
+  target[length] = 0;
+  return is(base_name(target), wanted);
+}
+#pragma GCC diagnostic pop
+
 long open_call(const SystemCall& c) {
   const bool at = c.nr != __NR_open && c.nr != __NR_creat;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   const long flags = c.nr == __NR_openat ? c.a[2] : c.nr == __NR_open ? c.a[1] : -1;
-  // The kernel refuses a null or unreadable path: the core reads only ld.so's, and what it has accepted.
+  // The kernel refuses a null or unreadable path: the core reads only ld.so's, which opens libraries with
+  // these flags, and what the kernel has accepted.
   const char* file = nullptr;
-  if (flags == kReadOnlyCloseOnExec && upper::from_loader(c.from)) file = stand_in(path);
+  if (flags == (O_RDONLY | O_CLOEXEC) && from_loader(c.from)) file = stand_in(path);
   long fd = file != nullptr ? open_other(c, file) : make_slowly(c);
-  constexpr uint64_t kTheLinkItself = 0400000;  // O_NOFOLLOW, with O_PATH
-  const auto how = [&] {
+  const auto how = [&] {  // O_NOFOLLOW, with O_PATH: the link itself is opened
     return c.nr == __NR_openat2 ? *reinterpret_cast<const uint64_t*>(c.a[2]) : static_cast<uint64_t>(flags);
   };
-  if (!failed(fd) && names_own_exe(at ? c.a[0] : kAtFdcwd, path) &&
-      (c.nr == __NR_creat || (how() & kTheLinkItself) == 0)) {
+  if (!failed(fd) && names_own_exe(at ? c.a[0] : AT_FDCWD, path) &&
+      (c.nr == __NR_creat || (how() & O_NOFOLLOW) == 0)) {
     const long exe = open_other(c, seam::state()->exe);
     raw(__NR_close, fd);
     disown(fd);
@@ -182,7 +177,7 @@ long read_link(const SystemCall& c) {
   SystemCall probe = c;
   probe.a[name + 2] = 1;
   const long exists = pass_on(probe);
-  if (failed(exists) || !names_own_exe(at ? c.a[0] : kAtFdcwd, reinterpret_cast<const char*>(c.a[name])))
+  if (failed(exists) || !names_own_exe(at ? c.a[0] : AT_FDCWD, reinterpret_cast<const char*>(c.a[name])))
     return pass_on(c);
   const char* exe = seam::state()->exe;
   long n = 0;
@@ -196,12 +191,9 @@ long execute(const SystemCall& c) {
   SystemCall call = c;
   const char* path = reinterpret_cast<const char*>(c.a[at ? 1 : 0]);
   constexpr int kExists = 0, kMayBeExecuted = 1;  // F_OK, X_OK
-  const long directory = at ? c.a[0] : kAtFdcwd;
-  const auto is = [&](int mode) {
-    return !failed(raw(__NR_faccessat, directory, reinterpret_cast<long>(path), mode));
-  };
-  if (is(kExists) && names_own_exe(directory, path))
-    call.a[at ? 1 : 0] = reinterpret_cast<long>(seam::state()->exe);
+  const long directory = at ? c.a[0] : AT_FDCWD;
+  const auto is = [&](int mode) { return !failed(raw(__NR_faccessat, directory, as_word(path), mode)); };
+  if (is(kExists) && names_own_exe(directory, path)) call.a[at ? 1 : 0] = as_word(seam::state()->exe);
   // A search in PATH tries names that do not exist. All arguments and the environment must be readable.
   const auto is_list = [](long list) {
     long word = list;

@@ -55,8 +55,7 @@ long wait_for(uint32_t* word, uint32_t due, const SystemCall& c) {
   const bool wall = (c.a[1] & FUTEX_CMD_MASK) == FUTEX_LOCK_PI || (c.a[1] & FUTEX_CLOCK_REALTIME) != 0;
   const SystemCall wait{
       __NR_futex,
-      {reinterpret_cast<long>(word),
-       FUTEX_WAIT_BITSET | (c.a[1] & FUTEX_PRIVATE_FLAG) | (wall ? FUTEX_CLOCK_REALTIME : 0),
+      {as_word(word), FUTEX_WAIT_BITSET | (c.a[1] & FUTEX_PRIVATE_FLAG) | (wall ? FUTEX_CLOCK_REALTIME : 0),
        static_cast<long>(due), c.a[3], 0, static_cast<long>(FUTEX_BITSET_MATCH_ANY)}};
   return c.a[3] != 0 ? futex_wait(wait) : pass_on(wait);
 }
@@ -89,13 +88,6 @@ long unlock(const SystemCall& c) {
   raw(__NR_futex, c.a[0], FUTEX_WAKE | (c.a[1] & FUTEX_PRIVATE_FLAG), 1);
   return 0;
 }
-
-// struct robust_list_head (include/uapi/linux/futex.h). A pointer's lowest bit marks priority inheritance.
-struct Head {
-  uint64_t first;
-  int64_t offset;
-  uint64_t pending;
-};
 
 void let_go(uint64_t address, bool inherits, uint32_t own) {
   auto* word = reinterpret_cast<uint32_t*>(address);
@@ -155,26 +147,25 @@ long owned_futex(const SystemCall& c) {
 void release_held_futexes(seam::ThreadRecord* t) {
   constexpr int kLimit = 2048;  // ROBUST_LIST_LIMIT
   const auto own = static_cast<uint32_t>(t->virtual_tid);
-  raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
-      reinterpret_cast<long>(&t->robust_size));
-  Head head;
+  raw(__NR_get_robust_list, 0, as_word(&t->robust_list), as_word(&t->robust_size));
+  robust_list_head head;  // a pointer's lowest bit marks priority inheritance
   // Else the kernel would walk the list, too, and take another thread's new lock for one of this thread,
   // whose number there it may have.
   raw(__NR_set_robust_list, 0, sizeof head);
   if (t->robust_list == 0 || !copy_in(&head, static_cast<long>(t->robust_list))) return;
-  const uint64_t pending = head.pending & ~1ull;
-  uint64_t entry = head.first;
+  const uint64_t last = reinterpret_cast<uint64_t>(head.list_op_pending), pending = last & ~1ull;
+  auto entry = reinterpret_cast<uint64_t>(head.list.next);
   for (int i = 0; i < kLimit && (entry & ~1ull) != t->robust_list; ++i) {
     const uint64_t at = entry & ~1ull;
     const bool inherits = (entry & 1) != 0;
     uint64_t next;
     // Read before let_go(): then another thread may reuse the mutex's memory.
     const bool readable = copy_in(&next, static_cast<long>(at));
-    if (at != pending) let_go(at + static_cast<uint64_t>(head.offset), inherits, own);
+    if (at != pending) let_go(at + static_cast<uint64_t>(head.futex_offset), inherits, own);
     if (!readable) break;
     entry = next;
   }
-  if (pending != 0) let_go(pending + static_cast<uint64_t>(head.offset), (head.pending & 1) != 0, own);
+  if (pending != 0) let_go(pending + static_cast<uint64_t>(head.futex_offset), (last & 1) != 0, own);
 }
 
 }  // namespace cropdl::upper

@@ -3,17 +3,9 @@
 // Frames of the core's own signals, and of handlers for the program's alternate stack, begin on the thread's
 // signal stack. There is never more than one, since these handlers begin with all signals blocked
 // (seam::kernel_action). Frames of the program's other handlers are on the interrupted stack.
-#include "interpose/upper/handlers.h"
-
 #include <asm/unistd.h>
 
-#pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
-extern "C" {
-void cropdl_core_syscall_entry();
-void cropdl_core_masked_entry();
-void cropdl_core_int80();
-}
-#pragma GCC visibility pop
+#include "interpose/upper/core.h"
 
 namespace cropdl::upper {
 namespace {
@@ -43,7 +35,7 @@ void ask_agent(Entry* e, int fd, bool kills) {
   if (is_child() || is_own(e->info) || (kills && fd < 0)) die_of(static_cast<int>(e->sig));
   settle_for_core(seam::current_thread(), e->context);
   const uint64_t one = 1;
-  if (fd >= 0) raw(__NR_write, fd, reinterpret_cast<long>(&one), 8);
+  if (fd >= 0) raw(__NR_write, fd, as_word(&one), 8);
 }
 
 }  // namespace
@@ -81,8 +73,7 @@ extern "C" void cropdl_enter_sigsys(Entry* e) {
   }
 }
 
-// SIGUSR1 while the program keeps its default: asks the agent for a checkpoint. A SIGUSR1 from no other
-// process, or to a child, kills as natively.
+// SIGUSR1 at its default asks the agent for a checkpoint; from no other process, or to a child, it kills.
 extern "C" void cropdl_enter_trigger(Entry* e) { upper::ask_agent(e, seam::control()->trigger_fd, false); }
 
 // SIGTERM while the program keeps its default: asks the agent for a last version, after which the job ends.
@@ -115,8 +106,7 @@ extern "C" void cropdl_enter_suspend(Entry* e) {
   }
   t->context = reinterpret_cast<uint64_t>(e->context);
   t->stopped_fs = fs;
-  upper::raw(__NR_get_robust_list, 0, reinterpret_cast<long>(&t->robust_list),
-             reinterpret_cast<long>(&t->robust_size));
+  upper::raw(__NR_get_robust_list, 0, upper::as_word(&t->robust_list), upper::as_word(&t->robust_size));
   if (t->kind != seam::kMainThread) return upper::wait_while_stopped(t);
   __atomic_store_n(&t->parked, seam::control()->stop, __ATOMIC_SEQ_CST);
   if (t->upper_fs != fs) {  // its FS base has changed since it was last in the LH
@@ -133,9 +123,7 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
   seam::ThreadRecord* t = seam::current_thread();
   const auto* page = seam::control();
   if (upper::is_child() || (page->attention & seam::kAttentionStop) == 0 || t->pinned != 0) return;
-  siginfo_t info;
-  auto* words = reinterpret_cast<uint64_t*>(&info);
-  for (unsigned i = 0; i < sizeof info / sizeof *words; ++i) words[i] = 0;
+  siginfo_t info{};
   info.si_code = SI_QUEUE;
   info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
   constexpr int kAttempts = 64;
@@ -146,6 +134,6 @@ extern "C" __attribute__((visibility("default"))) void cropdl_core_park() {
     if (attempt > 0) upper::raw(__NR_sched_yield);
     const upper::Undisturbed undisturbed;
     upper::raw(__NR_rt_tgsigqueueinfo, seam::state()->kernel_pid, t->tid, seam::kSuspendSignal,
-               reinterpret_cast<long>(&info));
+               upper::as_word(&info));
   }
 }

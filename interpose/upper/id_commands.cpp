@@ -1,6 +1,7 @@
 // Commands of fcntl, ioctl, getsockopt, semctl, shmctl and msgctl that take or return ids (kIdCommands). They
 // are trapped in a process that continues an image. UH, any thread.
 #include <asm/unistd.h>
+#include <linux/fcntl.h>
 
 #include "interpose/upper/core.h"
 #include "interpose/upper/trapped.h"
@@ -14,39 +15,30 @@ long owner_to_kernel(int owner) {
   return owner < 0 ? -to_kernel_group(-static_cast<long>(owner)) : 0;
 }
 
-struct Owner {  // struct f_owner_ex
-  int32_t type, id;
-  bool is_group() const { return type == 2; }  // F_OWNER_PGRP
-};
-
 long set_owner(const SystemCall& c) {
-  Owner owner;
+  f_owner_ex owner;
   if (!copy_in(&owner, c.a[2])) return pass_on(c);
-  if (owner.id > 0)
-    owner.id = static_cast<int32_t>(owner.is_group() ? to_kernel_group(owner.id) : to_kernel_pid(owner.id));
-  return raw(c.nr, c.a[0], c.a[1], reinterpret_cast<long>(&owner));
+  if (owner.pid > 0)
+    owner.pid =
+        static_cast<int>(owner.type == F_OWNER_PGRP ? to_kernel_group(owner.pid) : to_kernel_pid(owner.pid));
+  return raw(c.nr, c.a[0], c.a[1], as_word(&owner));
 }
 
 long tell_owner(const SystemCall& c) {
   const long result = pass_on(c);
   if (failed(result)) return result;
-  auto* owner = reinterpret_cast<Owner*>(c.a[2]);
-  if (owner->id > 0)
-    owner->id =
-        static_cast<int32_t>(owner->is_group() ? to_virtual_group(owner->id) : to_virtual_pid(owner->id));
+  auto* owner = reinterpret_cast<f_owner_ex*>(c.a[2]);
+  if (owner->pid > 0)
+    owner->pid = static_cast<int>(owner->type == F_OWNER_PGRP ? to_virtual_group(owner->pid)
+                                                              : to_virtual_pid(owner->pid));
   return result;
 }
 
 long tell_lock_holder(const SystemCall& c) {
-  struct Lock {  // struct flock
-    int16_t type, whence;
-    int64_t start, length;
-    int32_t process;
-  };
-  constexpr int kUnlocked = 2;  // F_UNLCK: nobody's, and `process` is unchanged
   const long result = pass_on(c);
-  const auto* lock = reinterpret_cast<const Lock*>(c.a[2]);
-  if (!failed(result) && lock->type != kUnlocked) tell_process(reinterpret_cast<long>(&lock->process));
+  const auto* lock = reinterpret_cast<const struct flock*>(c.a[2]);
+  // F_UNLCK: nobody's, and l_pid is unchanged.
+  if (!failed(result) && lock->l_type != F_UNLCK) tell_process(as_word(&lock->l_pid));
   return result;
 }
 

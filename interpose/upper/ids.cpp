@@ -6,6 +6,7 @@
 // process's ids, its threads' and parent's, and the other ranks' pids. A process of this run that happens to
 // have such an id is shown with kForeignId added, once or more often. All other ids are the kernel's.
 #include <asm/unistd.h>
+#include <linux/capability.h>
 
 #include "interpose/upper/core.h"
 
@@ -24,59 +25,44 @@ enum Role : uint8_t {
   kClock,     // the id of a CPU clock contains its process
 };
 
-struct IdCall {
-  int16_t nr;
-  Role arguments[3];
-  Role result;
+struct IdCalls {
+  Role role;
+  int place;  // index of the argument
+  CallSet calls;
+};
+constexpr int kResult = -1;
+constexpr IdCalls kIdCalls[] = {
+    {kProcess, 0,
+     CallSet({// groups and signals
+              __NR_getpgid, __NR_getsid, __NR_setpgid, __NR_tkill, __NR_tgkill, __NR_rt_sigqueueinfo,
+              __NR_rt_tgsigqueueinfo, __NR_pidfd_open,
+              // scheduling
+              __NR_sched_setaffinity, __NR_sched_getaffinity, __NR_sched_setparam, __NR_sched_getparam,
+              __NR_sched_setscheduler, __NR_sched_getscheduler, __NR_sched_setattr, __NR_sched_getattr,
+              __NR_sched_rr_get_interval,
+              // resources and memory
+              __NR_prlimit64, __NR_process_vm_readv, __NR_process_vm_writev, __NR_kcmp, __NR_get_robust_list,
+              __NR_migrate_pages, __NR_move_pages})},
+    {kProcess, 1,
+     CallSet({__NR_tgkill, __NR_rt_tgsigqueueinfo, __NR_kcmp, __NR_ptrace, __NR_perf_event_open})},
+    {kGroup, 1, CallSet({__NR_setpgid})},
+    {kTarget, 0, CallSet({__NR_kill, __NR_wait4})},
+    {kSelected, 1,
+     CallSet({__NR_getpriority, __NR_setpriority, __NR_ioprio_get, __NR_ioprio_set, __NR_waitid})},
+    {kHeader, 0, CallSet({__NR_capget, __NR_capset})},
+    {kClock, 0,
+     CallSet({__NR_clock_gettime, __NR_clock_settime, __NR_clock_getres, __NR_clock_nanosleep,
+              __NR_timer_create})},
+    {kProcess, kResult, CallSet({__NR_getpid, __NR_gettid, __NR_getppid, __NR_wait4})},
+    {kGroup, kResult, CallSet({__NR_getpgrp, __NR_getpgid})},
+    {kSession, kResult, CallSet({__NR_getsid, __NR_setsid})},
 };
 
-constexpr IdCall kIdCalls[] = {
-    {__NR_getpid, {}, kProcess},
-    {__NR_gettid, {}, kProcess},
-    {__NR_getppid, {}, kProcess},
-    {__NR_getpgrp, {}, kGroup},
-    {__NR_getpgid, {kProcess}, kGroup},
-    {__NR_getsid, {kProcess}, kSession},
-    {__NR_setpgid, {kProcess, kGroup}, kNone},
-    {__NR_setsid, {}, kSession},
-    {__NR_kill, {kTarget}, kNone},
-    {__NR_tkill, {kProcess}, kNone},
-    {__NR_tgkill, {kProcess, kProcess}, kNone},
-    {__NR_rt_sigqueueinfo, {kProcess}, kNone},
-    {__NR_rt_tgsigqueueinfo, {kProcess, kProcess}, kNone},
-    {__NR_sched_setaffinity, {kProcess}, kNone},
-    {__NR_sched_getaffinity, {kProcess}, kNone},
-    {__NR_sched_setparam, {kProcess}, kNone},
-    {__NR_sched_getparam, {kProcess}, kNone},
-    {__NR_sched_setscheduler, {kProcess}, kNone},
-    {__NR_sched_getscheduler, {kProcess}, kNone},
-    {__NR_sched_setattr, {kProcess}, kNone},
-    {__NR_sched_getattr, {kProcess}, kNone},
-    {__NR_sched_rr_get_interval, {kProcess}, kNone},
-    {__NR_getpriority, {kNone, kSelected}, kNone},
-    {__NR_setpriority, {kNone, kSelected}, kNone},
-    {__NR_ioprio_get, {kNone, kSelected}, kNone},
-    {__NR_ioprio_set, {kNone, kSelected}, kNone},
-    {__NR_prlimit64, {kProcess}, kNone},
-    {__NR_process_vm_readv, {kProcess}, kNone},
-    {__NR_process_vm_writev, {kProcess}, kNone},
-    {__NR_kcmp, {kProcess, kProcess}, kNone},
-    {__NR_get_robust_list, {kProcess}, kNone},
-    {__NR_migrate_pages, {kProcess}, kNone},
-    {__NR_move_pages, {kProcess}, kNone},
-    {__NR_ptrace, {kNone, kProcess}, kNone},
-    {__NR_capget, {kHeader}, kNone},
-    {__NR_capset, {kHeader}, kNone},
-    {__NR_wait4, {kTarget}, kProcess},
-    {__NR_waitid, {kNone, kSelected}, kNone},
-    {__NR_pidfd_open, {kProcess}, kNone},
-    {__NR_perf_event_open, {kNone, kProcess}, kNone},
-    {__NR_clock_gettime, {kClock}, kNone},
-    {__NR_clock_settime, {kClock}, kNone},
-    {__NR_clock_getres, {kClock}, kNone},
-    {__NR_clock_nanosleep, {kClock}, kNone},
-    {__NR_timer_create, {kClock}, kNone},
-};
+Role role_of(long nr, int place) {
+  for (const IdCalls& ids : kIdCalls)
+    if (ids.place == place && ids.calls.has(nr)) return ids.role;
+  return kNone;
+}
 
 struct Pair {
   long upper, real;
@@ -164,18 +150,13 @@ long kernel_argument(long value, Role role) {
 
 CROPDL_OWN_FRAME long with_ids(const SystemCall& c) { return pass_on(with_kernel_ids(c)); }
 
-// struct __user_cap_header_struct (man 2 capget). The kernel writes to it if it does not support the version.
-struct CapabilityHeader {
-  uint32_t version;
-  int32_t process;
-};
-
+// The kernel writes to the header if it does not support the version (man 2 capget).
 CROPDL_OWN_FRAME long capability_call(const SystemCall& c) {
-  CapabilityHeader header;
+  __user_cap_header_struct header;
   if (!copy_in(&header, c.a[0])) return pass_on(c);
-  CapabilityHeader own = header;
-  own.process = static_cast<int32_t>(kernel_argument(own.process, kProcess));
-  const long result = raw(c.nr, reinterpret_cast<long>(&own), c.a[1]);
+  __user_cap_header_struct own = header;
+  own.pid = static_cast<int>(kernel_argument(own.pid, kProcess));
+  const long result = raw(c.nr, as_word(&own), c.a[1]);
   return own.version == header.version || copy_out(c.a[0], own.version) ? result : kBadAddress;
 }
 
@@ -214,17 +195,13 @@ void tell_waited(seam::ThreadRecord* t) {
 }
 
 long create_timer(const SystemCall& c) {
-  struct {  // man 7 sigevent
-    uint64_t value;
-    int32_t signal, notify, thread, rest[11];
-  } event;
-  constexpr int kThread = 4;  // SIGEV_THREAD_ID
+  sigevent event;
   const long clock = to_kernel_clock(c.a[0]);
   if (seam::control()->restarted == 0 || c.a[1] == 0 || !copy_in(&event, c.a[1]))
     return raw(c.nr, clock, c.a[1], c.a[2]);
-  if ((event.notify & kThread) != 0)
-    event.thread = static_cast<int32_t>(kernel_argument(event.thread, kProcess));
-  return raw(c.nr, clock, reinterpret_cast<long>(&event), c.a[2]);
+  if ((event.sigev_notify & SIGEV_THREAD_ID) != 0)
+    event._sigev_un._tid = static_cast<pid_t>(kernel_argument(event._sigev_un._tid, kProcess));
+  return raw(c.nr, clock, as_word(&event), c.a[2]);
 }
 
 long to_kernel_clock(long clock) { return seam::control()->restarted != 0 ? kernel_clock(clock) : clock; }
@@ -241,15 +218,16 @@ long to_virtual_group(long real) { return real > 0 ? to_virtual(real, kGroup) : 
 long to_virtual_session(long real) { return real > 0 ? to_virtual(real, kSession) : real; }
 long own_process() { return to_virtual(raw(__NR_getpid), kProcess); }
 
-bool takes_ids(long nr) { return row_of(kIdCalls, nr) != nullptr; }
+bool takes_ids(long nr) {
+  return role_of(nr, 0) != kNone || role_of(nr, 1) != kNone || role_of(nr, kResult) != kNone;
+}
 
 SystemCall with_kernel_ids(const SystemCall& c) {
   SystemCall call = c;
-  const IdCall* entry = seam::control()->restarted != 0 ? row_of(kIdCalls, c.nr) : nullptr;
-  if (entry == nullptr) return call;
-  for (int i = 0; i < 3; ++i) {
-    const Role role = entry->arguments[i] == kSelected ? selection(c) : entry->arguments[i];
-    call.a[i] = kernel_argument(c.a[i], role);
+  if (seam::control()->restarted == 0) return call;
+  for (int i = 0; i < 2; ++i) {
+    const Role role = role_of(c.nr, i);
+    call.a[i] = kernel_argument(c.a[i], role == kSelected ? selection(c) : role);
   }
   return call;
 }
@@ -260,7 +238,7 @@ long id_call(const SystemCall& c) {
   const long result = with_ids(c);
   if (c.nr == __NR_waitid && result == 0 && c.a[2] != 0) tell_process(c.a[2] + 16);  // si_pid
   if (!failed(result) && (c.nr == __NR_setpgid || c.nr == __NR_setsid)) note_group();
-  const Role role = row_of(kIdCalls, c.nr)->result;
+  const Role role = role_of(c.nr, kResult);
   return role != kNone && result > 0 ? to_virtual(result, role) : result;
 }
 

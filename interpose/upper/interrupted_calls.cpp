@@ -2,37 +2,26 @@
 #include <asm/unistd.h>
 #include <linux/futex.h>
 
-#include "interpose/upper/handlers.h"
-
-#pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
-extern "C" {
-extern const char cropdl_descriptor_made[], cropdl_descriptor_noted[];
-extern const char cropdl_sigwait_made[], cropdl_sigwait_noted[];
-}
-#pragma GCC visibility pop
+#include "interpose/upper/core.h"
 
 namespace cropdl::upper {
 namespace {
 
+constexpr uint16_t kSyscall = 0x050f;  // the instruction
+
 struct VdsoFrame {  // as entry.S lays it out
-  uint64_t alignment, entry, rdi, rsi, rdx, r15, r14, r13, r12, rbp, rbx;
+  uint64_t alignment, entry;
+  greg_t saved[9];
 };
+constexpr int kSaved[9] = {REG_RDI, REG_RSI, REG_RDX, REG_R15, REG_R14, REG_R13, REG_R12, REG_RBP, REG_RBX};
 
 void begin_vdso_call_anew(seam::ThreadRecord* t, greg_t* g) {
   const uint64_t at = t->vdso_frame;
   if (at == 0) return;
   const auto* f = reinterpret_cast<const VdsoFrame*>(at);
   g[REG_RIP] = static_cast<greg_t>(f->entry);
-  g[REG_RSP] = static_cast<greg_t>(at) + static_cast<greg_t>(sizeof *f);
-  g[REG_RDI] = static_cast<greg_t>(f->rdi);
-  g[REG_RSI] = static_cast<greg_t>(f->rsi);
-  g[REG_RDX] = static_cast<greg_t>(f->rdx);
-  g[REG_R15] = static_cast<greg_t>(f->r15);
-  g[REG_R14] = static_cast<greg_t>(f->r14);
-  g[REG_R13] = static_cast<greg_t>(f->r13);
-  g[REG_R12] = static_cast<greg_t>(f->r12);
-  g[REG_RBP] = static_cast<greg_t>(f->rbp);
-  g[REG_RBX] = static_cast<greg_t>(f->rbx);
+  g[REG_RSP] = static_cast<greg_t>(at + sizeof *f);
+  for (int i = 0; i < 9; ++i) g[kSaved[i]] = f->saved[i];
   t->vdso_frame = 0;
 }
 
@@ -68,10 +57,9 @@ bool is_restarted(long nr, long operation) {
   return kAlways.has(nr);
 }
 
-// The core's own signals all have SA_RESTART: after one of them, the interrupted call is at its instruction
-// again. This notes the instruction, so that a handler of the program without SA_RESTART that runs next ends
-// the call as natively. (A call that has not begun looks the same if an earlier call left this value in rcx.
-// It ends as if the signal had come a moment later.)
+// After a signal of the core (SA_RESTART) the interrupted call is at its instruction again. This notes it, so
+// that a handler without SA_RESTART that runs next ends the call as natively. (A call that has not begun
+// looks the same if rcx has this value. It ends as if the signal had come a moment later.)
 void note_rewound(seam::ThreadRecord* t, const greg_t* g) {
   const auto ip = static_cast<uint64_t>(g[REG_RIP]);
   t->rewound = 0;
@@ -81,27 +69,28 @@ void note_rewound(seam::ThreadRecord* t, const greg_t* g) {
   if (copy_in(&instruction, static_cast<long>(ip)) && instruction == kSyscall) t->rewound = ip;
 }
 
+// Whether the thread is after a system call of entry.S, but before its note.
+bool is_between(const greg_t* g, const char* made, const char* noted) {
+  const auto begin = reinterpret_cast<uint64_t>(made);
+  return static_cast<uint64_t>(g[REG_RIP]) - begin < reinterpret_cast<uint64_t>(noted) - begin;
+}
+
 // Completes a signal wait that the kernel has ended but whose sender is not yet translated.
 void end_sigwait(seam::ThreadRecord* t, greg_t* g) {
-  const auto made = reinterpret_cast<uint64_t>(cropdl_sigwait_made);
-  const auto noted = reinterpret_cast<uint64_t>(cropdl_sigwait_noted);
-  if (static_cast<uint64_t>(g[REG_RIP]) - made < noted - made) {
+  if (is_between(g, cropdl_sigwait_made, cropdl_sigwait_noted)) {
     t->sender_untranslated = g[REG_RAX] > 0 ? static_cast<uint64_t>(g[REG_RSI]) : 0;
-    g[REG_RIP] = static_cast<greg_t>(noted);
+    g[REG_RIP] = reinterpret_cast<greg_t>(cropdl_sigwait_noted);
   }
   tell_waited(t);
 }
 
-}  // namespace
-
 void note_descriptor(const greg_t* g) {
-  const auto ip = static_cast<uint64_t>(g[REG_RIP]);
-  if (ip < reinterpret_cast<uint64_t>(cropdl_descriptor_made) ||
-      ip >= reinterpret_cast<uint64_t>(cropdl_descriptor_noted))
-    return;
   const auto fd = static_cast<uint64_t>(g[REG_RAX]);
-  if (fd < seam::kMaxDescriptors) seam::set_owned(seam::state(), fd, true);
+  if (is_between(g, cropdl_descriptor_made, cropdl_descriptor_noted) && fd < seam::kMaxDescriptors)
+    seam::set_owned(seam::state(), fd, true);
 }
+
+}  // namespace
 
 void settle(seam::ThreadRecord* t, ucontext_t* context) {
   auto* g = context->uc_mcontext.gregs;

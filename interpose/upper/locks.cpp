@@ -16,7 +16,7 @@ struct Identity {
 
 CROPDL_OWN_FRAME long identify(long fd, Identity* file) {
   struct stat st;
-  const long result = raw(__NR_fstat, fd, reinterpret_cast<long>(&st));
+  const long result = raw(__NR_fstat, fd, as_word(&st));
   if (!failed(result)) *file = {st.st_dev, st.st_ino};
   return result;
 }
@@ -59,7 +59,7 @@ CROPDL_OWN_FRAME void note(long fd) {
 
 CROPDL_OWN_FRAME bool is_on_fuse(long fd) {
   struct statfs fs;
-  return failed(raw(__NR_fstatfs, fd, reinterpret_cast<long>(&fs))) || fs.f_type == FUSE_SUPER_MAGIC;
+  return failed(raw(__NR_fstatfs, fd, as_word(&fs))) || fs.f_type == FUSE_SUPER_MAGIC;
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ uint64_t next_range(uint64_t length, uint64_t align) {
 // natively, and a child of another thread's fork closes it (close_lower_files).
 long open_maps() {
   constexpr long kCloseOnExec = 02000000, kDuplicate = 1030;  // O_CLOEXEC, F_DUPFD_CLOEXEC
-  const long fd = raw(__NR_openat, -100, reinterpret_cast<long>("/proc/self/maps"), kCloseOnExec);
+  const long fd = raw(__NR_openat, -100, as_word("/proc/self/maps"), kCloseOnExec);
   if (failed(fd)) return fd;
   const long lower = raw(__NR_fcntl, fd, kDuplicate, seam::control()->first_lower_file);
   if (failed(lower)) return fd;
@@ -69,37 +69,31 @@ CROPDL_OWN_FRAME uint64_t find_gap(uint64_t length, uint64_t align) {
   const long fd = open_maps();
   if (failed(fd)) return 0;
   char buffer[128];
-  uint64_t begin = 0, end = 0, free_from = map_first(), found = 0;
-  enum { kBegin, kEnd, kRest } part = kBegin;
-  for (long n; found == 0 && (n = raw(__NR_read, fd, reinterpret_cast<long>(buffer), sizeof buffer)) > 0;) {
+  uint64_t number = 0, begin = 0, free_from = map_first(), found = 0;
+  const auto look_before = [&](uint64_t limit) {
+    const uint64_t aligned = (free_from + align - 1) & ~(align - 1);
+    if (limit > aligned && limit - aligned >= length) found = aligned;
+  };
+  bool in_addresses = true;  // BEGIN-END and a space begin each line
+  for (long n; found == 0 && (n = raw(__NR_read, fd, as_word(buffer), sizeof buffer)) > 0;) {
     for (long i = 0; i < n && found == 0; ++i) {
       const char c = buffer[i];
-      const uint64_t digit = c >= 'a' ? c - 'a' + 10 : c - '0';
       if (c == '\n') {
-        part = kBegin, begin = end = 0;
-      } else if (part == kBegin) {
-        if (c == '-')
-          part = kEnd;
-        else
-          begin = begin << 4 | digit;
-      } else if (part == kEnd) {
-        if (c != ' ') {
-          end = end << 4 | digit;
-          continue;
+        in_addresses = true;
+      } else if (in_addresses && c == '-') {
+        begin = number, number = 0;
+      } else if (in_addresses && c == ' ') {
+        if (number > free_from) {
+          look_before(begin < seam::kMapEnd ? begin : seam::kMapEnd);
+          free_from = number;
         }
-        part = kRest;
-        if (end <= free_from) continue;
-        const uint64_t aligned = (free_from + align - 1) & ~(align - 1);
-        const uint64_t limit = begin < seam::kMapEnd ? begin : seam::kMapEnd;
-        if (limit > aligned && limit - aligned >= length) found = aligned;
-        free_from = end;
+        in_addresses = false, number = 0;
+      } else if (in_addresses) {
+        number = number << 4 | static_cast<uint64_t>(c >= 'a' ? c - 'a' + 10 : c - '0');
       }
     }
   }
-  if (found == 0) {
-    const uint64_t aligned = (free_from + align - 1) & ~(align - 1);
-    if (in_map_area(aligned, length)) found = aligned;
-  }
+  if (found == 0) look_before(seam::kMapEnd);
   raw(__NR_close, fd);
   return found;
 }
@@ -176,9 +170,8 @@ bool is_lower_half(uint64_t begin, uint64_t length) {
          (begin >= seam::kLowBegin || length > seam::kLowBegin - begin);
 }
 
-// Whether a thread's block lies in the range. Natively blocks lie above 4 GiB, so the program may take lower
-// addresses as free. A block contains the word that the kernel clears at the thread's end (man 2
-// set_tid_address).
+// Whether a thread's block lies in the range; natively it lies above 4 GiB, so the program may take lower
+// addresses as free. It contains the word of set_tid_address.
 bool holds_thread_block(uint64_t begin, uint64_t length) {
   const auto* s = seam::state();
   if (begin >= seam::kLowEnd || is_child()) return false;
@@ -254,8 +247,7 @@ long place_mmap(const SystemCall& c) {
     }
     return kNoMemory;
   }
-  // Programs free and map the same sizes again and again. The last address of this size is tried first: if it
-  // is free, its page tables are warm; if not, the kernel refuses.
+  // Programs map the same sizes again and again: the last address, if free, has warm page tables.
   seam::ReuseSlot* slot = reuse_slot(length);
   const seam::ReuseSlot last = *slot;
   if (last.length == length && in_map_area(last.address, length)) {

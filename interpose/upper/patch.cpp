@@ -11,35 +11,24 @@
 #include "base/page.h"
 #include "interpose/upper/core.h"
 
-extern "C" void cropdl_core_syscall_entry();
-
 namespace cropdl::upper {
 namespace {
 
 constexpr int kSiteBytes = 7, kStubBytes = 32;
 constexpr long kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wframe-larger-than="
-// As everything here, it runs when the program starts, on the main stack.
 CROPDL_OWN_FRAME bool is_libc(int fd) {
-  char link[40] = "/proc/self/fd/", name[512], digits[12];
+  char link[40] = "/proc/self/fd/", digits[12];
   int n = 14, d = 0;
   for (unsigned v = fd; v != 0 || d == 0; v /= 10) digits[d++] = '0' + v % 10;
   while (d > 0) link[n++] = digits[--d];
   link[n] = 0;
-  const long length =
-      raw(__NR_readlink, reinterpret_cast<long>(link), reinterpret_cast<long>(name), sizeof name - 1);
-  if (length <= 0) return false;
-  name[length] = 0;
-  return equal(base_name(name), "libc.so.6");
+  return leads_to(link, equal, "libc.so.6", false);
 }
-
-#pragma GCC diagnostic pop
 
 template <class T>
 bool read_at(int fd, uint64_t offset, T* to) {
-  return raw(__NR_pread64, fd, reinterpret_cast<long>(to), sizeof *to, offset) == sizeof *to;
+  return raw(__NR_pread64, fd, as_word(to), sizeof *to, offset) == sizeof *to;
 }
 
 // The library's dynamic symbols. ld.so has already mapped their read-only segment below the text.
@@ -50,17 +39,9 @@ struct Symbols {
   const uint32_t* hash = nullptr;
 
   const Elf64_Sym* find(const char* name) const {
-    const uint32_t buckets = hash[0], offset = hash[1], bloom = hash[2];
-    const uint32_t* bucket = hash + 4 + size_t{2} * bloom;
-    const uint32_t* chain = bucket + buckets;
-    uint32_t wanted = 5381;  // GNU's hash
-    for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
-    for (uint32_t i = bucket[wanted % buckets]; i != 0; ++i) {
-      const uint32_t h = chain[i - offset];
-      if ((h | 1) == (wanted | 1) && equal(strings + symbols[i].st_name, name)) return &symbols[i];
-      if ((h & 1) != 0) break;
-    }
-    return nullptr;
+    const uint32_t found =
+        find_symbol(hash, name, [&](uint32_t i) { return equal(strings + symbols[i].st_name, name); });
+    return found != 0 ? &symbols[found] : nullptr;
   }
 };
 

@@ -8,23 +8,16 @@
 namespace cropdl::upper {
 namespace {
 
-struct PathCall {
-  int16_t nr;
-  uint8_t path;  // index of the argument
-};
-constexpr PathCall kPathCalls[] = {
-    {__NR_openat, 1},     {__NR_newfstatat, 1}, {__NR_open, 0},
-    {__NR_creat, 0},      {__NR_openat2, 1},    {__NR_readlink, 0},
-    {__NR_readlinkat, 1}, {__NR_execve, 0},     {__NR_execveat, 1},
-    {__NR_stat, 0},       {__NR_lstat, 0},      {__NR_statx, 1},
-    {__NR_access, 0},     {__NR_faccessat, 1},  {__NR_faccessat2, 1},
-    {__NR_chdir, 0},      {__NR_statfs, 0},     {__NR_inotify_add_watch, 1},
-};
+// Calls whose first, or second, argument is the path.
+constexpr CallSet kPathFirst({__NR_open, __NR_creat, __NR_readlink, __NR_execve, __NR_stat, __NR_lstat,
+                              __NR_access, __NR_chdir, __NR_statfs});
+constexpr CallSet kPathSecond({__NR_openat, __NR_openat2, __NR_newfstatat, __NR_readlinkat, __NR_execveat,
+                               __NR_statx, __NR_faccessat, __NR_faccessat2, __NR_inotify_add_watch});
 
 // Whether `path` begins with `/proc/` and is readable: 8 bytes (`/proc/1`) by this, the rest by access().
 bool is_in_proc(const char* path) {
   return can_be_read(path, 8) && starts_with(path, "/proc/") &&
-         raw(__NR_access, reinterpret_cast<long>(path), 0) != kBadAddress;
+         raw(__NR_access, as_word(path), 0) != kBadAddress;
 }
 
 const char* number(const char* p, long* value) {
@@ -137,7 +130,7 @@ CROPDL_OWN_FRAME long proc_call(const SystemCall& c, int path) {
   const unsigned room = room_for(given);
   auto* text = static_cast<char*>(__builtin_alloca(room));
   SystemCall call = c;
-  const auto translate = [&] { call.a[path] = reinterpret_cast<long>(real_path(given, text, room)); };
+  const auto translate = [&] { call.a[path] = as_word(real_path(given, text, room)); };
   // Signals stay unblocked: an executed program inherits the mask, and opening a FIFO may wait. A cut in
   // between leaves an id of a former run, which names nothing or is looked up again.
   if (executes(c.nr) || opens(c.nr)) {
@@ -151,11 +144,11 @@ CROPDL_OWN_FRAME long proc_call(const SystemCall& c, int path) {
 
 }  // namespace
 
-bool takes_path(long nr) { return row_of(kPathCalls, nr) != nullptr; }
+bool takes_path(long nr) { return kPathFirst.has(nr) || kPathSecond.has(nr); }
 
 long path_call(const SystemCall& c) {
   if (seam::control()->restarted != 0) {
-    const int path = row_of(kPathCalls, c.nr)->path;
+    const int path = kPathSecond.has(c.nr) ? 1 : 0;
     if (is_in_proc(reinterpret_cast<const char*>(c.a[path]))) {
       if (reads_link(c.nr))
         if (const long result = own_number_call(c, path); result != 0) return result;

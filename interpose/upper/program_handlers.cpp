@@ -2,13 +2,7 @@
 #include <asm/unistd.h>
 
 #include "interpose/seam/signal_frame.h"
-#include "interpose/upper/handlers.h"
-
-#pragma GCC visibility push(hidden)  // avoids a table of addresses: the core has no data
-extern "C" {
-void cropdl_return();
-}
-#pragma GCC visibility pop
+#include "interpose/upper/core.h"
 
 namespace cropdl::upper {
 namespace {
@@ -64,18 +58,12 @@ void fault_instead_of(const Entry* e) {
   const auto& action = seam::state()->actions[SIGSEGV];
   const bool blocked = (e->context->uc_sigmask.__val[0] >> (SIGSEGV - 1) & 1) != 0;
   if (e->sig == SIGSEGV || blocked || action.handler <= 1) die_of(SIGSEGV);
-  siginfo_t info;
-  auto* words = reinterpret_cast<uint64_t*>(&info);
-  for (unsigned i = 0; i < sizeof info / sizeof *words; ++i) words[i] = 0;
+  siginfo_t info{};
   info.si_signo = SIGSEGV;
   info.si_code = SI_KERNEL;
   const long self = raw(__NR_gettid), process = raw(__NR_getpid);
-  if (failed(raw(__NR_rt_tgsigqueueinfo, process, self, SIGSEGV, reinterpret_cast<long>(&info))))
+  if (failed(raw(__NR_rt_tgsigqueueinfo, process, self, SIGSEGV, as_word(&info))))
     raw(__NR_tgkill, process, self, SIGSEGV);
-}
-
-stack_t programs_stack(const seam::ThreadRecord* t) {
-  return {reinterpret_cast<void*>(t->alternate_sp), static_cast<int>(t->alternate_flags), t->alternate_size};
 }
 
 // Shows the program its own alternate stack in a frame that the kernel has made on the interrupted stack. The
@@ -113,8 +101,7 @@ void run_and_return(int sig, siginfo_t* info, void* frame, uint64_t handler) {
     seam::set_fs_base(fs);
     t->pinned = t->pinned - 1;
   }
-  // The frame shows the program its own stack, which the handler may have changed. The kernel must get the
-  // core's stack back.
+  // The handler may have changed its own stack in the frame. The kernel gets the core's stack back.
   if (disarm || context->uc_stack.ss_sp != programs.ss_sp || context->uc_stack.ss_size != programs.ss_size) {
     t->alternate_sp = reinterpret_cast<uint64_t>(context->uc_stack.ss_sp);
     t->alternate_size = context->uc_stack.ss_size;
@@ -131,8 +118,7 @@ void do_nothing(Entry* e) { e->handler = reinterpret_cast<uint64_t>(cropdl_retur
 
 void on_lower_thread(const Entry* e) {
   if (e->info->si_code > 0 && e->info->si_code != SI_KERNEL) die_of(static_cast<int>(e->sig));
-  raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), seam::state()->threads[0].tid, e->sig,
-      reinterpret_cast<long>(e->info));
+  raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), seam::state()->threads[0].tid, e->sig, as_word(e->info));
 }
 
 void enter_handler(Entry* e) {
@@ -151,7 +137,7 @@ void enter_handler(Entry* e) {
     if (!is_spawned()) entry.handler = 0;
     if (seam::has_core_default(sig, seam::state()->core)) {
       const seam::SignalAction kernel = seam::kernel_action(sig, {}, seam::state()->core);
-      raw(__NR_rt_sigaction, sig, reinterpret_cast<long>(&kernel), 0, 8);
+      raw(__NR_rt_sigaction, sig, as_word(&kernel), 0, 8);
     }
   }
   ++t->handlers;
@@ -175,13 +161,12 @@ void return_from_handler(greg_t* g) {
   if (can_be_read(frame, kContextSize)) {
     const uint64_t mask = frame->uc_sigmask.__val[0];
     if ((mask & seam::kReservedSignals) != 0)
-      copy_out(reinterpret_cast<long>(&frame->uc_sigmask), mask & ~seam::kReservedSignals);
+      copy_out(as_word(&frame->uc_sigmask), mask & ~seam::kReservedSignals);
     const stack_t& stack = frame->uc_stack;
     const uint64_t own = seam::signal_stack(seam::current_thread());
     if (!is_spawned() &&
         (reinterpret_cast<uint64_t>(stack.ss_sp) != own || stack.ss_size != seam::kSignalStackSize))
-      copy_out(reinterpret_cast<long>(&stack),
-               stack_t{reinterpret_cast<void*>(own), 0, seam::kSignalStackSize});
+      copy_out(as_word(&stack), stack_t{reinterpret_cast<void*>(own), 0, seam::kSignalStackSize});
   }
   g[REG_RIP] = static_cast<greg_t>(seam::state()->core.restorer);
 }

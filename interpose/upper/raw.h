@@ -7,6 +7,9 @@
 
 namespace cropdl::upper {
 
+// A pointer as an argument of a system call.
+inline long as_word(const volatile void* pointer) { return reinterpret_cast<long>(pointer); }
+
 // A system call by the Linux x86-64 convention (man 2 syscall). The seccomp filter trusts the core's text, so
 // these calls are never trapped. Returns the kernel's result (-errno on failure).
 inline long raw(long nr, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
@@ -42,14 +45,6 @@ class CallSet {
   uint64_t bits_[kEnd / 64] = {};
 };
 
-// The row of a table for a system call; null: none.
-template <class Row, size_t kCount>
-const Row* row_of(const Row (&table)[kCount], long nr) {
-  for (const Row& row : table)
-    if (row.nr == nr) return &row;
-  return nullptr;
-}
-
 // The kernel judges the program's pointers: the core dereferences one only if the kernel could, else fails.
 
 // Calls `probe` for an aligned word in each page of [p, p + size).
@@ -77,8 +72,7 @@ inline bool can_be_written(const void* p, size_t size) {
   return can_be_read(p, size) && every_page(p, size, [](long word) {
            constexpr long kWakeOp = 5 | 128 /* FUTEX_PRIVATE_FLAG */, kAddNothing = 1l << 28;  // FUTEX_OP_ADD
            uint32_t nobody = 0;
-           return raw(202 /* futex */, reinterpret_cast<long>(&nobody), kWakeOp, 0, 0, word, kAddNothing) !=
-                  kBadAddress;
+           return raw(202 /* futex */, as_word(&nobody), kWakeOp, 0, 0, word, kAddNothing) != kBadAddress;
          });
 }
 
@@ -114,6 +108,22 @@ inline const char* base_name(const char* path) {
   for (; *path != 0; ++path)
     if (*path == '/') base = path + 1;
   return base;
+}
+
+// The index of the symbol with that name for which `is(index)` holds, by the table DT_GNU_HASH; 0: none.
+template <class Is>
+uint32_t find_symbol(const uint32_t* table, const char* name, Is is) {
+  const uint32_t buckets = table[0], offset = table[1], bloom = table[2];
+  const uint32_t* const bucket = table + 4 + 2 * size_t{bloom};
+  const uint32_t* const chain = bucket + buckets;
+  uint32_t wanted = 5381;
+  for (const char* p = name; *p != 0; ++p) wanted = wanted * 33 + static_cast<unsigned char>(*p);
+  for (uint32_t i = buckets != 0 ? bucket[wanted % buckets] : 0; i >= offset && i != 0; ++i) {
+    const uint32_t h = chain[i - offset];
+    if ((h | 1) == (wanted | 1) && is(i)) return i;
+    if ((h & 1) != 0) break;  // the end of the chain
+  }
+  return 0;
 }
 
 }  // namespace cropdl::upper

@@ -9,17 +9,16 @@ namespace cropdl::upper {
 // As in the kernel (kernel/signal.c): the new action is read before any check, and the old one is written
 // after the new one is set. A failed write does not undo that.
 long set_action(const SystemCall& c) {
-  constexpr int kKill = 9, kStop = 19;
   const int sig = static_cast<int>(c.a[0]);
   seam::SignalAction wanted{};
   const bool changes = c.a[1] != 0;
-  if (c.a[3] != 8 || sig < 1 || sig > 64 || sig == kKill || sig == kStop ||
+  if (c.a[3] != 8 || sig < 1 || sig > 64 || sig == SIGKILL || sig == SIGSTOP ||
       (changes && !copy_in(&wanted, c.a[1])))
     return pass_on(c);
   // Flags that the kernel keeps (do_sigaction): SA_NOCLDSTOP, SA_NOCLDWAIT, SA_EXPOSE_TAGBITS, and seam's.
   wanted.flags &= 3 | 0x800 | seam::kSaSiginfo | seam::kSaRestorer | seam::kSaOnStack | seam::kSaRestart |
                   seam::kSaNoDefer | seam::kSaResetHand;
-  wanted.mask &= ~(1ull << (kKill - 1) | 1ull << (kStop - 1));
+  wanted.mask &= ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
   seam::SignalAction old{};
   if (is_spawned()) {
     // The child has its own table of handlers in the kernel, but the core's table is its parent's.
@@ -31,7 +30,7 @@ long set_action(const SystemCall& c) {
     if (changes) {
       entry = wanted;
       const seam::SignalAction kernel = seam::kernel_action(sig, wanted, seam::state()->core);
-      const long result = raw(c.nr, sig, reinterpret_cast<long>(&kernel), 0, 8);
+      const long result = raw(c.nr, sig, as_word(&kernel), 0, 8);
       if (failed(result)) {
         entry = old;
         return result;
@@ -42,13 +41,12 @@ long set_action(const SystemCall& c) {
 }
 
 long set_mask(const SystemCall& c) {
-  constexpr int kBlock = 0, kSet = 2;
   uint64_t set;
   const int how = static_cast<int>(c.a[0]);
-  if (c.a[1] == 0 || c.a[3] != 8 || (how != kBlock && how != kSet) || !copy_in(&set, c.a[1]))
+  if (c.a[1] == 0 || c.a[3] != 8 || (how != SIG_BLOCK && how != SIG_SETMASK) || !copy_in(&set, c.a[1]))
     return pass_on(c);
   set &= ~seam::kReservedSignals;
-  return raw(c.nr, how, reinterpret_cast<long>(&set), c.a[2], 8);
+  return raw(c.nr, how, as_word(&set), c.a[2], 8);
 }
 
 // man 2 sigaltstack. The kernel has the core's; program_handlers.cpp moves frames to the program's.
@@ -59,10 +57,7 @@ long set_alternate_stack(const SystemCall& c) {
   stack_t wanted{};
   const bool changes = c.a[0] != 0;
   if (changes && !copy_in(&wanted, c.a[0])) return kBadAddress;
-  stack_t old{};
-  old.ss_sp = reinterpret_cast<void*>(t->alternate_sp);
-  old.ss_flags = static_cast<int>(t->alternate_flags);
-  old.ss_size = t->alternate_size;
+  stack_t old = programs_stack(t);
   // This function runs on the stack of the call.
   const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
   const bool on_it = (t->alternate_flags & (seam::kNoAlternateStack | kAutoDisarm)) == 0 &&
@@ -84,9 +79,8 @@ long set_alternate_stack(const SystemCall& c) {
 void die_of(int sig) {
   const seam::SignalAction standard{};
   const uint64_t only = 1ull << (sig - 1);
-  constexpr int kUnblock = 1;
-  raw(__NR_rt_sigaction, sig, reinterpret_cast<long>(&standard), 0, 8);
-  raw(__NR_rt_sigprocmask, kUnblock, reinterpret_cast<long>(&only), 0, 8);
+  raw(__NR_rt_sigaction, sig, as_word(&standard), 0, 8);
+  raw(__NR_rt_sigprocmask, SIG_UNBLOCK, as_word(&only), 0, 8);
   raw(__NR_tgkill, raw(__NR_getpid), raw(__NR_gettid), sig);
   for (;;) raw(__NR_exit_group, 128 + sig);
 }

@@ -1,5 +1,6 @@
 // Dispatches each trapped system call to its function. interpose/host/filter.cpp must trap the same numbers.
 #include <asm/unistd.h>
+#include <linux/mman.h>
 
 #include "interpose/upper/core.h"
 #include "interpose/upper/trapped.h"
@@ -51,18 +52,16 @@ long not_here(LineOnce which, const char* line, long error) {
 }
 
 long map_code(const SystemCall& c) {
-  constexpr long kAnonymous = 0x20;
   long result = place_mmap(c);
   if (failed(result)) return result;
-  if ((c.a[3] & kAnonymous) == 0 && from_loader(c.from) && seam::control()->patch_libc != 0)
+  if ((c.a[3] & MAP_ANONYMOUS) == 0 && from_loader(c.from) && seam::control()->patch_libc != 0)
     result = patch_libc(c, result);
   if (!seam::in_window(result) && !is_child()) seam::state()->foreign_code = 1;
   return result;
 }
 
 long map_memory(const SystemCall& c) {
-  constexpr long kExecutable = 4;
-  if ((c.a[2] & kExecutable) != 0) return map_code(c);
+  if ((c.a[2] & PROT_EXEC) != 0) return map_code(c);
   return seam::fs_base() == 0 ? place_thread_block(c) : place_mmap(c);
 }
 
@@ -107,6 +106,8 @@ CROPDL_OWN_FRAME long sleep_by_clock(const SystemCall& c) {
 
 // Calls that the kernel performs, after a change of arguments or before a note of the effect.
 long kernels_call(const SystemCall& c) {
+  static constexpr CallSet kSystemV({__NR_shmget, __NR_semget, __NR_msgget, __NR_semop, __NR_semtimedop});
+  if (kSystemV.has(c.nr)) return system_v_call(c);
   switch (c.nr) {
     case __NR_mprotect:  // the filter traps only calls that make memory outside the window executable
     case __NR_pkey_mprotect:
@@ -124,12 +125,6 @@ long kernels_call(const SystemCall& c) {
       return counted(create_timer(c), &seam::state()->posix_timers, 1);
     case __NR_timer_delete:
       return counted(pass_on(c), &seam::state()->posix_timers, -1);
-    case __NR_shmget:
-    case __NR_semget:
-    case __NR_msgget:
-    case __NR_semop:
-    case __NR_semtimedop:
-      return system_v_call(c);
     case __NR_signalfd:
     case __NR_signalfd4:
       return signal_descriptor(c);
@@ -165,6 +160,13 @@ long kernels_call(const SystemCall& c) {
 
 // Calls that the core performs itself, or repeats; all others are kernels_call().
 long emulate_call(const SystemCall& c) {
+  static constexpr CallSet kMaskedWaits(
+      {__NR_rt_sigsuspend, __NR_ppoll, __NR_pselect6, __NR_epoll_pwait, __NR_epoll_pwait2});
+  // fallocate in memory (hugetlbfs, tmpfs of older kernels): any signal ends it, and the kernel undoes it.
+  static constexpr CallSet kWaits({__NR_nanosleep, __NR_poll, __NR_select, __NR_epoll_wait, __NR_pause,
+                                   __NR_rt_sigtimedwait, __NR_msgrcv, __NR_msgsnd, __NR_fallocate});
+  if (kMaskedWaits.has(c.nr)) return masked_wait(c);
+  if (kWaits.has(c.nr)) return timed_wait(c);
   switch (c.nr) {
     case __NR_mmap:
       return map_memory(c);
@@ -197,23 +199,6 @@ long emulate_call(const SystemCall& c) {
       return set_mask(c);
     case __NR_sigaltstack:
       return set_alternate_stack(c);
-    case __NR_rt_sigsuspend:
-    case __NR_ppoll:
-    case __NR_pselect6:
-    case __NR_epoll_pwait:
-    case __NR_epoll_pwait2:
-      return masked_wait(c);
-    case __NR_nanosleep:
-    case __NR_poll:
-    case __NR_select:
-    case __NR_epoll_wait:
-    case __NR_pause:
-    case __NR_rt_sigtimedwait:
-    case __NR_msgrcv:
-    case __NR_msgsnd:
-    // In memory (hugetlbfs, tmpfs of older kernels) any signal ends the call, and the kernel undoes it.
-    case __NR_fallocate:
-      return timed_wait(c);
     case __NR_getrandom:  // the filter traps only calls for many bytes
       return long_random(c);
     case __NR_clock_nanosleep:

@@ -28,14 +28,7 @@ bool map_signal_stack(const seam::ThreadRecord* t) {
 
 void use_signal_stack(const seam::ThreadRecord* t) {
   const stack_t stack = {reinterpret_cast<void*>(seam::signal_stack(t)), 0, seam::kSignalStackSize};
-  raw(__NR_sigaltstack, reinterpret_cast<long>(&stack), 0);
-}
-
-// Whether the kernel no longer uses the record: when it does not know the id of a thread that left, its work
-// is done (man 2 set_tid_address). There is no other notice of the end of a child of clone(CLONE_VM).
-bool is_over(bool spawned, int32_t tid, int32_t use) {
-  if (spawned) return tid != 0 && raw(__NR_tgkill, tid, tid, 0) == kNoSuchProcess;
-  return use == seam::kLeaving && raw(__NR_tgkill, seam::state()->kernel_pid, tid, 0) == kNoSuchProcess;
+  raw(__NR_sigaltstack, as_word(&stack), 0);
 }
 
 bool claim(seam::ThreadRecord& record, int32_t use) {
@@ -47,7 +40,11 @@ bool claim(seam::ThreadRecord& record, int32_t use) {
 bool claim_over(seam::ThreadRecord& record, int32_t use) {
   const bool spawned = record.kind == seam::kSpawnedChild;
   int32_t tid = __atomic_load_n(&record.tid, __ATOMIC_ACQUIRE);
-  if (!is_over(spawned, tid, use)) return false;
+  // When the kernel does not know the id of a thread that left, its work is done (man 2 set_tid_address).
+  // There is no other notice of the end of a child of clone(CLONE_VM).
+  const bool may_be_over = spawned ? tid != 0 : use == seam::kLeaving;
+  const int32_t process = spawned ? tid : seam::state()->kernel_pid;
+  if (!may_be_over || raw(__NR_tgkill, process, tid, 0) != kNoSuchProcess) return false;
   if (!spawned) {
     if (!claim(record, use)) return false;
     // Another thread may have reused the record first, for a new thread that has already ended.
@@ -124,7 +121,7 @@ seam::ThreadRecord* new_record() {
 void say(const char* line) {
   const seam::ControlPage* page = seam::control();
   const auto write = [page](const char* text, long size) {
-    if (page->message_fd >= 0) raw(__NR_write, page->message_fd, reinterpret_cast<long>(text), size);
+    if (page->message_fd >= 0) raw(__NR_write, page->message_fd, as_word(text), size);
   };
   long length = 0;
   while (line[length] != 0) ++length;
@@ -210,12 +207,11 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   words[1] = mask;
   words[2] = c.from;
   words[3] = stack;
-  call->call.a[1] = reinterpret_cast<long>(words);
+  call->call.a[1] = as_word(words);
   return 1;
 }
 
-// In the suspend handler, all signals blocked, on the signal stack. Until the stop is over, the thread
-// changes nothing of the program, but runs the tasks of the LH.
+// In the suspend handler, on the signal stack. Until the stop is over, the thread only runs the LH's tasks.
 void wait_while_stopped(seam::ThreadRecord* t) {
   auto* page = seam::control();
   const uint32_t stop = page->stop;
@@ -231,7 +227,7 @@ void wait_while_stopped(seam::ThreadRecord* t) {
       continue;
     }
     constexpr int kWaitPrivate = 128;  // FUTEX_WAIT_PRIVATE
-    raw(__NR_futex, reinterpret_cast<long>(&t->wake), kWaitPrivate, wakes, 0);
+    raw(__NR_futex, as_word(&t->wake), kWaitPrivate, wakes, 0);
   }
 }
 
@@ -269,7 +265,7 @@ long leave_thread(const SystemCall& c) {
   if (seam::control()->restarted != 0) release_held_futexes(t);
   constexpr int kBoottime = 7;
   int64_t now[2] = {};
-  raw(__NR_clock_gettime, kBoottime, reinterpret_cast<long>(now));
+  raw(__NR_clock_gettime, kBoottime, as_word(now));
   t->left = static_cast<uint64_t>(now[0]) * 1'000'000'000u + static_cast<uint64_t>(now[1]);
   __atomic_store_n(&t->used, seam::kLeaving, __ATOMIC_SEQ_CST);
   if (seam::state()->threads[0].gone != 0 && !seam::has_more_threads()) leave_process(c);

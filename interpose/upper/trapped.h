@@ -1,5 +1,4 @@
-// The system calls that the filter redirects from the program to the core's `emulate_call`. Both halves
-// include this file, so that the filter and the core agree.
+// The calls that the filter redirects to the core's `emulate_call`: of both halves, so that they agree.
 #pragma once
 
 #include <asm/unistd.h>

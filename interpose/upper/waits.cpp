@@ -7,14 +7,12 @@
 #include "interpose/upper/clocks.h"
 #include "interpose/upper/core.h"
 
-extern "C" long cropdl_sigwait(long set, long info, long timeout, long size);
-
 namespace cropdl::upper {
 
 void leave_out(uint64_t signals, uint64_t* copy, long* set) {
   if (*set == 0 || !copy_in(copy, *set)) return;
   *copy &= ~signals;
-  *set = reinterpret_cast<long>(copy);
+  *set = as_word(copy);
 }
 
 // Calls with a temporary mask, SIGSYS and the suspend signal unblocked in it. A call ends with EINTR only if
@@ -33,12 +31,12 @@ long masked_wait(const SystemCall& c) {
   if (c.nr != __NR_pselect6)
     set = &call.a[argument];
   else if (copy_in(&pair, c.a[argument]))
-    call.a[argument] = reinterpret_cast<long>(&pair);
+    call.a[argument] = as_word(&pair);
   else
     return timed_wait_of_copy(&call);
   leave_out(seam::kReservedSignals, &mask, set);
   auto* t = seam::current_thread();
-  const bool is_masked = *set == reinterpret_cast<long>(&mask);
+  const bool is_masked = *set == as_word(&mask);
   t->wait_mask = is_masked ? mask : 0;
   t->masked_wait = is_masked ? static_cast<uint64_t>(call.a[argument]) : 0;
   return timed_wait_of_copy(&call);
@@ -61,74 +59,55 @@ CROPDL_OWN_FRAME long sleep_for(SystemCall& call, int request) {
   const uint32_t handlers = t->handlers;
   const long told = call.a[request + 1];
   TimeSpec rest{};
-  call.a[request + 1] = reinterpret_cast<long>(&rest);
+  call.a[request + 1] = as_word(&rest);
   for (;;) {
     const long result = pass_on(call);
     if (result != kInterrupted) return result;
     if (is_child() || t->handlers != handlers)
       return told == 0 || copy_out(told, rest) ? result : kBadAddress;
-    call.a[request] = reinterpret_cast<long>(&rest);  // the kernel reads it before it writes the rest
+    call.a[request] = as_word(&rest);  // the kernel reads it before it writes the rest
   }
 }
 
-// select, pselect6 and ppoll write the remaining time to their timeout (man 2 select, "Linux modifies
-// timeout"), except with personality STICKY_TIMEOUTS or where they cannot write. So the kernel gets a copy.
-CROPDL_OWN_FRAME long counted_down_wait(SystemCall& call) {
-  constexpr long kOnlyTell = 0xffffffff, kStickyTimeouts = 0x4000000;
-  const int argument = call.nr == __NR_ppoll ? 2 : 4;
-  const int64_t unit = call.nr == __NR_select ? 1000 : 1;  // ns; a struct timeval has microseconds
-  const auto* t = seam::current_thread();
-  const uint32_t handlers = t->handlers;
-  const long given = call.a[argument];
-  TimeSpec time;
-  int64_t total = -1;  // ns; -1: none. The kernel refuses an invalid timeout without a wait
-  if (given != 0 && copy_in(&time, given) && time.nanoseconds >= 0 && time.nanoseconds < kSecond / unit &&
-      time.seconds >= 0) {
-    total = nanoseconds({time.seconds, time.nanoseconds * unit});
-    call.a[argument] = reinterpret_cast<long>(&time);
-  }
-  const int64_t since = total >= 0 ? program_monotonic_now() : 0;
-  for (bool first = true;; first = false) {
-    const long result = pass_on(call);
-    if (result != kInterrupted || is_child() || t->handlers != handlers) {
-      if (total >= 0 && (first || (raw(__NR_personality, kOnlyTell) & kStickyTimeouts) == 0))
-        copy_out(given, time);
-      return result;
-    }
-    if (total < 0) continue;
-    time = as_time(left(total, since));
-    time.nanoseconds /= unit;
-  }
-}
-
-// All other waits.
+// All other waits; repeated for the rest of their timeout. select, pselect6 and ppoll write the rest to it
+// (man 2 select, "Linux modifies timeout"), except with personality STICKY_TIMEOUTS or where they cannot
+// write. So the kernel gets a copy.
 CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
-  auto* t = seam::current_thread();
-  TimeSpec time;
-  int64_t total = -1;         // ns; -1: no timeout, or an absolute one
-  int timeout_argument = -1;  // of a struct timespec, or of milliseconds
-  const bool milliseconds = call.nr == __NR_poll || call.nr == __NR_epoll_wait || call.nr == __NR_epoll_pwait;
+  constexpr long kOnlyTell = 0xffffffff, kStickyTimeouts = 0x4000000;
+  const long nr = call.nr;
+  const bool counts_down = nr == __NR_select || nr == __NR_pselect6 || nr == __NR_ppoll;
+  const bool milliseconds = nr == __NR_poll || nr == __NR_epoll_wait || nr == __NR_epoll_pwait;
+  const int64_t unit = nr == __NR_select ? 1000 : 1;  // ns; a struct timeval has microseconds
+  int argument = 0;                                   // the timeout; 0: none
+  if (nr == __NR_poll || nr == __NR_ppoll || nr == __NR_rt_sigtimedwait)
+    argument = 2;
+  else if (milliseconds || nr == __NR_epoll_pwait2 || nr == __NR_semtimedop)
+    argument = 3;
+  else if (counts_down)
+    argument = 4;
+  const long given = call.a[argument];
   uint64_t wanted;
-  if (call.nr == __NR_rt_sigtimedwait) leave_out(kSuspend, &wanted, &call.a[0]);
-  if (call.nr == __NR_rt_sigtimedwait || call.nr == __NR_poll)
-    timeout_argument = 2;
-  else if (milliseconds || call.nr == __NR_epoll_pwait2 || call.nr == __NR_semtimedop)
-    timeout_argument = 3;
+  if (nr == __NR_rt_sigtimedwait) leave_out(kSuspend, &wanted, &call.a[0]);
+  TimeSpec time{};
+  int64_t total = -1;  // ns; -1: no timeout, an absolute one, or one that the kernel refuses
   if (milliseconds) {
-    const int given = static_cast<int>(call.a[timeout_argument]);
-    if (given >= 0) total = int64_t{given} * 1000000;
-  } else if (timeout_argument >= 0 && call.a[timeout_argument] != 0 &&
-             copy_in(&time, call.a[timeout_argument]) && is_valid(time)) {
-    total = nanoseconds(time);  // the kernel refuses an invalid timeout without a wait
+    if (static_cast<int>(given) >= 0) total = int64_t{static_cast<int>(given)} * 1000000;
+  } else if (argument != 0 && given != 0 && copy_in(&time, given) && time.seconds >= 0 &&
+             time.nanoseconds >= 0 && time.nanoseconds < kSecond / unit) {
+    total = nanoseconds({time.seconds, time.nanoseconds * unit});
+    call.a[argument] = as_word(&time);
   }
+  auto* t = seam::current_thread();
   const uint32_t handlers = t->handlers;
   const int64_t since = total >= 0 ? program_monotonic_now() : 0;
   // An interrupted call leaves sets and results unchanged, so it can be repeated as it is.
-  for (;;) {
-    const long result = call.nr == __NR_rt_sigtimedwait
+  for (bool first = true;; first = false) {
+    const long result = nr == __NR_rt_sigtimedwait
                             ? cropdl_sigwait(call.a[0], call.a[1], call.a[2], call.a[3])
                             : pass_on(call);
     if (result != kInterrupted || is_child() || t->handlers != handlers) {
+      if (counts_down && total >= 0 && (first || (raw(__NR_personality, kOnlyTell) & kStickyTimeouts) == 0))
+        copy_out(given, time);
       if (t->sender_untranslated != 0) {
         const Undisturbed alone;
         tell_waited(t);
@@ -138,7 +117,8 @@ CROPDL_OWN_FRAME long repeated_wait(SystemCall& call) {
     if (total < 0) continue;
     const int64_t rest = left(total, since);
     time = as_time(rest);
-    call.a[timeout_argument] = milliseconds ? (rest + 999999) / 1000000 : reinterpret_cast<long>(&time);
+    time.nanoseconds /= unit;
+    if (milliseconds) call.a[argument] = (rest + 999999) / 1000000;
   }
 }
 
@@ -149,7 +129,6 @@ long timed_wait_of_copy(SystemCall* call) {
   const long nr = call->nr;
   if (nr == __NR_nanosleep) return sleep_for(*call, 0);
   if (nr == __NR_clock_nanosleep && (call->a[1] & kAbsolute) == 0) return sleep_for(*call, 2);
-  if (nr == __NR_select || nr == __NR_pselect6 || nr == __NR_ppoll) return counted_down_wait(*call);
   return repeated_wait(*call);
 }
 
@@ -199,7 +178,7 @@ long futex_wait(const SystemCall& c) {
   const int64_t since = relative ? program_monotonic_now() : 0;
   SystemCall call = c;
   TimeSpec time = given;
-  call.a[3] = reinterpret_cast<long>(&time);
+  call.a[3] = as_word(&time);
   if (for_the_rest) call.a[1] = (c.a[1] & ~static_cast<long>(FUTEX_CMD_MASK)) | FUTEX_WAIT;
   for (bool first = true;; first = false) {
     if (for_the_rest && !(relative && first)) {

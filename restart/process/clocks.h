@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "interpose/seam/process.h"
+#include "interpose/seam/layout.h"
 
 namespace cropdl::process {
 
