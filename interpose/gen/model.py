@@ -38,8 +38,12 @@ def read_table(path: Path):
     shared = tomllib.loads((CORE / family / shares).read_text()) if shares else {}
     library = {**DEFAULTS, **common.get("library", {}), **shared.get("library", {}), **table["library"]}
     lists = {key: shared.get(key, []) + table.get(key, []) for key in ("rule", "class")}
-    numbered = {group: {name: str(i) for i, name in enumerate(names)} for group, names in table.get("numbered", {}).items()}
-    return {**common, **shared, **table, **lists, "constants": {**table.get("constants", {}), **numbered}, "library": library}
+    constants = table.get("constants", {})
+    for group, names in table.get("numbered", {}).items():
+        if group in constants:
+            raise TableError(f"{path}: the constants {group} are listed twice, under [constants] and under [numbered]")
+        constants[group] = {name: str(number) for number, name in enumerate(names)}
+    return {**common, **shared, **table, **lists, "constants": constants, "library": library}
 
 
 class Model:

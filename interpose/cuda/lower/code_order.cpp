@@ -36,8 +36,7 @@ KnownCode& known_code() {
   static auto& its = *new KnownCode;
   return its;
 }
-std::atomic<uint64_t> devices_with_code{
-    0};  // one bit per device that has all code; changed under order_mutex
+std::atomic<uint64_t> devices_with_code{0};  // a bit per device that has all code; changed under order_mutex
 // In a restart, code is loaded only on the devices that the image names. The hooks below read this.
 bool starting = false;
 

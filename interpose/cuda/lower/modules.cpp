@@ -155,6 +155,7 @@ Result load_library(RealFunction<Load<Result, void, Jit, Own>> load, CUlibrary* 
   return r;
 }
 
+// The function of the driver or of the runtime, as its result's type says, that loads code from memory.
 auto data_loader(CUresult) { return CROPDL_DRIVER(cuLibraryLoadData); }
 auto data_loader(cudaError_t) { return CROPDL_CUDART(cudaLibraryLoadData); }
 

@@ -83,5 +83,5 @@ bool driver_begun();
   (cropdl::cuda::Maker{cropdl::cuda::kDriver, cropdl::seam::driver::kFn_##name})
 
 // Defines, within extern "C", the functions that only call this body ([calls] of
-// interpose/gen/one_abi/library.toml), with the RealFunction and their arguments.
+// interpose/gen/one_abi/cuda.toml), with the RealFunction and their arguments.
 #define CROPDL_CALLS(body) CROPDL_CALLS_cudart_##body CROPDL_CALLS_driver_##body
