@@ -40,6 +40,9 @@ class FewOrMany {
   std::unique_ptr<T[]> many_;
 };
 
+template <class T>
+using ItemOf = std::conditional_t<std::is_void_v<T>, char, T>;
+
 class RecipeWriter {
  public:
   template <class T>
@@ -47,11 +50,11 @@ class RecipeWriter {
     static_assert(std::is_trivially_copyable_v<T>);
     append(&v, sizeof v);
   }
-  // nullptr stays nullptr; its length is ignored.
+  // nullptr stays nullptr; its length is ignored. For void, `n` counts bytes.
   template <class T>
   void array(const T* from, int64_t n) {
     value<int64_t>(from ? n : -1);
-    if (from && n > 0) append(from, static_cast<size_t>(n) * sizeof(T));
+    if (from && n > 0) append(from, static_cast<size_t>(n) * sizeof(ItemOf<T>));
   }
   void handle(Handle h) { *dependencies_.add(1) = h; }
   void handles(const Handle* from, int64_t n) {
@@ -87,9 +90,10 @@ class RecipeReader {
     return v;
   }
   template <class T>
-  const T* array() {
+  const ItemOf<T>* array() {
     const auto n = value<int64_t>();
-    return n < 0 ? nullptr : reinterpret_cast<const T*>(take(static_cast<size_t>(n) * sizeof(T)));
+    using Item = ItemOf<T>;
+    return n < 0 ? nullptr : reinterpret_cast<const Item*>(take(static_cast<size_t>(n) * sizeof(Item)));
   }
   Handle handle() { return *handle_++; }
   const Handle* handles() {

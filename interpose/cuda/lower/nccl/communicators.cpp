@@ -134,9 +134,7 @@ Communicator* new_communicator(uint64_t identity, uint32_t function, int device)
     handles::SpinGuard guard(one_abi::family_lock);
     const handles::Handle h =
         one_abi::tables->create(one_abi::kind::ncclComm, one_abi::maker_of(kNccl, function));
-    const auto& written = recipe.written();
-    if (!h || !one_abi::tables->set_recipe(h, written.dependencies(), written.payload().data(),
-                                           written.payload().size())) {
+    if (!h || !one_abi::tables->set_recipe(h, {}, recipe.payload().data(), recipe.payload().size())) {
       handles::heap_free(c);
       return nullptr;
     }
