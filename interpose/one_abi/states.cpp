@@ -84,25 +84,21 @@ uint64_t* find(uint64_t* list, uint64_t what, std::span<const char> key) {
   });
 }
 
-// A recipe's dependencies except `own`, and its payload with the device filled in.
-struct Written {
-  Written(const RecipeWriter& recipe, int device, handles::Handle own) {
+// The recipe without `own` among its dependencies, and with the device filled in.
+struct Written : handles::RecipeWriter {
+  Written(const one_abi::RecipeWriter& recipe, int device, handles::Handle own) {
     for (handles::Handle d : recipe.dependencies())
-      if (d != own) *needs.add(1) = d;
-    const auto payload = recipe.payload();
-    char* at = bytes.add(payload.size());
-    memcpy(at, payload.data(), payload.size());
-    const int64_t number = recipe.device() >= 0 ? recipe.device() : device;
-    memcpy(at, &number, sizeof number);
+      if (d != own) handle(d);
+    value<int64_t>(recipe.device() >= 0 ? recipe.device() : device);
+    const auto arguments = recipe.payload().subspan(sizeof(int64_t));
+    append(arguments.data(), arguments.size());
   }
-  handles::FewOrMany<handles::Handle, 8> needs;
-  handles::FewOrMany<char, 192> bytes;
 };
 
 bool is_recipe_of(const handles::Slot& slot, uint32_t maker, const Written& written) {
   const auto* r = reinterpret_cast<const handles::Recipe*>(slot.recipe);
-  const auto needs = written.needs.all();
-  const auto bytes = written.bytes.all();
+  const auto needs = written.dependencies();
+  const auto bytes = written.payload();
   return slot.maker == maker && r &&
          std::equal(needs.begin(), needs.end(), r->handles().begin(), r->handles().end()) &&
          r->bytes == bytes.size() && memcmp(r->payload(), bytes.data(), bytes.size()) == 0;
@@ -140,7 +136,7 @@ void take_out(uint64_t* at) {
 
 bool give_recipe(handles::Handle h, const RecipeWriter& recipe, int device, handles::Handle of) {
   const Written written(recipe, device, of);
-  return tables->set_recipe(h, written.needs.all(), written.bytes.all().data(), written.bytes.all().size());
+  return tables->set_recipe(h, written.dependencies(), written.payload().data(), written.payload().size());
 }
 
 // `gone`: slots that were freed because nothing needs them. They are not reused while the lock is held.
@@ -183,9 +179,9 @@ void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint
     uncertain = of != kOfThread && last.serial > setting_began &&
                 ((last.flags & kUncertain) != 0 || !is_recipe_of(last, maker, written));
     std::vector<handles::Handle> gone;
-    const auto payload = written.bytes.all();
+    const auto payload = written.payload();
     if (last.maker == maker &&
-        tables->rewrite_recipe(record, written.needs.all(), payload.data(), payload.size(), gone)) {
+        tables->rewrite_recipe(record, written.dependencies(), payload.data(), payload.size(), gone)) {
       tables->renew(record);
       drop_states_of_gone(gone);
     } else {
