@@ -46,7 +46,11 @@ void free_room(Communicator* c) {
     forget_records(pairs, pairs + ptrdiff_t{2} * c->size);
     handles::heap_free(pairs);
   }
-  drop_objects(c);
+  each<Operation>(c->operations, [](Operation* o) {
+    one_abi::forget_word(o->word);
+    handles::heap_free(o);
+  });
+  each<Registration>(c->registrations, handles::heap_free);
   each<Shrunk>(c->shrunk, handles::heap_free);
   free_texts(c->config);
   handles::heap_free(c);

@@ -36,14 +36,6 @@ ncclResult_t destroy_operation(ncclComm_t comm, ncclRedOp_t op) {
   return r;
 }
 
-void drop_objects(Communicator* c) {
-  each<Operation>(c->operations, [&](Operation* o) {
-    one_abi::forget_word(o->word);
-    drop(c->operations, o);
-  });
-  each<Registration>(c->registrations, [&](Registration* g) { drop(c->registrations, g); });
-}
-
 namespace fn = seam::nccl;
 
 extern "C" {

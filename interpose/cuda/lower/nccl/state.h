@@ -224,6 +224,5 @@ void joined_with(const ncclUniqueId* ids, int n);
 
 // --- objects.cpp
 ncclResult_t destroy_operation(ncclComm_t comm, ncclRedOp_t op);  // virtual handles
-void drop_objects(Communicator* c);                               // they end with their communicator
 
 }  // namespace cropdl::cuda::nccl
