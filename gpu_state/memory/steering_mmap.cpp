@@ -18,17 +18,13 @@ namespace {
 
 using Mmap = void* (*)(void*, size_t, int, int, int, off_t);
 
-// Looked up at the first call: libraries that patch the C library's mmap still see it.
-Mmap the_c_librarys() {
-  static Mmap found;
-  if (!__atomic_load_n(&found, __ATOMIC_RELAXED))
-    __atomic_store_n(&found, reinterpret_cast<Mmap>(dlsym(RTLD_NEXT, "mmap")), __ATOMIC_RELAXED);
-  return found;
-}
-
 void* map(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
   void* steered = cropdl::memory::steered_mapping(address, length, protection, flags, fd, offset);
-  return steered != MAP_FAILED ? steered : the_c_librarys()(address, length, protection, flags, fd, offset);
+  if (steered != MAP_FAILED) return steered;
+  static Mmap next;  // found at the first call: libraries that patch the C library's mmap still see it
+  if (!__atomic_load_n(&next, __ATOMIC_RELAXED))
+    __atomic_store_n(&next, reinterpret_cast<Mmap>(dlsym(RTLD_NEXT, "mmap")), __ATOMIC_RELAXED);
+  return next(address, length, protection, flags, fd, offset);
 }
 
 void* map_for_driver(void* address, size_t length, int protection, int flags, int fd, off_t offset) {

@@ -2,7 +2,6 @@
 #include <unordered_map>
 
 #include "interpose/handles/heap.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
 
 namespace cropdl::one_abi {
@@ -39,20 +38,16 @@ void each_of(handles::Handle h, F look) {
   }
 }
 
-// Removes the parent's record of a child that ends before the parent.
-void leave_parent(const handles::Slot& child, handles::Handle h) {
-  handles::Slot* parent = tables->slot(child.within);
-  const auto is_its = [h](const handles::Slot& r) { return r.owner[1] == kEndsWith && r.owner[2] == h; };
-  if (uint64_t* at = parent ? find_record(&parent->owner[1], is_its) : nullptr) take_out(at);
-}
-
 // Removes the object and those that end with it. If another one's recipe needs it, its state stays: a restart
 // makes it again with that.
 void forget(handles::Handle h) {
   handles::Slot* slot = tables->slot(h);
   if (!slot || slot->state != handles::kLive) return;
   unlink(h);
-  if (slot->within) leave_parent(*slot, h);
+  if (handles::Slot* parent = tables->slot(slot->within)) {  // takes out its record of this child
+    const auto is_its = [h](const handles::Slot& r) { return r.owner[1] == kEndsWith && r.owner[2] == h; };
+    if (uint64_t* at = find_record(&parent->owner[1], is_its)) take_out(at);
+  }
   std::vector<handles::Handle> children;
   uint64_t* at = &slot->owner[1];
   while ((at = find_record(at, [](const handles::Slot& record) { return record.owner[1] == kEndsWith; }))) {
