@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "base/page.h"
+
 namespace cropdl::memory {
 namespace {
 
@@ -51,21 +53,24 @@ void apply(Advice& one, CUmem_advise advice, Place place) {
   }
 }
 
-// Calls tell(advice, location) for each advice of the range, to set or to unset it.
-template <class Tell>
-CUresult each_advice(const Advice& one, bool set, Tell tell) {
-  const auto or_not = [set](CUmem_advise yes, CUmem_advise no) { return set ? yes : no; };
-  const CUmemLocation nowhere = location_of({kHost, -1});
+// Gives the driver each advice of the range, or undoes it.
+CUresult tell(const Driver& driver, const AdviceRange& range, bool set) {
+  const Advice& its = range.advice;
   CUresult error = CUDA_SUCCESS;
-  if (one.read_mostly && !error)
-    error = tell(or_not(CU_MEM_ADVISE_SET_READ_MOSTLY, CU_MEM_ADVISE_UNSET_READ_MOSTLY), nowhere);
-  if (one.preferred != kNone && !error)
-    error = tell(or_not(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION),
-                 location_of({one.preferred, one.preferred_node}));
-  const auto accessed = or_not(CU_MEM_ADVISE_SET_ACCESSED_BY, CU_MEM_ADVISE_UNSET_ACCESSED_BY);
-  for (int device = 0; device < 32 && !error; ++device)
-    if (one.accessed_by >> device & 1) error = tell(accessed, location_of({device, -1}));
-  if (one.accessed_by_host && !error) error = tell(accessed, nowhere);
+  const auto give = [&](CUmem_advise yes, CUmem_advise no, Place place) {
+    if (!error)
+      error = driver.cuMemAdvise_v2(range.begin, range.end - range.begin, set ? yes : no, location_of(place));
+  };
+  const auto accessed_by = [&](int device) {
+    give(CU_MEM_ADVISE_SET_ACCESSED_BY, CU_MEM_ADVISE_UNSET_ACCESSED_BY, {device, -1});
+  };
+  if (its.read_mostly) give(CU_MEM_ADVISE_SET_READ_MOSTLY, CU_MEM_ADVISE_UNSET_READ_MOSTLY, {kHost, -1});
+  if (its.preferred != kNone)
+    give(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION,
+         {its.preferred, its.preferred_node});
+  for (int device = 0; device < 32; ++device)
+    if (its.accessed_by >> device & 1) accessed_by(device);
+  if (its.accessed_by_host) accessed_by(kHost);
   return error;
 }
 
@@ -104,24 +109,19 @@ void Advised::split(uint64_t at) {
 
 template <class Change>
 CUresult Advised::change(uint64_t begin, uint64_t end, Change change) {
-  begin = begin / kHostPage * kHostPage;
-  end = rounded_up(end, kHostPage);
+  begin = page_down(begin);
+  end = page_up(end);
   split(begin);
   split(end);
   for (uint64_t at = begin; at < end;) {  // makes ranges for pages that have none yet
-    auto one = ranges_.lower_bound(at);
-    if (one != ranges_.end() && one->first == at) {
-      at = one->second->end;
-      continue;
-    }
-    const uint64_t to = one == ranges_.end() ? end : std::min(end, one->first);
-    if (!make(at, to)) return CUDA_ERROR_OUT_OF_MEMORY;
-    at = to;
+    const auto next = ranges_.lower_bound(at);
+    const uint64_t to = next == ranges_.end() ? end : std::min(end, next->first);
+    if (at < to && !make(at, to)) return CUDA_ERROR_OUT_OF_MEMORY;
+    at = at < to ? to : next->second->end;
   }
   for (auto one = ranges_.lower_bound(begin); one != ranges_.end() && one->first < end; ++one)
     change(one->second->advice);
-  // Drops ranges without advice and merges equal neighbours within a block. Ranges never extend over two
-  // blocks, because a released block's advice is undone.
+  // Drops ranges without advice. Merges equal neighbours, but not over two blocks: each is released alone.
   auto one = ranges_.lower_bound(begin);
   if (one != ranges_.begin()) --one;
   while (one != ranges_.end() && one->first <= end) {
@@ -172,36 +172,25 @@ void Advised::forget(uint64_t begin, uint64_t end, bool gone) {
   split(end);
   auto first = ranges_.lower_bound(begin);
   if (first == ranges_.end() || first->first >= end) return;
-  for (auto one = first; !gone && one != ranges_.end() && one->first < end; ++one) {
-    const AdviceRange& range = *one->second;
-    (void)each_advice(range.advice, false, [&](CUmem_advise advice, CUmemLocation location) {
-      return driver_.cuMemAdvise_v2(range.begin, range.end - range.begin, advice, location);
-    });
-  }
+  for (auto one = first; !gone && one != ranges_.end() && one->first < end; ++one)
+    (void)tell(driver_, *one->second, false);
   (void)change(begin, end, [](Advice& one) { one = {}; });
 }
 
 Status Advised::tell_again(const std::function<CUcontext(int)>& context_of) {
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
-  for (const auto& known : ranges_) {
-    const uint64_t begin = known.first;
-    const auto& range = known.second;
-    const uint64_t size = range->end - begin;
+  for (const auto& [begin, range] : ranges_) {
     const Block* block = blocks_.around(begin);
     if (!block) continue;
     const InContext in(driver_, context_of(block->device));
     CUresult error = in.result();
-    if (!error)
-      error = each_advice(range->advice, true, [&](CUmem_advise advice, CUmemLocation location) {
-        return driver_.cuMemAdvise_v2(begin, size, advice, location);
-      });
+    if (!error) error = tell(driver_, *range, true);
     if (const Advice& its = range->advice; !error && its.prefetched != kNone)
-      error = driver_.cuMemPrefetchAsync_v2(begin, size, location_of({its.prefetched, its.prefetched_node}),
-                                            0, CU_STREAM_LEGACY);
+      error = driver_.cuMemPrefetchAsync_v2(
+          begin, range->end - begin, location_of({its.prefetched, its.prefetched_node}), 0, CU_STREAM_LEGACY);
     if (error)
-      return Error{"CUDA: what the program advised about its managed memory cannot be told again ({})",
-                   driver_.name_of(error)};
+      return driver_.checked(error, "what the program advised about its managed memory cannot be told again");
   }
   return {};
 }

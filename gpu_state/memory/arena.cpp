@@ -19,16 +19,6 @@ constexpr uint64_t kLeastSmallChunk = kGranularity, kMostSmallChunk = uint64_t{3
 // allocate and free in a loop must not become slower. Small compared to a device's memory.
 constexpr uint64_t kMostIdle = uint64_t{256} << 20;
 
-// `exported`: libraries may pass the memory to other processes, as NCCL does with registered buffers.
-CUmemAllocationProp memory_of(int device, bool rdma, bool exported) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-  properties.allocFlags.gpuDirectRDMACapable = rdma;  // as cudaMalloc's memory
-  if (exported) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  return properties;
-}
-
 }  // namespace
 
 Status Arena::reserve(int devices) {
@@ -39,12 +29,20 @@ Status Arena::reserve(int devices) {
   if (wanted > devices)
     return Error{"CUDA: the program has memory of {} devices, and there are {} here", wanted, devices};
   for (int device = 0; device < devices; ++device) {
-    int can_map = 0, rdma = 0, exported = 0;
-    driver_.cuDeviceGetAttribute(&can_map, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
-    driver_.cuDeviceGetAttribute(&rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device);
-    driver_.cuDeviceGetAttribute(&exported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-                                 device);
-    const auto properties = memory_of(device, rdma != 0, exported != 0);
+    const auto has = [&](CUdevice_attribute what) {
+      int value = 0;
+      driver_.cuDeviceGetAttribute(&value, what, device);
+      return value != 0;
+    };
+    const bool can_map = has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    properties.allocFlags.gpuDirectRDMACapable =  // as cudaMalloc's memory
+        has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+    // Libraries may pass the memory to other processes, as NCCL does with registered buffers.
+    if (has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+      properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     size_t granularity = 0;
     const CUresult asked =
         driver_.cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
@@ -58,9 +56,10 @@ Status Arena::reserve(int devices) {
                    : formatted("its granularity is {} bytes", granularity)};
     size_t memory = 0;
     driver_.cuDeviceTotalMem_v2(&memory, device);
+    const uint64_t begin = kArenaBegin + static_cast<uint64_t>(device) * kArenaSlice;
     Slice& slice = slices_[device];
-    slice.rdma = rdma != 0;
-    slice.exported = exported != 0;
+    slice.addresses.add(begin, begin + kArenaSlice);
+    slice.properties = properties;
     slice.memory = memory;
   }
   const uint64_t size = static_cast<uint64_t>(devices) * kArenaSlice;
@@ -77,10 +76,6 @@ Status Arena::reserve(int devices) {
   }
   state.arena = kArenaBegin;
   state.devices = static_cast<uint32_t>(devices);
-  for (int device = 0; device < devices; ++device) {
-    const uint64_t begin = kArenaBegin + static_cast<uint64_t>(device) * kArenaSlice;
-    slices_[device].addresses.add(begin, begin + kArenaSlice);
-  }
   return {};
 }
 
@@ -89,39 +84,31 @@ Status Arena::restore() {
   const OutsideOfCaptures outside(driver_);
   State& state = blocks_.state();
   std::map<uint64_t, ChunkUse> uses;
-  state.chunks.each([&](Chunk* one) { uses[one->begin] = {one, 0}; });
-  const auto chunk_around = [&](uint64_t address) { return std::prev(uses.upper_bound(address)); };
-  blocks_.each([&](Block* one) {
-    if (one->kind != BlockKind::kManaged) chunk_around(one->begin)->second.used += one->room;
+  state.chunks.each([&](Chunk* one) {
+    if (const uint64_t used = blocks_.used_within(one->begin, one->begin + one->size))
+      uses[one->begin] = {one, used};
+    else
+      state.chunks.drop(one);
   });
-  for (const auto& saved : uses) {
-    const uint64_t begin = saved.first;
-    const auto& use = saved.second;
-    if (use.used == 0) {
-      state.chunks.drop(use.record);
-      continue;
-    }
+  for (const auto& [begin, use] : uses) {
     const Chunk& chunk = *use.record;
     Slice& slice = slices_[chunk.device];
     slice.addresses.take_at(begin, begin + chunk.size);
-    if (const CUresult error = with_patience([&] { return map(slice, chunk.device, begin, chunk.size); })) {
+    if (const CUresult error =
+            with_patience([&] { return map(slice, chunk.device, chunk.begin, chunk.size); })) {
       slice.addresses.add(begin, begin + chunk.size);
       uint64_t wanted = 0;
       for (const auto& [at, other] : uses)
-        if (other.used && other.record->device == chunk.device) wanted += other.record->size;
+        if (other.record->device == chunk.device) wanted += other.record->size;
       return Error{
           "CUDA: the program had {} MiB of device {}'s memory, of which {} MiB can be had here "
           "({}): is the device another one, or used by others?",
           wanted >> 20, chunk.device, slice.mapped >> 20, driver_.name_of(error)};
     }
-    slice.uses[begin] = use;
-    slice.mapped += chunk.size;
-    slice.used += use.used;
-    if (chunk.whole) continue;
-    slice.small_mapped += chunk.size;
-    slice.small.add(begin, begin + chunk.size, begin, begin + chunk.size);
-    blocks_.each_within(begin, begin + chunk.size,
-                        [&](Block* one) { slice.small.take_at(one->begin, one->begin + one->room); });
+    enter(slice, use);
+    if (!chunk.whole)
+      blocks_.each_within(begin, begin + chunk.size,
+                          [&](Block* one) { slice.small.take_at(one->begin, one->begin + one->room); });
   }
   return {};
 }
@@ -134,10 +121,9 @@ CUresult Arena::set_access(uint64_t begin, uint64_t size, uint32_t devices, CUme
 }
 
 // Releases the handle: the memory exists as long as it is mapped.
-CUresult Arena::map(Slice& slice, int device, uint64_t begin, uint64_t size) {
-  const auto properties = memory_of(device, slice.rdma, slice.exported);
+CUresult Arena::map(const Slice& slice, int device, uint64_t begin, uint64_t size) {
   CUmemGenericAllocationHandle handle = 0;
-  if (const CUresult error = driver_.cuMemCreate(&handle, size, &properties, 0)) return error;
+  if (const CUresult error = driver_.cuMemCreate(&handle, size, &slice.properties, 0)) return error;
   CUresult error = driver_.cuMemMap(begin, size, 0, handle, 0);
   if (error == CUDA_SUCCESS) {
     const uint32_t all = blocks_.state().peers[device] | 1u << device;
@@ -146,6 +132,16 @@ CUresult Arena::map(Slice& slice, int device, uint64_t begin, uint64_t size) {
   }
   driver_.cuMemRelease(handle);
   return error;
+}
+
+void Arena::enter(Slice& slice, const ChunkUse& use) {
+  const Chunk& chunk = *use.record;
+  slice.uses[chunk.begin] = use;
+  slice.mapped += chunk.size;
+  slice.used += use.used;
+  if (chunk.whole) return;
+  slice.small_mapped += chunk.size;
+  slice.small.add(chunk.begin, chunk.begin + chunk.size, chunk.begin, chunk.begin + chunk.size);
 }
 
 CUresult Arena::add_chunk(Slice& slice, int device, uint64_t size, bool whole, Chunk** made) {
@@ -163,8 +159,7 @@ CUresult Arena::add_chunk(Slice& slice, int device, uint64_t size, bool whole, C
   chunk->size = size;
   chunk->device = device;
   chunk->whole = whole;
-  slice.uses[begin] = {chunk, 0};
-  slice.mapped += size;
+  enter(slice, {chunk, 0});
   shrink_idle(slice);
   *made = chunk;
   return CUDA_SUCCESS;
@@ -198,8 +193,6 @@ CUresult Arena::take_small(Slice& slice, int device, uint64_t room, uint64_t* be
       error = add_chunk(slice, device, kLeastSmallChunk, false, &chunk);
     }
     if (error != CUDA_SUCCESS) return error;
-    slice.small_mapped += chunk->size;
-    slice.small.add(chunk->begin, chunk->begin + chunk->size, chunk->begin, chunk->begin + chunk->size);
     *begin = slice.small.take(room);
   }
   ChunkUse& use = chunk_of(slice, *begin);
@@ -346,11 +339,6 @@ CUresult Arena::open_to_peers(int device) {
   }
   state.peers[device] = peers;
   return CUDA_SUCCESS;
-}
-
-uint64_t Arena::mapped(int device) const {
-  std::lock_guard lock(blocks_.lock());
-  return slices_[device].mapped;
 }
 
 uint64_t Arena::unused(int device) const {

@@ -38,8 +38,7 @@ class Arena {
   bool is_allowed(int device, int peer) const;
   CUresult open_to_peers(int device);
 
-  // mapped(): bytes of device memory that the arena has taken. unused(): those that are in no block.
-  uint64_t mapped(int device) const;
+  // Bytes of device memory that the arena has taken and that are in no block.
   uint64_t unused(int device) const;
   // Returns empty chunks to the driver.
   void trim(int device);
@@ -57,11 +56,12 @@ class Arena {
     uint64_t idle_bytes = 0;
     Chunk* spare = nullptr;  // an empty chunk for small blocks
     uint64_t small_mapped = 0, mapped = 0, used = 0;
-    uint64_t memory = 0;                  // total of the device
-    bool rdma = false, exported = false;  // properties of its memory
+    uint64_t memory = 0;  // total of the device
+    CUmemAllocationProp properties{};
   };
 
-  CUresult map(Slice& slice, int device, uint64_t begin, uint64_t size);
+  CUresult map(const Slice& slice, int device, uint64_t begin, uint64_t size);
+  static void enter(Slice& slice, const ChunkUse& use);  // its chunk, which is mapped
   CUresult add_chunk(Slice& slice, int device, uint64_t size, bool whole, Chunk** made);
   void drop_chunk(Slice& slice, Chunk* chunk);
   CUresult set_access(uint64_t begin, uint64_t size, uint32_t devices, CUmemAccess_flags flags);

@@ -38,6 +38,12 @@ class Blocks {
     for (auto one = by_begin_.lower_bound(begin); one != by_begin_.end() && one->first < end;)
       visit((one++)->second);
   }
+  // The bytes of the blocks that begin within the range, with their room.
+  uint64_t used_within(uint64_t begin, uint64_t end) const {
+    uint64_t used = 0;
+    each_within(begin, end, [&](const Block* one) { used += one->room; });
+    return used;
+  }
 
  private:
   mutable std::recursive_mutex lock_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <memory>
 
 #include "base/format.h"
 #include "gpu_state/memory/device_pages.h"
@@ -41,52 +40,25 @@ std::vector<Extent> pages_of_blocks(const Blocks& blocks, uint64_t begin, uint64
   return pages;
 }
 
-// Makes the staging of a device when it is first needed. Only one exists at a time, to bound its memory.
-class StagingOf {
- public:
-  StagingOf(const Driver& driver, const std::function<CUcontext(int)>& context_of)
-      : driver_(driver), context_of_(context_of) {}
-  Result<Staging*> of(int device) {
-    if (staging_ && device_ == device) return staging_.get();
-    staging_.reset();
-    CUcontext context = context_of_(device);
-    if (!context) return Error{"CUDA: device {} has no context any more", device};
-    auto made = std::make_unique<Staging>(driver_, context);
-    if (Status begun = made->begin(); !begun) return begun.error();
-    staging_ = std::move(made);
-    device_ = device;
-    return staging_.get();
-  }
-
- private:
-  const Driver& driver_;
-  const std::function<CUcontext(int)>& context_of_;
-  std::unique_ptr<Staging> staging_;
-  int device_ = -1;
-};
-
 }  // namespace
 
-Status Contents::note_variables(std::vector<Variable> variables) {
+Status Contents::note_variables(const std::vector<Variable>& variables) {
   std::lock_guard lock(blocks_.lock());
   State& state = blocks_.state();
   state.variables.each([&](SavedVariable* one) {
     handles::heap_free(reinterpret_cast<void*>(one->name));
     state.variables.drop(one);
   });
-  variables_ = std::move(variables);
-  uint64_t next[kDevices];
-  for (int device = 0; device < kDevices; ++device) next[device] = variables_of(device);
-  for (const Variable& one : variables_) {
+  uint64_t used[kDevices] = {};
+  for (const Variable& one : variables) {
     if (one.device >= kDevices)
       return Error{
           "CUDA: the variable {} is on device {}, and only those of devices 0 to {} can be saved "
           "(CUDA_VISIBLE_DEVICES)",
           one.name, one.device, kDevices - 1};
-    SavedVariable* saved = state.variables.make();
     auto* name = static_cast<char*>(handles::heap_allocate(one.name.size() + 1));
-    if (!saved || !name) {
-      if (saved) state.variables.drop(saved);
+    SavedVariable* saved = name ? state.variables.make() : nullptr;
+    if (!saved) {
       handles::heap_free(name);
       return Error{"CUDA: there is no room to note the devices' variables"};
     }
@@ -95,8 +67,8 @@ Status Contents::note_variables(std::vector<Variable> variables) {
     saved->size = one.size;
     saved->device = one.device;
     saved->address = one.address;
-    saved->begin = next[one.device];
-    next[one.device] = rounded_up(saved->begin + one.size, kVariableUnit);
+    saved->begin = variables_of(one.device) + used[one.device];
+    used[one.device] += rounded_up(one.size, kVariableUnit);
   }
   return {};
 }
@@ -146,39 +118,20 @@ std::vector<Region> Contents::regions() const {
 Status Contents::save(restart::ChunkSink& sink) const {
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
-  std::map<std::pair<int, std::string>, CUdeviceptr> here;
-  for (const Variable& one : variables_) here[{one.device, one.name}] = one.address;
-  StagingOf stagings(driver_, context_of_);
+  Staging staging(driver_, context_of_);
   for (const Part& part : parts()) {
-    auto staging = stagings.of(part.device);
-    if (!staging) return staging.error();
+    if (Status begun = staging.begin(part.device); !begun) return begun;
     std::vector<Piece> pieces;
     if (part.region.kind == RegionKind::kDeviceVariables) {
       blocks_.state().variables.each([&](const SavedVariable* one) {
-        if (one->device == part.device && one->size)
-          pieces.push_back({one->begin, one->size, here[{one->device, text(*one)}]});
+        if (one->device == part.device && one->size) pieces.push_back({one->begin, one->size, one->address});
       });
       std::ranges::sort(pieces, {}, &Piece::begin);
     }
-    DevicePages pages(**staging, part.region.present, std::move(pieces));
+    DevicePages pages(staging, part.region.present, std::move(pieces));
     if (Status cut = restart::cut_region(part.region, pages, nullptr, sink); !cut) return cut;
   }
   return {};
-}
-
-int Contents::device_of(const Region& region) const {
-  if (region.kind == RegionKind::kDeviceVariables)
-    return static_cast<int>((region.begin - kVariablesBegin) / kVariablesEach);
-  if (region.begin >= kArenaBegin && region.begin < kArenaBegin + kDevices * kArenaSlice)
-    return static_cast<int>((region.begin - kArenaBegin) / kArenaSlice);
-  int device = 0;
-  blocks_.state().own_physical.each([&](const OwnPhysical* one) {
-    if (one->contents == region.begin) device = one->device;
-  });
-  blocks_.state().managed.each([&](const ManagedRegion* one) {
-    if (one->begin == region.begin) device = one->device;
-  });
-  return device;
 }
 
 Status Contents::load(const restart::ImageReader& image,
@@ -186,13 +139,14 @@ Status Contents::load(const restart::ImageReader& image,
                       bool may_move) const {
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
-  StagingOf stagings(driver_, context_of_);
+  std::map<uint64_t, int> devices;  // by a region's begin
+  for (const Part& part : parts()) devices[part.region.begin] = part.device;
+  Staging staging(driver_, context_of_);
   for (size_t i = 0; i < image.regions().size(); ++i) {
     const Region& region = image.regions()[i];
     if (region.kind == RegionKind::kHostMemory) continue;
-    const int device = device_of(region);
-    auto staging = stagings.of(device);
-    if (!staging) return staging.error();
+    const int device = devices[region.begin];
+    if (Status begun = staging.begin(device); !begun) return begun;
     std::vector<Piece> pieces;
     if (region.kind == RegionKind::kDeviceVariables) {
       std::string missing, moved;
@@ -219,7 +173,7 @@ Status Contents::load(const restart::ImageReader& image,
     if (region.kind == RegionKind::kDeviceMemory)  // do not populate managed memory outside of blocks
       for (const Extent& pages : pages_of_blocks(blocks_, region.begin, region.end))
         pieces.push_back({pages.begin, pages.end - pages.begin, pages.begin});
-    DeviceTarget target(**staging, std::move(pieces));
+    DeviceTarget target(staging, std::move(pieces));
     Status loaded = target.begin({region.begin, region.end}, region.present);
     if (loaded) loaded = image.load_region(i, target);
     if (!loaded) return Error{"{}: {}", region.name, loaded.error().message};

@@ -27,7 +27,7 @@ class Contents {
       : driver_(driver), blocks_(blocks), context_of_(std::move(context_of)) {}
 
   // Records in the heap where in the image each variable will be. Call before host memory is saved.
-  Status note_variables(std::vector<Variable> variables);
+  Status note_variables(const std::vector<Variable>& variables);
 
   // All regions in the image's order: memory as it is now, variables as note_variables() recorded them.
   std::vector<restart::Region> regions() const;
@@ -46,12 +46,10 @@ class Contents {
     int device;
   };
   std::vector<Part> parts() const;
-  int device_of(const restart::Region& region) const;
 
   const Driver& driver_;
   Blocks& blocks_;
   const std::function<CUcontext(int)> context_of_;
-  std::vector<Variable> variables_;  // with addresses in this process
 };
 
 }  // namespace cropdl::memory

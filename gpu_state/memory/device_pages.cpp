@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace cropdl::memory {
 
@@ -12,10 +13,8 @@ namespace {
 
 static_assert(Staging::kBytes % kImageChunk == 0);
 
-Status done(const Driver& driver, const char* what, CUresult result) {
-  if (result == CUDA_SUCCESS) return {};
-  return Error{"CUDA: device memory cannot be {} ({})", what, driver.name_of(result)};
-}
+constexpr const char *kUnread = "device memory cannot be read",
+                     *kUnwritten = "device memory cannot be written";
 
 // Calls visit(device address, offset in the part, bytes), or missing(offset, bytes) where there is none.
 template <class Visit, class Missing>
@@ -38,49 +37,60 @@ CUresult each_piece(const std::vector<Piece>& pieces, Extent part, Visit visit, 
 
 }  // namespace
 
-Staging::~Staging() {
-  const InContext in(driver_, context_);
+void Staging::end() {
+  if (!context) return;
+  const InContext in(driver, context);
   wait();
-  for (CUstream stream : streams_)
-    if (stream) driver_.cuStreamDestroy_v2(stream);
-  for (CUevent event : events_)
-    if (event) driver_.cuEventDestroy_v2(event);
-  for (void* buffer : buffers_)
-    if (buffer) driver_.cuMemFreeHost(buffer);
+  for (CUstream& stream : streams)
+    if (stream) driver.cuStreamDestroy_v2(std::exchange(stream, nullptr));
+  for (CUevent& event : events)
+    if (event) driver.cuEventDestroy_v2(std::exchange(event, nullptr));
+  for (char*& buffer : buffers)
+    if (buffer) driver.cuMemFreeHost(std::exchange(buffer, nullptr));
 }
 
-Status Staging::begin() {
-  const InContext in(driver_, context_);
-  const OutsideOfCaptures outside(driver_);
+Status Staging::begin(int of) {
+  if (context && device == of) return {};
+  end();
+  context = context_of(of);
+  if (!context) return Error{"CUDA: device {} has no context any more", of};
+  const InContext in(driver, context);
+  const OutsideOfCaptures outside(driver);
   CUresult error = in.result();
-  for (CUstream& stream : streams_)
-    if (!error) error = driver_.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  for (CUstream& stream : streams)
+    if (!error) error = driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
   for (size_t i = 0; i < 2 && !error; ++i) {
-    error = driver_.cuMemHostAlloc(&buffers_[i], kBytes, CU_MEMHOSTALLOC_PORTABLE);
-    if (!error) error = driver_.cuEventCreate(&events_[i], CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+    void* buffer = nullptr;
+    error = driver.cuMemHostAlloc(&buffer, kBytes, CU_MEMHOSTALLOC_PORTABLE);
+    buffers[i] = static_cast<char*>(buffer);
+    if (!error) error = driver.cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
   }
-  return done(driver_, "staged", error);
+  device = error ? -1 : of;
+  return driver.checked(error, "device memory cannot be staged");
 }
 
 CUresult Staging::wait() const {
   CUresult error = CUDA_SUCCESS;
-  for (CUstream stream : streams_) {
-    const CUresult its = stream ? driver_.cuStreamSynchronize(stream) : CUDA_SUCCESS;
+  for (CUstream stream : streams) {
+    const CUresult its = stream ? driver.cuStreamSynchronize(stream) : CUDA_SUCCESS;
     if (!error) error = its;
   }
   return error;
 }
 
-DevicePages::DevicePages(Staging& staging, std::vector<Extent> present, std::vector<Piece> pieces)
-    : staging_(staging), present_(std::move(present)), pieces_(std::move(pieces)) {
-  if (!present_.empty()) at_ = present_.front().begin;
+DevicePages::DevicePages(Staging& staging, const std::vector<Extent>& present, std::vector<Piece> pieces)
+    : staging_(staging), pieces_(std::move(pieces)) {
+  (void)restart::each_chunk(present, kImageChunk, [&](std::span<const Extent> runs) -> Status {
+    runs_.insert(runs_.end(), runs.begin(), runs.end());
+    return {};
+  });
 }
 
 // Waits for copies that nobody will read, so that they do not write into the buffers' next use.
 DevicePages::~DevicePages() { staging_.wait(); }
 
 CUresult DevicePages::copy(Extent part, char* to, CUstream stream) {
-  const Driver& driver = staging_.driver();
+  const Driver& driver = staging_.driver;
   return each_piece(
       pieces_, part,
       [&](CUdeviceptr from, uint64_t offset, uint64_t bytes) {
@@ -91,60 +101,48 @@ CUresult DevicePages::copy(Extent part, char* to, CUstream stream) {
 
 // Fills a buffer with the next whole chunks that fit. No chunk is in both buffers.
 Status DevicePages::fill(size_t which) {
-  Filled& filled = filled_[which];
-  filled = {};
-  char* const buffer = staging_.buffer(which);
-  const CUstream stream = staging_.stream(which);
-  uint64_t used = 0, block = ~uint64_t{0};
+  char* const buffer = staging_.buffers[which];
+  const CUstream stream = staging_.streams[which];
+  uint64_t used = 0;
   Extent pending{};  // one copy for adjacent runs
   uint64_t pending_offset = 0;
   CUresult error = CUDA_SUCCESS;
-  while (extent_ < present_.size() && !error) {
-    const Extent& extent = present_[extent_];
-    if (at_ == extent.end) {
-      if (++extent_ < present_.size()) at_ = present_[extent_].begin;
-      continue;
-    }
-    if (at_ / kImageChunk != block && used + kImageChunk > Staging::kBytes) break;
-    block = at_ / kImageChunk;
-    const Extent run{at_, std::min(extent.end, (block + 1) * kImageChunk)};
+  for (; copied_ < runs_.size() && !error; ++copied_) {
+    const Extent run = runs_[copied_];
+    const bool new_chunk = used != 0 && run.begin / kImageChunk != runs_[copied_ - 1].begin / kImageChunk;
+    if (new_chunk && used + kImageChunk > Staging::kBytes) break;
     if (pending.end != run.begin) {
       if (pending.end) error = copy(pending, buffer + pending_offset, stream);
       pending = {run.begin, run.begin};
       pending_offset = used;
     }
     pending.end = run.end;
-    filled.runs.push_back(run);
     used += run.end - run.begin;
-    at_ = run.end;
   }
+  ends_[which] = copied_;
   if (!error && pending.end) error = copy(pending, buffer + pending_offset, stream);
-  if (!error && used) error = staging_.driver().cuEventRecord(staging_.event(which), stream);
-  return done(staging_.driver(), "read", error);
+  if (!error && used) error = staging_.driver.cuEventRecord(staging_.events[which], stream);
+  return staging_.driver.checked(error, kUnread);
 }
 
 Status DevicePages::read(std::span<const Extent> runs, std::vector<iovec>* bytes) {
-  const Driver& driver = staging_.driver();
-  const InContext in(driver, staging_.context());
-  const auto wait = [&] { return done(driver, "read", driver.cuEventSynchronize(staging_.event(current_))); };
-  if (!begun_) {
-    begun_ = true;
-    for (size_t which = 0; which < 2; ++which)
-      if (Status filled = fill(which); !filled) return filled;
-    if (Status waited = wait(); !waited) return waited;
-  }
-  if (filled_[current_].next == filled_[current_].runs.size()) {
+  const Driver& driver = staging_.driver;
+  const InContext in(driver, staging_.context);
+  if (copied_ == 0)
+    if (Status filled = fill(0); !filled) return filled;
+  if (next_ == ends_[current_]) {
     if (Status filled = fill(current_); !filled) return filled;
     current_ ^= 1;
-    if (Status waited = wait(); !waited) return waited;
+    offset_ = 0;
+    const CUresult error = driver.cuEventSynchronize(staging_.events[current_]);
+    if (error) return driver.checked(error, kUnread);
   }
-  Filled& filled = filled_[current_];
   for (const Extent& run : runs) {
-    if (filled.next == filled.runs.size() || !(filled.runs[filled.next] == run))
+    if (next_ == ends_[current_] || !(runs_[next_] == run))
       return Error{"device memory is not read in the order of its addresses"};  // a mistake of the caller
-    bytes->push_back({staging_.buffer(current_) + filled.offset, run.end - run.begin});
-    filled.offset += run.end - run.begin;
-    ++filled.next;
+    bytes->push_back({staging_.buffers[current_] + offset_, run.end - run.begin});
+    offset_ += run.end - run.begin;
+    ++next_;
   }
   return {};
 }
@@ -155,19 +153,19 @@ DeviceTarget::DeviceTarget(Staging& staging, std::vector<Piece> pieces)
 DeviceTarget::~DeviceTarget() { staging_.wait(); }
 
 Status DeviceTarget::begin(Extent region, std::span<const Extent> stored) {
-  const InContext in(staging_.driver(), staging_.context());
+  const InContext in(staging_.driver, staging_.context);
   uint64_t at = region.begin;
   CUresult error = CUDA_SUCCESS;
   for (const Extent& one : stored) {
-    if (!error) error = pass_on({at, one.begin}, nullptr, staging_.zeros());
+    if (!error) error = pass_on({at, one.begin}, nullptr, staging_.streams[2]);
     at = one.end;
   }
-  if (!error) error = pass_on({at, region.end}, nullptr, staging_.zeros());
-  return done(staging_.driver(), "written", error);
+  if (!error) error = pass_on({at, region.end}, nullptr, staging_.streams[2]);
+  return staging_.driver.checked(error, kUnwritten);
 }
 
 CUresult DeviceTarget::pass_on(Extent part, const char* from, CUstream stream) {
-  const Driver& driver = staging_.driver();
+  const Driver& driver = staging_.driver;
   if (part.begin == part.end) return CUDA_SUCCESS;
   return each_piece(
       pieces_, part,
@@ -179,27 +177,27 @@ CUresult DeviceTarget::pass_on(Extent part, const char* from, CUstream stream) {
 }
 
 Status DeviceTarget::flush() {
-  const CUresult error = waits_at_ ? pass_on(waits_, waits_at_, staging_.stream(current_)) : CUDA_SUCCESS;
+  const CUresult error = waits_at_ ? pass_on(waits_, waits_at_, staging_.streams[current_]) : CUDA_SUCCESS;
   waits_at_ = nullptr;
-  return done(staging_.driver(), "written", error);
+  return staging_.driver.checked(error, kUnwritten);
 }
 
 Status DeviceTarget::room(std::span<const Extent> runs, std::vector<iovec>* bytes) {
-  const Driver& driver = staging_.driver();
-  const InContext in(driver, staging_.context());
+  const Driver& driver = staging_.driver;
+  const InContext in(driver, staging_.context);
   const uint64_t all = restart::bytes_of(runs);
   if (all > Staging::kBytes)
     return Error{"the image's chunks ({} bytes) are larger than what this CropDL loads to devices", all};
   if (used_ + all > Staging::kBytes) {
     if (Status flushed = flush(); !flushed) return flushed;
-    CUresult error = driver.cuEventRecord(staging_.event(current_), staging_.stream(current_));
+    CUresult error = driver.cuEventRecord(staging_.events[current_], staging_.streams[current_]);
     current_ ^= 1;
     used_ = 0;
     // Returns immediately if the event was never recorded.
-    if (!error) error = driver.cuEventSynchronize(staging_.event(current_));
-    if (error) return done(driver, "written", error);
+    if (!error) error = driver.cuEventSynchronize(staging_.events[current_]);
+    if (error) return driver.checked(error, kUnwritten);
   }
-  char* at = staging_.buffer(current_) + used_;
+  char* at = staging_.buffers[current_] + used_;
   for (const Extent& run : runs) {
     bytes->push_back({at, run.end - run.begin});
     at += run.end - run.begin;
@@ -208,9 +206,9 @@ Status DeviceTarget::room(std::span<const Extent> runs, std::vector<iovec>* byte
 }
 
 Status DeviceTarget::put(std::span<const Extent> runs) {
-  const InContext in(staging_.driver(), staging_.context());
+  const InContext in(staging_.driver, staging_.context);
   for (const Extent& run : runs) {
-    const char* at = staging_.buffer(current_) + used_;
+    const char* at = staging_.buffers[current_] + used_;
     used_ += run.end - run.begin;
     if (waits_at_ && waits_.end == run.begin) {
       waits_.end = run.end;  // also adjacent in the buffer: flushed before the buffer changes
@@ -224,11 +222,11 @@ Status DeviceTarget::put(std::span<const Extent> runs) {
 }
 
 Status DeviceTarget::finish() {
-  const Driver& driver = staging_.driver();
-  const InContext in(driver, staging_.context());
+  const Driver& driver = staging_.driver;
+  const InContext in(driver, staging_.context);
   if (Status flushed = flush(); !flushed) return flushed;
   used_ = 0;
-  return done(driver, "written", staging_.wait());
+  return driver.checked(staging_.wait(), kUnwritten);
 }
 
 }  // namespace cropdl::memory

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -12,32 +13,28 @@
 
 namespace cropdl::memory {
 
-// Two buffers with one stream each in one device's context, and a third stream for zeroing. Where the first
-// access to memory is slow (on a software device), several streams share that cost.
-class Staging {
- public:
+// Two buffers with one stream each, and a third stream for zeroing, for one device at a time, to bound their
+// memory. Where the first access to memory is slow (on a software device), several streams share that cost.
+struct Staging {
   static constexpr uint64_t kBytes = uint64_t{8} << 20;  // of each buffer
 
-  Staging(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
-  ~Staging();
+  // Both must outlive it.
+  Staging(const Driver& the_driver, const std::function<CUcontext(int device)>& contexts)
+      : driver(the_driver), context_of(contexts) {}
+  ~Staging() { end(); }
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
-  Status begin();  // call first
+  Status begin(int device);  // call first, and for each device
+  CUresult wait() const;     // for all copies that have begun
+  void end();
 
-  const Driver& driver() const { return driver_; }
-  CUcontext context() const { return context_; }
-  CUstream stream(size_t which) const { return streams_[which]; }
-  CUstream zeros() const { return streams_[2]; }
-  CUresult wait() const;  // for all copies that have begun
-  char* buffer(size_t which) const { return static_cast<char*>(buffers_[which]); }
-  CUevent event(size_t which) const { return events_[which]; }
-
- private:
-  const Driver& driver_;
-  const CUcontext context_;
-  std::array<CUstream, 3> streams_{};
-  std::array<void*, 2> buffers_{};
-  std::array<CUevent, 2> events_{};
+  const Driver& driver;
+  const std::function<CUcontext(int)>& context_of;
+  int device = -1;
+  CUcontext context = nullptr;
+  std::array<CUstream, 3> streams{};  // the third one zeroes
+  std::array<char*, 2> buffers{};
+  std::array<CUevent, 2> events{};
 };
 
 // The device address of a part of a region.
@@ -51,33 +48,28 @@ struct Piece {
 // Without pieces, the region's addresses are device addresses.
 class DevicePages final : public restart::PageSource {
  public:
-  DevicePages(Staging& staging, std::vector<restart::Extent> present, std::vector<Piece> pieces = {});
+  DevicePages(Staging& staging, const std::vector<restart::Extent>& present, std::vector<Piece> pieces);
   ~DevicePages() override;
   Status read(std::span<const restart::Extent> runs, std::vector<iovec>* bytes) override;
 
  private:
-  struct Filled {
-    std::vector<restart::Extent> runs;  // each within a chunk
-    size_t next = 0;                    // index of the next run to return
-    uint64_t offset = 0;                // of the next run in the buffer
-  };
   Status fill(size_t which);
   CUresult copy(restart::Extent part, char* to, CUstream stream);
 
   Staging& staging_;
-  const std::vector<restart::Extent> present_;
   const std::vector<Piece> pieces_;
-  size_t extent_ = 0;  // `present_` has been read into the buffers up to this extent and address
-  uint64_t at_ = 0;
-  std::array<Filled, 2> filled_;
-  size_t current_ = 0;
-  bool begun_ = false;
+  std::vector<restart::Extent> runs_;  // of `present`, each within a chunk
+  size_t copied_ = 0;                  // the first run that has not been read into a buffer
+  std::array<size_t, 2> ends_{};       // for each buffer the run behind its last
+  size_t current_ = 1;                 // the buffer that has the next run, unless all of its are returned
+  size_t next_ = 0;                    // the next run to return
+  uint64_t offset_ = 0;                // its place in the buffer
 };
 
 // Writes one region to the device. Parts of the region that are not stored are zeroed while the rest is read.
 class DeviceTarget final : public restart::PageTarget {
  public:
-  DeviceTarget(Staging& staging, std::vector<Piece> pieces = {});
+  DeviceTarget(Staging& staging, std::vector<Piece> pieces);
   ~DeviceTarget() override;
   // Call first. `stored`: ascending, disjoint.
   Status begin(restart::Extent region, std::span<const restart::Extent> stored);

@@ -3,11 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#include "base/format.h"
-
 namespace cropdl::memory {
-
-int waits_for_memory = kWaitsForMemory;
 
 bool wait_for_memory() {
   if (waits_for_memory == 0) return false;
@@ -18,8 +14,12 @@ bool wait_for_memory() {
 
 std::string Driver::name_of(CUresult result) const {
   const char* name = nullptr;
-  if (cuGetErrorName && cuGetErrorName(result, &name) == CUDA_SUCCESS && name) return name;
+  if (cuGetErrorName(result, &name) == CUDA_SUCCESS && name) return name;
   return formatted("error {} of the CUDA driver", static_cast<int>(result));
+}
+
+Status Driver::checked(CUresult result, const char* what) const {
+  return result == CUDA_SUCCESS ? Status() : Error{"CUDA: {} ({})", what, name_of(result)};
 }
 
 }  // namespace cropdl::memory

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "base/result.h"
+
 namespace cropdl::memory {
 
 // clang-format off
@@ -27,25 +29,16 @@ struct Driver {
   CROPDL_DRIVER_FUNCTIONS(CROPDL_MEMBER)
 #undef CROPDL_MEMBER
 
-  // Sets all pointers by name. False: a function is missing; *missing is its name. `find`: as dlsym.
-  template <class Find>
-  bool fill(Find find, const char** missing) {
-    *missing = nullptr;
-#define CROPDL_FIND(name) \
-  if (!((name) = reinterpret_cast<decltype(name)>(find(#name))) && !*missing) *missing = #name;
-    CROPDL_DRIVER_FUNCTIONS(CROPDL_FIND)
-#undef CROPDL_FIND
-    return *missing == nullptr;
-  }
-
   // For messages: for example "CUDA_ERROR_OUT_OF_MEMORY".
   std::string name_of(CUresult result) const;
+  // `what` failed, if this is no success: "device memory cannot be read".
+  Status checked(CUresult result, const char* what) const;
 };
 
 // The driver releases a killed process's memory late: a restart tries again, in all at most this often.
 constexpr int kWaitsForMemory = 100;
-extern int waits_for_memory;  // remaining. START
-bool wait_for_memory();       // sleeps 100 ms; false: none remain
+inline int waits_for_memory = kWaitsForMemory;  // remaining. START
+bool wait_for_memory();                         // sleeps 100 ms; false: none remain
 template <class Ask>
 CUresult with_patience(Ask ask) {
   CUresult error = ask();

@@ -24,7 +24,6 @@ constexpr uint64_t kOwnContentsBegin = 0x2c00'0000'0000, kOwnContentsEnd = 0x300
 
 // The arena: a slice for each device, several times its memory: room for large blocks despite fragmentation.
 constexpr uint64_t kArenaBegin = 0x3000'0000'0000, kArenaSlice = 0x80'0000'0000;
-static_assert(kArenaBegin + kDevices * kArenaSlice <= 0x4000'0000'0000);
 
 // The driver's allocation granularity: the value of cuMemGetAllocationGranularity on all devices since
 // compute capability 6.0. Arena::reserve() compares it with the driver's answer.
@@ -32,7 +31,6 @@ constexpr uint64_t kGranularity = uint64_t{2} << 20;
 
 // Blocks of device memory begin and end at multiples of this. The driver guarantees 256 and rounds to 512.
 constexpr uint64_t kBlockUnit = 512;
-constexpr uint64_t kHostPage = 4096;  // the page of managed memory: advice is given by pages
 
 // Address ranges that the program reserves (cuMemAddressReserve).
 constexpr uint64_t kOwnBegin = 0x3800'0000'0000, kOwnEnd = 0x4000'0000'0000;

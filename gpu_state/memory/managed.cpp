@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <vector>
 
 #include "base/format.h"
+#include "base/page.h"
 #include "gpu_state/memory/steering.h"
 
 namespace cropdl::memory {
@@ -27,14 +27,6 @@ Managed::Managed(const Driver& driver, Blocks& blocks, Advised& advised)
   addresses_.add(kManagedBegin, kManagedEnd);
 }
 
-// Takes the region's addresses and the gap behind it. False: they are not all free.
-bool Managed::reserve_around(const ManagedRegion& region) {
-  const uint64_t end = region.begin + region.size + kGap;
-  if (!addresses_.is_free(region.begin, end)) return false;
-  addresses_.take_at(region.begin, end);
-  return true;
-}
-
 void Managed::open(ManagedRegion* region, bool reserved) {
   uses_[region->begin] = {region, 0, reserved};
   of(region).free.add(region->begin, region->begin + region->size, region->begin,
@@ -45,20 +37,17 @@ Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
   std::lock_guard lock(blocks_.lock());
   const OutsideOfCaptures outside(driver_);
   std::map<uint64_t, RegionUse> saved;
-  blocks_.state().managed.each([&](ManagedRegion* one) { saved[one->begin] = {one}; });
-  blocks_.each([&](Block* one) {
-    if (one->kind == BlockKind::kManaged) std::prev(saved.upper_bound(one->begin))->second.used += one->room;
+  blocks_.state().managed.each([&](ManagedRegion* one) {
+    if (const uint64_t used = blocks_.used_within(one->begin, one->begin + one->size))
+      saved[one->begin] = {one, used};
+    else
+      blocks_.state().managed.drop(one);
   });
-  for (const auto& known : saved) {
-    const uint64_t begin = known.first;
-    const auto& use = known.second;
-    if (use.used == 0) {
-      blocks_.state().managed.drop(use.record);
-      continue;
-    }
-    const uint64_t size = use.record->size;
+  for (const auto& [at, use] : saved) {
+    ManagedRegion* const region = use.record;
+    const uint64_t begin = region->begin, size = region->size;
     CUdeviceptr got = 0;
-    const InContext in(driver_, context_of(use.record->device));
+    const InContext in(driver_, context_of(region->device));
     CUresult error = in.result();
     if (!error)
       error = with_patience([&] {
@@ -72,10 +61,10 @@ Status Managed::restore(const std::function<CUcontext(int)>& context_of) {
           "restart it with the driver that it ran with",
           begin, size >> 20, error ? driver_.name_of(error) : "the driver puts it elsewhere"};
     }
-    open(use.record, reserve_around(*use.record));
+    open(region, addresses_.take_if_free(begin, begin + size + kGap));
     uses_[begin].used = use.used;
     blocks_.each_within(begin, begin + size,
-                        [&](Block* one) { of(use.record).free.take_at(one->begin, one->begin + one->room); });
+                        [&](Block* one) { of(region).free.take_at(one->begin, one->begin + one->room); });
   }
   return {};
 }
@@ -100,21 +89,17 @@ CUresult Managed::grow(uint64_t size, int device, ManagedRegion** made) {
   region->size = size;
   region->device = device;
   // The driver may choose other addresses that are among those for regions.
-  open(region, got == wanted || reserve_around(*region));
+  open(region, got == wanted || addresses_.take_if_free(got, got + size + kGap));
   *made = region;
   return CUDA_SUCCESS;
 }
 
-// `gone`: the memory ended with its context.
-void Managed::drop(ManagedRegion* region, bool gone) {
-  const OutsideOfCaptures outside(driver_);
+// The region's memory has ended, and its addresses are not among the device's free ranges.
+void Managed::drop(ManagedRegion* region) {
   const uint64_t begin = region->begin, end = begin + region->size;
-  if (!gone) driver_.cuMemFree_v2(begin);
-  of(region).free.take_at(begin, end);
-  const bool reserved = uses_[begin].reserved;
-  uses_.erase(begin);
+  const auto use = uses_.extract(begin);
   blocks_.state().managed.drop(region);
-  if (reserved) addresses_.add(begin, end + kGap);
+  if (use.mapped().reserved) addresses_.add(begin, end + kGap);
 }
 
 Managed::RegionUse& Managed::region_of(uint64_t address) {
@@ -126,7 +111,7 @@ CUresult Managed::allocate(uint64_t size, unsigned flags, int device, Block** bl
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
   if (device < 0 || device >= kDevices) return CUDA_ERROR_INVALID_DEVICE;
   if (size > (kManagedEnd - kManagedBegin) / 2) return CUDA_ERROR_OUT_OF_MEMORY;
-  uint64_t room = rounded_up(size, kHostPage);
+  uint64_t room = page_up(size);
   const bool packed = room <= kPacked;
   if (!packed) room = std::max(rounded_up(size, kGranularity), kRegion);
   OfDevice& its = devices_[device];
@@ -165,10 +150,14 @@ void Managed::give_back(uint64_t begin, uint64_t end) {
   OfDevice& its = of(region);
   its.free.add(begin, end, region->begin, region->begin + region->size);
   if (use.used) return;
-  if (its.spare || region->size > kRegion || !is_steered(*region))
-    drop(region);
-  else
+  if (!its.spare && region->size <= kRegion && is_steered(*region)) {
     its.spare = region;
+    return;
+  }
+  const OutsideOfCaptures outside(driver_);
+  driver_.cuMemFree_v2(region->begin);
+  its.free.take_at(region->begin, region->begin + region->size);
+  drop(region);
 }
 
 std::string Managed::refusal() const {
@@ -185,20 +174,14 @@ std::string Managed::refusal() const {
 void Managed::forget(int device) {
   std::lock_guard lock(blocks_.lock());
   if (device < 0 || device >= kDevices) return;
-  std::vector<ManagedRegion*> regions;
-  blocks_.state().managed.each([&](ManagedRegion* one) {
-    if (one->device == device) regions.push_back(one);
-  });
-  for (ManagedRegion* region : regions) {
+  blocks_.state().managed.each([&](ManagedRegion* region) {
+    if (region->device != device) return;
     const uint64_t begin = region->begin, end = begin + region->size;
     advised_.forget(begin, end, true);
-    blocks_.each_within(begin, end, [&](Block* one) {
-      of(region).free.add(one->begin, one->begin + one->room, begin, end);
-      blocks_.drop(one);
-    });
-    drop(region, true);
-  }
-  devices_[device].spare = nullptr;
+    blocks_.each_within(begin, end, [&](Block* one) { blocks_.drop(one); });
+    drop(region);
+  });
+  devices_[device] = {};
 }
 
 }  // namespace cropdl::memory

@@ -47,12 +47,11 @@ class Managed {
     ManagedRegion* spare = nullptr;  // an empty region that is kept
   };
   CUresult grow(uint64_t size, int device, ManagedRegion** made);
-  void drop(ManagedRegion* region, bool gone = false);
+  void drop(ManagedRegion* region);
   RegionUse& region_of(uint64_t address);
   OfDevice& of(const ManagedRegion* region) { return devices_[region->device]; }
   void open(ManagedRegion* region, bool reserved);
   void give_back(uint64_t begin, uint64_t end);
-  bool reserve_around(const ManagedRegion& region);
 
   const Driver& driver_;
   Blocks& blocks_;

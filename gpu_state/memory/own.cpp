@@ -13,18 +13,26 @@ CUmemAccessDesc access_of(int device, unsigned flags) {
   return {{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, static_cast<CUmemAccess_flags>(flags)};
 }
 
+CUmemAllocationProp properties_of(const OwnPhysical& physical) {
+  CUmemAllocationProp properties;
+  static_assert(sizeof properties <= sizeof physical.properties);
+  std::memcpy(&properties, physical.properties, sizeof properties);
+  return properties;
+}
+
+// The bytes of its place among contents.
+uint64_t room_of(uint64_t size) { return rounded_up(size, kGranularity); }
+
 }  // namespace
 
 Own::Own(const Driver& driver, Blocks& blocks) : driver_(driver), blocks_(blocks) {
   addresses_.add(kOwnBegin, kOwnEnd);
   contents_.add(kOwnContentsBegin, kOwnContentsEnd);
   State& state = blocks_.state();
-  state.own_reservations.each([&](const OwnReservation* one) {
-    if (addresses_.is_free(one->begin, one->begin + one->size))
-      addresses_.take_at(one->begin, one->begin + one->size);
-  });
+  state.own_reservations.each(
+      [&](const OwnReservation* one) { addresses_.take_if_free(one->begin, one->begin + one->size); });
   state.own_physical.each([&](OwnPhysical* one) {
-    contents_.take_at(one->contents, one->contents + rounded_up(one->size, kGranularity));
+    contents_.take_at(one->contents, one->contents + room_of(one->size));
     if (one->word) by_word_[one->word] = one;
   });
   state.own_mappings.each([&](OwnMapping* one) { mappings_[one->begin] = one; });
@@ -53,8 +61,7 @@ CUresult Own::reserve(CUdeviceptr* address, uint64_t size, uint64_t alignment, C
   made->begin = *address;
   made->size = size;
   made->alignment = alignment;
-  if (addresses_.is_free(made->begin, made->begin + size))
-    addresses_.take_at(made->begin, made->begin + size);
+  addresses_.take_if_free(made->begin, made->begin + size);
   return CUDA_SUCCESS;
 }
 
@@ -72,13 +79,12 @@ CUresult Own::free(CUdeviceptr address, uint64_t size) {
 
 OwnPhysical* Own::made(uint64_t word, uint64_t size, const CUmemAllocationProp& properties) {
   std::lock_guard lock(blocks_.lock());
-  const uint64_t contents = contents_.take(rounded_up(size, kGranularity));
+  const uint64_t contents = contents_.take(room_of(size));
   OwnPhysical* made = contents ? blocks_.state().own_physical.make() : nullptr;
   if (!made) {
-    if (contents) contents_.add(contents, contents + rounded_up(size, kGranularity));
+    if (contents) contents_.add(contents, contents + room_of(size));
     return nullptr;
   }
-  static_assert(sizeof properties <= sizeof made->properties);
   made->size = size;
   made->references = 1;
   made->device = properties.location.id;
@@ -110,7 +116,7 @@ const OwnMapping* Own::mapping_around(CUdeviceptr address) const {
 
 void Own::drop_if_unused(OwnPhysical* physical) {
   if (physical->references || physical->mappings) return;
-  contents_.add(physical->contents, physical->contents + rounded_up(physical->size, kGranularity));
+  contents_.add(physical->contents, physical->contents + room_of(physical->size));
   blocks_.state().own_physical.drop(physical);
 }
 
@@ -199,8 +205,7 @@ Status Own::map_again(const RealOf& real_of) {
       const auto known = nameless.try_emplace(physical);
       CUmemGenericAllocationHandle& made = known.first->second;
       if (known.second && !error) {
-        CUmemAllocationProp properties;
-        std::memcpy(&properties, physical->properties, sizeof properties);
+        const auto properties = properties_of(*physical);
         error = with_patience([&] { return driver_.cuMemCreate(&made, physical->size, &properties, 0); });
       }
       handle = made;
@@ -209,9 +214,8 @@ Status Own::map_again(const RealOf& real_of) {
   });
   for (const auto& [physical, handle] : nameless)
     if (handle) driver_.cuMemRelease(handle);
-  if (!error) return {};
-  return Error{"CUDA: memory that the program has mapped itself (cuMemMap) cannot be mapped again ({})",
-               driver_.name_of(error)};
+  return driver_.checked(error,
+                         "memory that the program has mapped itself (cuMemMap) cannot be mapped again");
 }
 
 Status Own::give_access_again() {
@@ -224,9 +228,7 @@ Status Own::give_access_again() {
       if (!error) error = driver_.cuMemSetAccess(one->begin, one->size, &access, 1);
     }
   });
-  if (!error) return {};
-  return Error{"CUDA: memory that the program has mapped itself cannot be opened again as it was ({})",
-               driver_.name_of(error)};
+  return driver_.checked(error, "memory that the program has mapped itself cannot be opened again as it was");
 }
 
 CUresult Own::map_contents(const OwnPhysical& physical, const RealOf& real_of) {
@@ -260,10 +262,8 @@ Status Own::map_contents(const RealOf& real_of) {
   blocks_.state().own_physical.each([&](const OwnPhysical* one) {
     if (!error) error = map_contents(*one, real_of);
   });
-  if (!error) return {};
-  unmap_contents();
-  return Error{"CUDA: memory that the program has made itself (cuMemCreate) cannot be reached ({})",
-               driver_.name_of(error)};
+  if (error) unmap_contents();
+  return driver_.checked(error, "memory that the program has made itself (cuMemCreate) cannot be reached");
 }
 
 void Own::unmap_contents() {
@@ -279,8 +279,7 @@ std::string Own::refusal() const {
   std::lock_guard lock(blocks_.lock());
   std::string why;
   blocks_.state().own_physical.each([&](const OwnPhysical* one) {
-    CUmemAllocationProp properties;
-    std::memcpy(&properties, one->properties, sizeof properties);
+    const auto properties = properties_of(*one);
     if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
       why = "cuMemCreate: memory of the host is mapped";
     else if (properties.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)

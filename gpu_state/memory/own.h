@@ -34,9 +34,8 @@ class Own {
   CUresult unmap(CUdeviceptr address, uint64_t size);
   CUresult set_access(CUdeviceptr address, uint64_t size, const CUmemAccessDesc* access, size_t count);
 
-  // made(): the caller has made physical memory; nullptr: the heap is full. named(): the caller has got a
-  // handle again for memory mapped at an address, which had none. released(): the caller has released one
-  // reference; returns whether it was the last.
+  // made(): the caller has made physical memory; nullptr: the heap is full. named(): it has got a handle
+  // for mapped memory that had none. released(): it has released a reference; whether that was the last.
   OwnPhysical* made(uint64_t word, uint64_t size, const CUmemAllocationProp& properties);
   void named(OwnPhysical* physical, uint64_t word);
   const OwnMapping* mapping_around(CUdeviceptr address) const;

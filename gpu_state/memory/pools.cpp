@@ -45,19 +45,25 @@ Pool* Pools::pool(uint64_t key, int device) {
   return made;
 }
 
+Block* Pools::take_out(Queue& queue, std::list<Freed>::iterator one, bool event_ended) {
+  const Freed freed = *one;
+  const auto [begin, end] = queue.by_room.equal_range(freed.block->room);
+  queue.by_room.erase(std::find_if(begin, end, [&](const auto& its) { return its.second == one; }));
+  queue.order.erase(one);
+  // Recording the event again discards its previous wait.
+  if (!event_ended) events_[freed.context].events.push_back(freed.event);
+  return freed.block;
+}
+
 Block* Pools::of_stream(Pool* pool, uint64_t room, uint64_t stream) {
   const auto found = queues_.find(stream);
   if (found == queues_.end()) return nullptr;
   Queue& queue = found->second;
   for (auto one = queue.by_room.lower_bound(room); one != queue.by_room.end() && fits(one->first, room);
        ++one) {
-    const auto freed = one->second;
-    Block* block = freed->block;
+    const Block* block = one->second->block;
     if (pool_of(block) != pool || block->device != pool->device) continue;
-    events_[freed->context].events.push_back(freed->event);  // recording it again discards its previous wait
-    queue.order.erase(freed);
-    queue.by_room.erase(one);
-    return block;
+    return take_out(queue, one->second);
   }
   return nullptr;
 }
@@ -164,32 +170,25 @@ void Pools::collect(bool all) {
   const OutsideOfCaptures outside(driver_);
   for (auto queue = queues_.begin(); queue != queues_.end();) {
     auto& order = queue->second.order;
-    auto& by_room = queue->second.by_room;
     while (!order.empty()) {
-      const Freed first = order.front();
-      if (!all && driver_.cuEventQuery(first.event) != CUDA_SUCCESS) break;
-      const auto [begin, end] = by_room.equal_range(first.block->room);
-      by_room.erase(std::find_if(begin, end, [&](const auto& one) { return one.second == order.begin(); }));
-      order.pop_front();
-      events_[first.context].events.push_back(first.event);
-      Pool* pool = pool_of(first.block);
+      if (!all && driver_.cuEventQuery(order.front().event) != CUDA_SUCCESS) break;
+      Block* block = take_out(queue->second, order.begin());
+      Pool* pool = pool_of(block);
       if (pool && !pool->destroyed && pool->reserved <= pool->keep)
-        kept_.emplace(std::pair(pool, first.block->room), first.block);
+        kept_.emplace(std::pair(pool, block->room), block);
       else
-        give_back(first.block);
+        give_back(block);
     }
     queue = order.empty() ? queues_.erase(queue) : std::next(queue);
   }
 }
 
 void Pools::drop_kept(int device) {
-  for (auto one = kept_.begin(); one != kept_.end();) {
-    const auto here = one++;
-    Block* block = here->second;
-    if (block->device != device) continue;
-    kept_.erase(here);
-    give_back(block);
-  }
+  std::erase_if(kept_, [&](const auto& one) {
+    if (one.second->device != device) return false;
+    give_back(one.second);
+    return true;
+  });
 }
 
 void Pools::reclaim(int device) {
@@ -201,18 +200,11 @@ void Pools::reclaim(int device) {
 void Pools::forget(int device) {
   std::lock_guard lock(blocks_.lock());
   for (auto queue = queues_.begin(); queue != queues_.end();) {
-    auto& [order, by_room] = queue->second;
-    for (auto one = order.begin(); one != order.end();) {
-      const Freed freed = *one;
-      if (freed.device != device && freed.block->device != device) {
-        ++one;
-        continue;
-      }
-      const auto [begin, end] = by_room.equal_range(freed.block->room);
-      by_room.erase(std::find_if(begin, end, [&](const auto& its) { return its.second == one; }));
-      one = order.erase(one);
-      if (freed.device != device) events_[freed.context].events.push_back(freed.event);
-      give_back(freed.block);
+    auto& order = queue->second.order;
+    for (auto next = order.begin(); next != order.end();) {
+      const auto one = next++;
+      if (one->device == device || one->block->device == device)
+        give_back(take_out(queue->second, one, one->device == device));
     }
     queue = order.empty() ? queues_.erase(queue) : std::next(queue);
   }

@@ -59,6 +59,8 @@ class Pools {
     std::multimap<uint64_t, std::list<Freed>::iterator> by_room;
   };
 
+  // Removes one from its queue. Its event can be used again, unless the context has ended.
+  Block* take_out(Queue& queue, std::list<Freed>::iterator one, bool event_ended = false);
   Block* of_stream(Pool* pool, uint64_t room, uint64_t stream);
   Block* kept(Pool* pool, uint64_t room);
   void drop_kept(int device);

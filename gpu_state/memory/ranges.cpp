@@ -70,4 +70,10 @@ bool Ranges::is_free(uint64_t begin, uint64_t end) const {
   return one != by_end_.end() && one->second <= begin && end <= one->first;
 }
 
+bool Ranges::take_if_free(uint64_t begin, uint64_t end) {
+  if (!is_free(begin, end)) return false;
+  take_at(begin, end);
+  return true;
+}
+
 }  // namespace cropdl::memory

@@ -1,6 +1,5 @@
-// Free ranges of addresses. Takes the smallest range that is large enough, and of equal ones the lowest.
-// Merges neighbours, but not across fences. All operations are O(log n). LH, LH FS base; the caller's lock.
-// Not saved: a restart computes free ranges from the records.
+// Free ranges of addresses. Takes the smallest range that fits, of equal ones the lowest. Merges neighbours,
+// but not across fences. All in O(log n). Not saved: a restart computes them. LH, LH FS base; caller's lock.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +18,7 @@ class Ranges {
   // The whole range must be free.
   void take_at(uint64_t begin, uint64_t end);
   bool is_free(uint64_t begin, uint64_t end) const;
+  bool take_if_free(uint64_t begin, uint64_t end);
 
  private:
   using ByEnd = std::map<uint64_t, uint64_t>;  // end, begin

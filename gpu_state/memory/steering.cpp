@@ -33,8 +33,6 @@ void* map_at(uint64_t address, size_t length, int protection, int flags, int fd,
 }
 }  // namespace
 
-void (*at_steering)() = nullptr;
-
 Steering::Steering(uint64_t address, size_t length) {
   if (at_steering) at_steering();
   ++steering_threads;

@@ -1,7 +1,6 @@
 // Chooses the address of the driver's next mapping: images contain addresses of managed memory, for which no
 // CUDA function takes one. Works only in an executable that is linked with steering_mmap.cpp, which precedes
-// the C library's mmap. Callers must check the address that they get. LH, LH FS base, any thread; each thread
-// steers only its own mappings.
+// the C library's mmap. Callers check the address that they get. LH, LH FS base, any thread, for itself only.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +27,7 @@ void steer_first_reservation(uint64_t address, size_t least);
 bool first_reservation_is_placed();
 
 // Makes the driver's calls of mmap reach steered_mapping(), when steering begins; null: no steering_mmap.cpp.
-extern void (*at_steering)();
+inline void (*at_steering)() = nullptr;
 
 // For mmap: the mapping at the chosen address. MAP_FAILED: not steered, so mmap continues as usual.
 void* steered_mapping(void* wish, size_t length, int protection, int flags, int fd, off_t offset);

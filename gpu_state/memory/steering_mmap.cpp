@@ -7,27 +7,24 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include <array>
 #include <cstring>
 
+#include "base/page.h"
 #include "gpu_state/memory/steering.h"
 
 namespace {
 
 using Mmap = void* (*)(void*, size_t, int, int, int, off_t);
 
-// Looked up at the first call: libraries that patch the C library's mmap still see it.
-Mmap the_c_librarys() {
-  static Mmap found;
-  if (!__atomic_load_n(&found, __ATOMIC_RELAXED))
-    __atomic_store_n(&found, reinterpret_cast<Mmap>(dlsym(RTLD_NEXT, "mmap")), __ATOMIC_RELAXED);
-  return found;
-}
-
 void* map(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
   void* steered = cropdl::memory::steered_mapping(address, length, protection, flags, fd, offset);
-  return steered != MAP_FAILED ? steered : the_c_librarys()(address, length, protection, flags, fd, offset);
+  if (steered != MAP_FAILED) return steered;
+  static Mmap next;  // found at the first call: libraries that patch the C library's mmap still see it
+  if (!__atomic_load_n(&next, __ATOMIC_RELAXED))
+    __atomic_store_n(&next, reinterpret_cast<Mmap>(dlsym(RTLD_NEXT, "mmap")), __ATOMIC_RELAXED);
+  return next(address, length, protection, flags, fd, offset);
 }
 
 void* map_for_driver(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
@@ -35,44 +32,32 @@ void* map_for_driver(void* address, size_t length, int protection, int flags, in
   return steered != MAP_FAILED ? steered : mmap(address, length, protection, flags, fd, offset);
 }
 
-struct Dynamic {
-  const Elf64_Sym* symbols = nullptr;
-  const char* names = nullptr;
-  const Elf64_Rela* tables[2] = {};
-  size_t bytes[2] = {};
-};
-
-Dynamic dynamic_of(const dl_phdr_info& object) {
-  Dynamic found;
+// The object's dynamic section, by tag. ld.so has relocated the values that are addresses.
+std::array<uint64_t, DT_NUM> dynamic_of(const dl_phdr_info& object) {
+  std::array<uint64_t, DT_NUM> values{};
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
     const auto* entry = reinterpret_cast<const Elf64_Dyn*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
-    for (; entry->d_tag != DT_NULL; ++entry) {  // ld.so has relocated the values to addresses
-      if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const Elf64_Sym*>(entry->d_un.d_ptr);
-      if (entry->d_tag == DT_STRTAB) found.names = reinterpret_cast<const char*>(entry->d_un.d_ptr);
-      if (entry->d_tag == DT_JMPREL) found.tables[0] = reinterpret_cast<const Elf64_Rela*>(entry->d_un.d_ptr);
-      if (entry->d_tag == DT_PLTRELSZ) found.bytes[0] = entry->d_un.d_val;
-      if (entry->d_tag == DT_RELA) found.tables[1] = reinterpret_cast<const Elf64_Rela*>(entry->d_un.d_ptr);
-      if (entry->d_tag == DT_RELASZ) found.bytes[1] = entry->d_un.d_val;
-    }
+    for (; entry->d_tag != DT_NULL; ++entry)
+      if (entry->d_tag > 0 && entry->d_tag < DT_NUM)
+        values[static_cast<size_t>(entry->d_tag)] = entry->d_un.d_val;
   }
-  return found;
+  return values;
 }
 
 void lead_here(const dl_phdr_info& object, uint64_t slot) {
   auto* entry = reinterpret_cast<uint64_t*>(object.dlpi_addr + slot);
   const auto ours = reinterpret_cast<uint64_t>(&map_for_driver);
   if (*entry == ours) return;
-  const uint64_t page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  void* page = reinterpret_cast<void*>((object.dlpi_addr + slot) & ~(page_bytes - 1));
+  void* page = reinterpret_cast<void*>(cropdl::page_down(object.dlpi_addr + slot));
   bool sealed = false;  // ld.so made the page read-only after relocation
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     const Elf64_Phdr& part = object.dlpi_phdr[i];
     sealed |= part.p_type == PT_GNU_RELRO && slot >= part.p_vaddr && slot < part.p_vaddr + part.p_memsz;
   }
-  if (sealed && mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return;
+  if (sealed && mprotect(page, cropdl::kPage, PROT_READ | PROT_WRITE) != 0) return;
   __atomic_store_n(entry, ours, __ATOMIC_RELEASE);
-  if (sealed) mprotect(page, page_bytes, PROT_READ);
+  if (sealed) mprotect(page, cropdl::kPage, PROT_READ);
 }
 
 int look_at(dl_phdr_info* object, size_t, void*) {
@@ -80,17 +65,21 @@ int look_at(dl_phdr_info* object, size_t, void*) {
   const char* name = slash ? slash + 1 : object->dlpi_name;
   // NVIDIA's driver, or the library that contains the software device's.
   if (strncmp(name, "libcuda.so", 10) != 0 && strncmp(name, "libcropdl-software-gpu", 22) != 0) return 0;
-  const Dynamic dynamic = dynamic_of(*object);
-  if (!dynamic.symbols || !dynamic.names) return 0;
-  for (int t = 0; t < 2; ++t)
-    for (size_t i = 0; dynamic.tables[t] && i < dynamic.bytes[t] / sizeof(Elf64_Rela); ++i) {
-      const Elf64_Rela& relocation = dynamic.tables[t][i];
-      const auto type = ELF64_R_TYPE(relocation.r_info);
+  const auto dynamic = dynamic_of(*object);
+  const auto* symbols = reinterpret_cast<const Elf64_Sym*>(dynamic[DT_SYMTAB]);
+  const auto* names = reinterpret_cast<const char*>(dynamic[DT_STRTAB]);
+  if (!symbols || !names) return 0;
+  const auto look = [&](size_t table, size_t bytes) {
+    const auto* all = reinterpret_cast<const Elf64_Rela*>(dynamic[table]);
+    for (size_t i = 0; all && i < dynamic[bytes] / sizeof(Elf64_Rela); ++i) {
+      const auto type = ELF64_R_TYPE(all[i].r_info);
       if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) continue;
-      const char* symbol = dynamic.names + dynamic.symbols[ELF64_R_SYM(relocation.r_info)].st_name;
-      if (strcmp(symbol, "mmap") == 0 || strcmp(symbol, "mmap64") == 0)
-        lead_here(*object, relocation.r_offset);
+      const char* symbol = names + symbols[ELF64_R_SYM(all[i].r_info)].st_name;
+      if (strcmp(symbol, "mmap") == 0 || strcmp(symbol, "mmap64") == 0) lead_here(*object, all[i].r_offset);
     }
+  };
+  look(DT_JMPREL, DT_PLTRELSZ);
+  look(DT_RELA, DT_RELASZ);
   return 0;
 }
 

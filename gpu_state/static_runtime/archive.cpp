@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
+#include <utility>
 
 #include "gpu_state/static_runtime/elf_view.h"
 #include "gpu_state/static_runtime/object_file.h"
@@ -13,15 +13,10 @@ namespace {
 
 constexpr size_t kAnchorBytes = 64;
 
-struct Function {
-  std::string_view name;
-  uint64_t offset, size;
-};
-
 struct Code {
   std::string_view bytes;
-  std::vector<bool> fixed;  // for each byte: whether no relocation changes it
-  std::vector<Function> functions;
+  std::vector<bool> fixed;                 // for each byte: whether no relocation changes it
+  std::vector<RuntimeFunction> functions;  // their addresses are offsets
 };
 
 // The bytes around a relocation that a linker may change: the field, and instructions that the linker
@@ -52,20 +47,17 @@ Code code_of(std::string_view member) {
   code.fixed.assign(code.bytes.size(), true);
   for (const Elf64_Shdr& section : object.sections()) {
     if (section.sh_type != SHT_RELA || section.sh_info != number) continue;
-    const std::string_view table = object.content(section);
-    for (size_t at = 0; at + sizeof(Elf64_Rela) <= table.size(); at += sizeof(Elf64_Rela)) {
-      Elf64_Rela one;
-      std::memcpy(&one, table.data() + at, sizeof one);
+    each_entry<Elf64_Rela>(object.content(section), [&](const Elf64_Rela& one) {
       const Around its = around(ELF64_R_TYPE(one.r_info));
       const uint64_t first = one.r_offset - std::min<uint64_t>(its.before, one.r_offset);
       for (uint64_t i = first; i < std::min<uint64_t>(one.r_offset + its.after, code.bytes.size()); ++i)
         code.fixed[i] = false;
-    }
+    });
   }
   if (const Elf64_Shdr* symbols = object.section(SHT_SYMTAB))
     object.each_function(*symbols, [&](std::string_view name, const Elf64_Sym& symbol) {
       if (symbol.st_shndx == number && (name.starts_with("cuda") || name.starts_with("__cuda")))
-        code.functions.push_back({name, symbol.st_value, symbol.st_size});
+        code.functions.push_back({std::string(name), symbol.st_value, symbol.st_size, {}});
     });
   return code;
 }
@@ -112,7 +104,7 @@ size_t anchor_of(const Code& code) {
 StaticRuntime static_runtime_by_code(std::string_view file, std::string_view archive,
                                      const std::vector<std::string>& names) {
   StaticRuntime found;
-  const Code code = code_in(archive);
+  Code code = code_in(archive);
   const size_t anchor = anchor_of(code);
   if (anchor == std::string_view::npos || code.functions.empty()) return found;
   const std::string_view wanted = code.bytes.substr(anchor, kAnchorBytes);
@@ -129,19 +121,12 @@ StaticRuntime static_runtime_by_code(std::string_view file, std::string_view arc
     }
   }
   if (places != 1) return found;
-  std::set<std::string_view> there;
-  for (const Function& function : code.functions) {
-    there.insert(function.name);
-    found.functions.push_back({std::string(function.name), address + function.offset, function.size,
-                               object.code(address + function.offset, kEntryBytes)});
+  found.functions = std::move(code.functions);
+  for (RuntimeFunction& function : found.functions) {
+    function.address += address;
+    function.original = object.code(function.address, kEntryBytes);
   }
-  found.state = StaticRuntime::State::kThere;
-  for (const std::string& name : names)
-    if (!there.contains(name)) {
-      found.state = StaticRuntime::State::kOtherVersion;
-      found.missing = name;
-      break;
-    }
+  found.compare(names);
   return found;
 }
 

@@ -11,19 +11,29 @@
 
 namespace cropdl::static_runtime {
 
+// Calls each(entry) for the whole entries of a table, which need not be aligned.
+template <class T, class Each>
+void each_entry(std::string_view table, Each each) {
+  for (; table.size() >= sizeof(T); table.remove_prefix(sizeof(T))) {
+    T entry;
+    std::memcpy(&entry, table.data(), sizeof entry);
+    each(entry);
+  }
+}
+
 class ObjectFile {
  public:
   explicit ObjectFile(std::string_view bytes) : bytes_(bytes) {
-    Elf64_Ehdr header;
-    if (!read(0, &header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-        header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
+    Elf64_Ehdr header{};
+    if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+        header.e_machine != EM_X86_64)
       return;
     segments_ = table<Elf64_Phdr>(header.e_phoff, header.e_phnum, header.e_phentsize);
     sections_ = table<Elf64_Shdr>(header.e_shoff, header.e_shnum, header.e_shentsize);
     if (header.e_shstrndx < sections_.size()) names_ = content(sections_[header.e_shstrndx]);
   }
 
-  bool has_sections() const { return !sections_.empty(); }
   const std::vector<Elf64_Shdr>& sections() const { return sections_; }
   const std::vector<Elf64_Phdr>& segments() const { return segments_; }
 
@@ -45,13 +55,10 @@ class ObjectFile {
   }
   template <class Each>
   void each_function(const Elf64_Shdr& symbols, Each each) const {
-    std::string_view bytes = content(symbols), strings = strings_of(symbols);
-    for (size_t at = 0; at + sizeof(Elf64_Sym) <= bytes.size(); at += sizeof(Elf64_Sym)) {
-      Elf64_Sym symbol;
-      std::memcpy(&symbol, bytes.data() + at, sizeof symbol);
+    each_entry<Elf64_Sym>(content(symbols), [&](const Elf64_Sym& symbol) {
       if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF)
-        each(text(strings, symbol.st_name), symbol);
-    }
+        each(text(strings_of(symbols), symbol.st_name), symbol);
+    });
   }
   // The file's bytes that are loaded at that address.
   std::string_view code(uint64_t address, size_t size) const {
@@ -69,21 +76,10 @@ class ObjectFile {
 
  private:
   template <class T>
-  bool read(uint64_t offset, T* into) const {
-    std::string_view its = part(offset, sizeof(T));
-    if (its.empty()) return false;
-    std::memcpy(into, its.data(), sizeof(T));
-    return true;
-  }
-  template <class T>
   std::vector<T> table(uint64_t offset, uint64_t count, uint64_t entry_size) const {
     std::vector<T> all;
-    if (offset == 0 || entry_size != sizeof(T)) return all;
-    for (uint64_t i = 0; i < count; i++) {
-      T entry;
-      if (!read(offset + i * sizeof(T), &entry)) return {};
-      all.push_back(entry);
-    }
+    if (offset != 0 && entry_size == sizeof(T))
+      each_entry<T>(part(offset, count * sizeof(T)), [&](const T& entry) { all.push_back(entry); });
     return all;
   }
   static std::string_view text(std::string_view strings, size_t offset) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "gpu_state/static_runtime/elf_view.h"
 
@@ -25,7 +26,7 @@ bool contains(std::string_view bytes, std::string_view what) {
 // Looks for nvcc's registration of device code: its section, or, without section headers, the magic number of
 // its wrappers in writable segments (fatbinary_section.h).
 bool has_device_code(const ObjectFile& object) {
-  if (object.has_sections()) return object.section(".nvFatBinSegment") != nullptr;
+  if (!object.sections().empty()) return object.section(".nvFatBinSegment") != nullptr;
   for (const Elf64_Phdr& segment : object.segments()) {
     if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_W)) continue;
     std::string_view bytes = object.part(segment.p_offset, segment.p_filesz);
@@ -103,20 +104,22 @@ StaticRuntime static_runtime_of(std::string_view file, const std::vector<std::st
     first = std::min(first, address);
     last = std::max(last, address);
   }
-  std::map<std::string_view, Elf64_Sym> its;
   for (const auto& [name, symbol] : functions)
-    if (symbol.st_value >= first && symbol.st_value <= last) its.emplace(name, symbol);
-  for (const std::string& name : names)
-    if (!its.contains(name)) {
-      found.state = StaticRuntime::State::kOtherVersion;
-      found.missing = name;
-      return found;
-    }
-  found.state = StaticRuntime::State::kThere;
-  for (const auto& [name, symbol] : its)
-    found.functions.push_back(
-        {std::string(name), symbol.st_value, symbol.st_size, object.code(symbol.st_value, kEntryBytes)});
+    if (symbol.st_value >= first && symbol.st_value <= last &&
+        (found.functions.empty() || found.functions.back().name != name))
+      found.functions.push_back(
+          {std::string(name), symbol.st_value, symbol.st_size, object.code(symbol.st_value, kEntryBytes)});
+  found.compare(names);
   return found;
+}
+
+void StaticRuntime::compare(const std::vector<std::string>& names) {
+  std::set<std::string_view> there;
+  for (const RuntimeFunction& function : functions) there.insert(function.name);
+  const auto lacks =
+      std::ranges::find_if(names, [&](const std::string& name) { return !there.contains(name); });
+  state = lacks == names.end() ? State::kThere : State::kOtherVersion;
+  if (lacks != names.end()) missing = *lacks;
 }
 
 std::vector<std::string> exported_functions(std::string_view file) {

@@ -36,6 +36,8 @@ struct StaticRuntime {
   State state = State::kAbsent;
   std::vector<RuntimeFunction> functions;
   std::string missing;  // kOtherVersion: a function that this runtime lacks
+
+  void compare(const std::vector<std::string>& names);  // sets `state` and `missing` by `functions`
 };
 
 // `names`: the functions of libcudart.so.13; the result also has those of a later version. `is_program`:

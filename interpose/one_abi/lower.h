@@ -1,6 +1,5 @@
-// Parts of the generated lower half of a library with one ABI (interpose/gen/one_abi): the real library's
-// functions, found at their first call; virtual handles; recipes. LH, LH FS base, a thread of the program,
-// unless a comment says otherwise.
+// Parts of the generated lower half of a library with one ABI (interpose/gen/one_abi): the real functions,
+// found at their first call; virtual handles; recipes. LH, LH FS base, program threads unless said otherwise.
 #pragma once
 
 #include <atomic>
@@ -55,11 +54,13 @@ inline F* function_of(const RealLibrary& library, uint32_t function) {
 struct ThreadMark {
   seam::ThreadRecord* record;  // of the thread that this LH thread lends its FS base to
   uint64_t generation;
-  bool settled;  // its current context is recorded (settle_thread)
+  bool settled;  // its current context is recorded (has_settled)
 };
-extern thread_local constinit ThreadMark thread_mark;
+inline thread_local constinit ThreadMark thread_mark{};
 void begin_thread(bool chooses);  // restores the state
-void settle_thread();             // checks whether the thread is settled now
+// Set by the family: whether a call has implicitly given the calling thread the library's state (a context).
+// If so, keeps it.
+inline bool (*has_settled)() = [] { return false; };
 
 class Call {
  public:
@@ -71,7 +72,7 @@ class Call {
       begin_thread(chooses), first_ = true;
   }
   ~Call() {
-    if (__builtin_expect(!thread_mark.settled, 0)) settle_thread();
+    if (__builtin_expect(!thread_mark.settled, 0)) thread_mark.settled = has_settled();
     thread_mark.record->in_device_call = 0;
   }
   Call(const Call&) = delete;
@@ -83,17 +84,15 @@ class Call {
 
 // Set by the family: return the calling thread's current device, and change it. Used for the devices of
 // objects and of state that are made again. They call the library: not under family_lock.
-extern int (*current_device)();
-extern bool (*make_current)(int device);
+inline int (*current_device)() = [] { return 0; };
+inline bool (*make_current)(int device) = [](int) { return true; };
 // Resets the library's state of the calling thread to that of a thread which has made no call yet.
-extern void (*make_fresh)(bool chooses);
-// Whether a call has implicitly given the calling thread the library's state (a context). If so, keeps it.
-extern bool (*has_settled)();
+inline void (*make_fresh)(bool chooses) = [](bool) {};
 
 // Records an error code that the library returned: the threads' last errors survive a restart.
 void note_error(const RealLibrary& library, int64_t code);
-extern std::atomic<uint64_t> errors_noted;  // by all threads of this run
-int64_t noted_error(bool forget);           // of the calling thread; 0: none
+inline std::atomic<uint64_t> errors_noted{0};  // by all threads of this run
+int64_t noted_error(bool forget);              // of the calling thread; 0: none
 
 // --- Handles. ----------------------------------------------------------------------------------------------
 
@@ -104,7 +103,7 @@ inline constexpr uint64_t kTag = 0x7a7aull << 48;
 inline constexpr uint32_t kSmallTag = 0x5a00'0000;
 inline bool is_virtual(uint64_t word) { return word >> 48 == 0x7a7a; }
 
-extern handles::Tables* tables;  // of the family; null until the first object is made
+inline handles::Tables* tables = nullptr;  // of the family; null until the first object is made
 
 template <class H>
 uint64_t word_of(H handle, uint32_t kind = 0) {
@@ -138,7 +137,7 @@ inline uint64_t real_word(uint64_t word) {
   return slot && slot->state == handles::kLive ? slot->owner[0] : word;
 }
 // Passed to libraries for a handle whose object has ended: a readable address of no object.
-extern const uint64_t ended_object[512];
+inline const uint64_t ended_object[512] = {};
 template <class H>
 __attribute__((always_inline)) inline H real(H handle, uint32_t kind) {
   const uint64_t word = word_of(handle, kind);
@@ -209,10 +208,11 @@ void forget_device(int device);
 // --- Code of the program that the library loads on the devices at its first use. `handle`: the host address
 // by which the library finds the code, or an object's handle. used_code is a cache that each call looks into.
 inline constexpr size_t kUsedCode = 4096;
-extern uint64_t used_code[kUsedCode];        // words; code_is_used finds words that another has displaced
-extern void (*code_is_used)(uint64_t word);  // set by the family
-extern void (*device_is_chosen)();           // set by the family: the thread's device may have changed
-extern uint64_t (*code_of_address)(uint64_t address);  // the object registered with the address; 0: none
+inline uint64_t used_code[kUsedCode];  // words; code_is_used finds words that another has displaced
+inline void (*code_is_used)(uint64_t word) = [](uint64_t) {};  // set by the family
+inline void (*device_is_chosen)() = [] {};  // set by the family: the thread's device may have changed
+// Set by the family: the object registered with the address; 0: none.
+inline uint64_t (*code_of_address)(uint64_t address) = [](uint64_t) { return uint64_t{0}; };
 inline uint64_t& used_code_at(uint64_t word) { return used_code[(word ^ word >> 4) % kUsedCode]; }
 template <class H>
 inline void use_code(H handle) {
@@ -236,7 +236,7 @@ struct Lingering {
 };
 std::vector<Lingering> lingering();  // oldest first
 void stop_lingering(handles::Handle h);
-extern int64_t (*end_again)(handles::Handle h);  // returns the library's code
+inline int64_t (*end_again)(handles::Handle h) = nullptr;  // returns the library's code
 
 // --- State: the last call of each setter, by the thing that it sets. --------------------------------------
 
@@ -247,8 +247,7 @@ inline constexpr uint64_t kOfLibrary = 1, kOfThread = 2, kOfCurrent = 3;
 // another thread. Instead, keep_state() finds that another thread has recorded another value since, and the
 // state refuses checkpoints until it is set again.
 inline constexpr uint64_t kNoSetting = ~uint64_t{0};
-extern thread_local constinit uint64_t
-    setting_began;  // serial number of the newest object or record when it began
+inline thread_local constinit uint64_t setting_began = kNoSetting;  // number of the newest object then
 class Setting {
  public:
   Setting() : before_(setting_began) { setting_began = tables ? tables->newest() : 0; }
@@ -260,13 +259,9 @@ class Setting {
 };
 // A restart makes an object's state again with the object's device current; a thread's and the library's with
 // any device. `until`: an object that the call names; when it ends, the library itself undoes the call.
+// `once`: state that is set once, in an order that matters: no change if it is recorded already.
 void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
                 const RecipeWriter& recipe, uint64_t until = 0, bool once = false);
-// State that is set once, in an order that matters: no change if it is recorded already.
-inline void keep_first(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what,
-                       const Key& key, const RecipeWriter& recipe) {
-  keep_state(of, library, function, what, key, recipe, 0, true);
-}
 void undo_state(uint64_t of, uint64_t what, const Key& key);
 void undo_state_of_devices(uint64_t what, const Key& key);  // of all of them
 
@@ -295,7 +290,7 @@ class Reals {
 };
 
 template <class H>
-void RecipeWriter::handles(const H* from, int64_t n, uint32_t kind) {
+void Key::handles(const H* from, int64_t n, uint32_t kind) {
   value<int64_t>(from ? n : -1);
   for (int64_t i = 0; from && i < n; ++i) handle(word_of(from[i], kind));
 }

@@ -2,37 +2,30 @@
 #include <unordered_map>
 
 #include "interpose/handles/heap.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/state.h"
-#include "interpose/one_abi/states.h"
 
 namespace cropdl::one_abi {
 namespace {
 
 constexpr uint32_t kFirstIndex = 16, kCapacity = 1u << 20;
 
-// Key of the lookup by real handle, valid in this run: kind and real word.
-struct Known {
-  uint32_t kind;
-  uint64_t real;
-  bool operator==(const Known&) const = default;
-};
-struct KnownHash {
-  size_t operator()(const Known& k) const {
-    return (k.real ^ (static_cast<uint64_t>(k.kind) << 56)) * 0x9e37'79b9'7f4a'7c15ull >> 8;
-  }
-};
-std::unordered_map<Known, handles::Handle, KnownHash>& known() {
-  static auto& map = *new std::unordered_map<Known, handles::Handle, KnownHash>;
-  return map;
+// The objects of a kind by real word, valid in this run.
+std::unordered_map<uint64_t, handles::Handle>& known(uint32_t kind) {
+  static auto* const maps = new std::unordered_map<uint64_t, handles::Handle>[handles::kMaxKinds];
+  return maps[kind % handles::kMaxKinds];
 }
 
 void unlink(handles::Handle h) {
-  const auto found = known().find({handles::kind_of(h), tables->slot(h)->owner[0]});
-  if (found != known().end() && found->second == h) known().erase(found);
+  auto& of_kind = known(handles::kind_of(h));
+  const auto found = of_kind.find(tables->slot(h)->owner[0]);
+  if (found != of_kind.end() && found->second == h) of_kind.erase(found);
 }
 
-void forget(handles::Handle h);
+// The virtual handle of a known object; 0: unknown. Under the lock.
+uint64_t find_known(uint64_t real, uint32_t kind) {
+  const auto found = known(kind).find(real);
+  return found == known(kind).end() ? 0 : kTag | found->second;
+}
 
 // Calls `look` for the object and for each object that ends with it.
 template <class F>
@@ -45,16 +38,18 @@ void each_of(handles::Handle h, F look) {
   }
 }
 
-// Removes the parent's record of a child that ends before the parent.
-void leave_parent(const handles::Slot& child, handles::Handle h) {
-  handles::Slot* parent = tables->slot(child.within);
-  const auto is_its = [h](const handles::Slot& r) { return r.owner[1] == kEndsWith && r.owner[2] == h; };
-  if (uint64_t* at = parent ? find_record(&parent->owner[1], is_its) : nullptr) take_out(at);
-}
-
-void end_children(handles::Handle h) {
+// Removes the object and those that end with it. If another one's recipe needs it, its state stays: a restart
+// makes it again with that.
+void forget(handles::Handle h) {
+  handles::Slot* slot = tables->slot(h);
+  if (!slot || slot->state != handles::kLive) return;
+  unlink(h);
+  if (handles::Slot* parent = tables->slot(slot->within)) {  // takes out its record of this child
+    const auto is_its = [h](const handles::Slot& r) { return r.owner[1] == kEndsWith && r.owner[2] == h; };
+    if (uint64_t* at = find_record(&parent->owner[1], is_its)) take_out(at);
+  }
   std::vector<handles::Handle> children;
-  uint64_t* at = &tables->slot(h)->owner[1];
+  uint64_t* at = &slot->owner[1];
   while ((at = find_record(at, [](const handles::Slot& record) { return record.owner[1] == kEndsWith; }))) {
     children.push_back(
         static_cast<handles::Handle>(tables->slot(static_cast<handles::Handle>(*at))->owner[2]));
@@ -62,15 +57,6 @@ void end_children(handles::Handle h) {
     take_out(at);
   }
   for (handles::Handle child : children) forget(child);
-}
-
-// Removes the object. If another one's recipe needs it, its state stays: a restart makes it again with that.
-void forget(handles::Handle h) {
-  handles::Slot* slot = tables->slot(h);
-  if (!slot || slot->state != handles::kLive) return;
-  unlink(h);
-  if (slot->within) leave_parent(*slot, h);
-  end_children(h);
   if ((slot->flags & kNamedByState) != 0) drop_states_until(h);
   std::vector<handles::Handle> gone;
   tables->free(h, gone);
@@ -86,7 +72,7 @@ uint64_t make(uint64_t real, uint32_t kind, uint32_t maker, const RecipeWriter* 
   if (recipe && !give_recipe(h, *recipe, device, 0)) note_unsaved(maker, "the persistent heap is full");
   tables->slot(h)->owner[0] = real;
   tables->slot(h)->next = static_cast<uint32_t>(device + 1);
-  known()[{kind, real}] = h;
+  known(kind)[real] = h;
   return kTag | h;
 }
 
@@ -103,13 +89,6 @@ void with_live(uint64_t word, F change) {
 int device_of_new(uint32_t kind) { return kind::is_of_no_device(kind) ? -1 : current_device(); }
 
 }  // namespace
-
-const uint64_t ended_object[512] = {};
-
-handles::Tables* tables = nullptr;
-FamilyState* family = nullptr;
-bool family_failed = false;
-handles::SpinLock family_lock;
 
 bool need_family() {
   if (__atomic_load_n(&family, __ATOMIC_ACQUIRE)) return true;
@@ -130,8 +109,7 @@ bool need_family() {
 uint64_t virtual_of(uint64_t real, uint32_t kind) {
   if (!need_family()) return 0;
   handles::SpinGuard guard(family_lock);
-  const auto found = known().find({kind, real});
-  return found == known().end() ? 0 : kTag | found->second;
+  return find_known(real, kind);
 }
 
 uint64_t made_word(uint64_t real, uint32_t kind, const RealLibrary& library, uint32_t function,
@@ -150,9 +128,8 @@ uint64_t known_word(uint64_t real, uint32_t kind, const RealLibrary& library, ui
   if (!family) return real;
   const int device = device_of_new(kind);
   handles::SpinGuard guard(family_lock);
-  const auto found = known().find({kind, real});  // another thread may have added it meanwhile
-  return found != known().end() ? kTag | found->second
-                                : make(real, kind, maker_of(library, function), recipe, device);
+  const uint64_t added = find_known(real, kind);  // by another thread meanwhile
+  return added ? added : make(real, kind, maker_of(library, function), recipe, device);
 }
 
 void forget_word(uint64_t word) { with_live(word, forget); }
@@ -228,11 +205,9 @@ void forget_device(int device) {
 }
 
 void ends_with(uint64_t child, uint64_t parent) {
-  if (!is_virtual(child) || !is_virtual(parent)) return;
   const RecipeWriter none;
   handles::SpinGuard guard(family_lock);
-  handles::Slot* its = tables->slot(static_cast<handles::Handle>(child));
-  handles::Slot* slot = tables->slot(static_cast<handles::Handle>(parent));
+  handles::Slot *its = slot_of(child), *slot = slot_of(parent);
   if (!slot || slot->state != handles::kLive || !its || its->state != handles::kLive || its->within) return;
   its->within = static_cast<handles::Handle>(parent);
   add_record(&slot->owner[1], 0, kEndsWith, child & 0xffff'ffff, none, -1, 0);
@@ -268,7 +243,7 @@ void rebind_word(uint64_t word, uint64_t real) {
 
 void rebind(handles::Handle h, uint64_t real) {
   tables->slot(h)->owner[0] = real;
-  if (tables->slot(h)->state == handles::kLive) known()[{handles::kind_of(h), real}] = h;
+  if (tables->slot(h)->state == handles::kLive) known(handles::kind_of(h))[real] = h;
 }
 
 }  // namespace cropdl::one_abi

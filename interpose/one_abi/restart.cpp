@@ -6,7 +6,7 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "interpose/handles/heap.h"
-#include "interpose/one_abi/states.h"
+#include "interpose/one_abi/state.h"
 
 namespace cropdl::one_abi {
 namespace {
@@ -52,8 +52,8 @@ std::vector<handles::Handle> of_threads() {
 
 }  // namespace
 
-Again::Again(const handles::Recipe& recipe, uint64_t ended) : reader_(recipe), ended_(ended) {
-  device_ = static_cast<int>(reader_.value<int64_t>());
+Again::Again(const handles::Recipe& recipe, uint64_t ended) : RecipeReader(recipe), ended_(ended) {
+  device_ = static_cast<int>(value<int64_t>());
   fine_ = device_ < 0 || make_current(device_);
 }
 
@@ -71,8 +71,6 @@ Status restore_family(const RealLibrary* const* libraries) {
   if (why) return Error{std::string("cannot restart: ") + why};
   return {};
 }
-
-int64_t (*end_again)(handles::Handle) = nullptr;
 
 Status make_all_again(const RealLibrary* const* libraries) {
   if (!family) return {};

@@ -1,6 +1,6 @@
 // Records the state that setters change in objects, libraries, devices and threads; begins a thread's first
 // call. See lower.h.
-#include "interpose/one_abi/states.h"
+#include "interpose/one_abi/state.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -38,12 +38,9 @@ uint64_t kept_key(std::span<const char> key) {
   return reinterpret_cast<uint64_t>(k);
 }
 
-std::span<const char> bytes_of(const Key& key) { return key.written().payload(); }
-
 uint32_t thread_index(const seam::ThreadRecord* record) {
-  const seam::ThreadRecord* first = seam::state()->threads;
-  const auto index = static_cast<size_t>(record - first);
-  return record >= first && index < kMaxThreads ? static_cast<uint32_t>(index) : 0;
+  const auto index = static_cast<size_t>(record - seam::state()->threads);
+  return index < kMaxThreads ? static_cast<uint32_t>(index) : 0;
 }
 
 // The calling thread's state; clears that of an ended thread with the same record. Under family_lock.
@@ -87,43 +84,37 @@ uint64_t* find(uint64_t* list, uint64_t what, std::span<const char> key) {
   });
 }
 
-// A recipe's dependencies except `own`, and its payload with the device filled in.
-struct Written {
-  Written(const RecipeWriter& recipe, int device, handles::Handle own) {
-    for (handles::Handle d : recipe.written().dependencies())
-      if (d != own) *needs.add(1) = d;
-    const auto payload = recipe.written().payload();
-    char* at = bytes.add(payload.size());
-    memcpy(at, payload.data(), payload.size());
-    const int64_t number = recipe.device() >= 0 ? recipe.device() : device;
-    memcpy(at, &number, sizeof number);
+// The recipe without `own` among its dependencies, and with the device filled in.
+struct Written : handles::RecipeWriter {
+  Written(const one_abi::RecipeWriter& recipe, int device, handles::Handle own) {
+    for (handles::Handle d : recipe.dependencies())
+      if (d != own) handle(d);
+    value<int64_t>(recipe.device() >= 0 ? recipe.device() : device);
+    const auto arguments = recipe.payload().subspan(sizeof(int64_t));
+    append(arguments.data(), arguments.size());
   }
-  handles::FewOrMany<handles::Handle, 8> needs;
-  handles::FewOrMany<char, 192> bytes;
 };
 
 bool is_recipe_of(const handles::Slot& slot, uint32_t maker, const Written& written) {
   const auto* r = reinterpret_cast<const handles::Recipe*>(slot.recipe);
-  const auto needs = written.needs.all();
-  const auto bytes = written.bytes.all();
+  const auto needs = written.dependencies();
+  const auto bytes = written.payload();
   return slot.maker == maker && r &&
          std::equal(needs.begin(), needs.end(), r->handles().begin(), r->handles().end()) &&
          r->bytes == bytes.size() && memcmp(r->payload(), bytes.data(), bytes.size()) == 0;
 }
 
-}  // namespace
+std::atomic<bool> some_are_uncertain{false};
 
-thread_local constinit ThreadMark thread_mark{};
-thread_local constinit uint64_t setting_began = kNoSetting;
-static std::atomic<bool> some_are_uncertain{false};
-int (*current_device)() = [] { return 0; };
-bool (*make_current)(int) = [](int) { return true; };
-void (*make_fresh)(bool) = [](bool) {};
-bool (*has_settled)() = [] { return false; };
-uint64_t used_code[kUsedCode];
-void (*code_is_used)(uint64_t) = [](uint64_t) {};
-void (*device_is_chosen)() = [] {};
-uint64_t (*code_of_address)(uint64_t) = [](uint64_t) { return uint64_t{0}; };
+void take_out(uint64_t* at, std::vector<handles::Handle>& gone) {
+  const auto record = static_cast<handles::Handle>(*at);
+  const handles::Slot* slot = tables->slot(record);
+  *at = slot->owner[0];
+  if (slot->owner[1] != kEndsWith) handles::heap_free(reinterpret_cast<void*>(slot->owner[2]));
+  tables->free(record, gone);
+}
+
+}  // namespace
 
 handles::Handle add_record(uint64_t* list, uint32_t maker, uint64_t what, uint64_t key,
                            const RecipeWriter& recipe, int device, handles::Handle of) {
@@ -138,32 +129,21 @@ handles::Handle add_record(uint64_t* list, uint32_t maker, uint64_t what, uint64
 }
 
 void take_out(uint64_t* at) {
-  const auto record = static_cast<handles::Handle>(*at);
-  const handles::Slot* slot = tables->slot(record);
-  *at = slot->owner[0];
-  if (slot->owner[1] != kEndsWith) handles::heap_free(reinterpret_cast<void*>(slot->owner[2]));
   std::vector<handles::Handle> gone;
-  tables->free(record, gone);
+  take_out(at, gone);
   drop_states_of_gone(gone);
 }
 
 bool give_recipe(handles::Handle h, const RecipeWriter& recipe, int device, handles::Handle of) {
   const Written written(recipe, device, of);
-  return tables->set_recipe(h, written.needs.all(), written.bytes.all().data(), written.bytes.all().size());
+  return tables->set_recipe(h, written.dependencies(), written.payload().data(), written.payload().size());
 }
 
 // `gone`: slots that were freed because nothing needs them. They are not reused while the lock is held.
 void drop_states_of_gone(std::vector<handles::Handle>& gone) {
   for (size_t i = 0; i < gone.size(); ++i) {
     if (handles::kind_of(gone[i]) == kStateRecord) continue;
-    auto at = static_cast<handles::Handle>(std::exchange(tables->slot(gone[i])->owner[1], 0));
-    while (at) {
-      const handles::Slot& record = *tables->slot(at);
-      const auto next = static_cast<handles::Handle>(record.owner[0]);
-      if (record.owner[1] != kEndsWith) handles::heap_free(reinterpret_cast<void*>(record.owner[2]));
-      tables->free(at, gone);
-      at = next;
-    }
+    for (uint64_t* list = &tables->slot(gone[i])->owner[1]; *list;) take_out(list, gone);
   }
 }
 
@@ -183,39 +163,35 @@ void drop_states_of(uint64_t* list) {
 void keep_state(uint64_t of, const RealLibrary& library, uint32_t function, uint64_t what, const Key& key,
                 const RecipeWriter& recipe, uint64_t until, bool once) {
   if (!need_family()) return;
+  const uint32_t maker = maker_of(library, function);
   const int current = device_to_ask(of);
   handles::SpinGuard guard(family_lock);
   const Place place = place_of(of, current);
   if (!place.list) return;
-  const auto bytes = bytes_of(key);
   handles::Handle record = 0;
   bool uncertain = false;  // another thread set it to another value since this thread's call began
   // Most calls set a thing again, often to the same value. The renewed record is repeated after the others.
-  if (uint64_t* before = find(place.list, what, bytes)) {
+  if (uint64_t* before = find(place.list, what, key.payload())) {
     if (once) return;
     record = static_cast<handles::Handle>(*before);
     const Written written(recipe, place.device, place.object);
     const handles::Slot& last = *tables->slot(record);
     uncertain = of != kOfThread && last.serial > setting_began &&
-                ((last.flags & kUncertain) != 0 || !is_recipe_of(last, maker_of(library, function), written));
+                ((last.flags & kUncertain) != 0 || !is_recipe_of(last, maker, written));
     std::vector<handles::Handle> gone;
-    if (tables->slot(record)->maker == maker_of(library, function) &&
-        tables->rewrite_recipe(record, written.needs.all(), written.bytes.all().data(),
-                               written.bytes.all().size(), gone)) {
+    const auto payload = written.payload();
+    if (last.maker == maker &&
+        tables->rewrite_recipe(record, written.dependencies(), payload.data(), payload.size(), gone)) {
       tables->renew(record);
-      if (!gone.empty()) drop_states_of_gone(gone);
+      drop_states_of_gone(gone);
     } else {
       take_out(before);
       record = 0;
     }
   }
   if (!record)
-    record = add_record(place.list, maker_of(library, function), what, kept_key(bytes), recipe, place.device,
-                        place.object);
-  if (!record) {
-    note_unsaved(maker_of(library, function), "the persistent heap is full");
-    return;
-  }
+    record = add_record(place.list, maker, what, kept_key(key.payload()), recipe, place.device, place.object);
+  if (!record) return note_unsaved(maker, "the persistent heap is full");
   tables->slot(record)->flags = uncertain ? kUncertain : 0;
   if (uncertain) some_are_uncertain = true;
   if (handles::Slot* named = slot_of(until); named && named->state == handles::kLive) {
@@ -237,14 +213,14 @@ void undo_state(uint64_t of, uint64_t what, const Key& key) {
   const int current = device_to_ask(of);
   handles::SpinGuard guard(family_lock);
   const Place place = place_of(of, current);
-  if (uint64_t* at = place.list ? find(place.list, what, bytes_of(key)) : nullptr) take_out(at);
+  if (uint64_t* at = place.list ? find(place.list, what, key.payload()) : nullptr) take_out(at);
 }
 
 void undo_state_of_devices(uint64_t what, const Key& key) {
   if (!family) return;
   handles::SpinGuard guard(family_lock);
   for (uint64_t& list : family->device_states)
-    if (uint64_t* at = find(&list, what, bytes_of(key))) take_out(at);
+    if (uint64_t* at = find(&list, what, key.payload())) take_out(at);
 }
 
 void begin_thread(bool chooses) {
@@ -259,13 +235,9 @@ void begin_thread(bool chooses) {
     for (uint64_t at = own_state().states; at; at = tables->slot(static_cast<handles::Handle>(at))->owner[0])
       states.push_back(static_cast<handles::Handle>(at));
   }
-  std::sort(states.begin(), states.end(), [](handles::Handle a, handles::Handle b) {
-    return tables->slot(a)->serial < tables->slot(b)->serial;
-  });
+  std::ranges::sort(states, {}, [](handles::Handle h) { return tables->slot(h)->serial; });
   for (handles::Handle state : states) make_state_again(state);
 }
-
-void settle_thread() { thread_mark.settled = has_settled(); }
 
 void note_unsaved(uint32_t maker, const char* why) {
   if (family->unsaved_maker) return;
@@ -308,8 +280,6 @@ void say_not_offered(const char* function, const char* why) {
   }
   say(std::string("cropdl: ") + function + " is not offered: " + why);
 }
-
-std::atomic<uint64_t> errors_noted{0};
 
 void note_error(const RealLibrary&, int64_t code) {
   errors_noted.fetch_add(1, std::memory_order_relaxed);

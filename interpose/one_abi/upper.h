@@ -17,17 +17,6 @@ inline void* const* const volatile* lower_table() {
   return &seam::control()->libraries[seam::CROPDL_LIBRARY].table;
 }
 
-// Writes one line from several parts to standard error.
-inline void say_line(const char* a, const char* b, const char* c, const char* d) {
-  const char* parts[] = {a, b, c, d, "\n"};
-  char line[512];
-  size_t n = 0;
-  for (const char* part : parts)
-    for (; *part && n < sizeof line - 1; ++part) line[n++] = *part;
-  line[n] = 0;
-  seam::say_by_c_library(line);
-}
-
 // A child of fork() has no lower half. (Natively CUDA does not work in a child whose parent has used it.)
 // Calls there return an error code, which means "not initialized" or worse in each of these libraries, or
 // zeros if the result is not a code. Says so once: natively CUDA would work if the parent had not used it.
@@ -38,8 +27,9 @@ inline R in_a_child() {
   if constexpr (__is_same(R, const char*))
     return "an error in a child of fork(), which has no GPU with CropDL";
   if (!__atomic_exchange_n(&said_in_a_child, true, __ATOMIC_RELAXED))
-    say_line("cropdl: a child of fork() has no GPU: its calls of CUDA fail (error 3)", "; ",
-             "start processes that use one by exec (spawn), or as ranks", "");
+    seam::say_by_c_library(
+        "cropdl: a child of fork() has no GPU: its calls of CUDA fail (error 3); start processes that "
+        "use one by exec (spawn), or as ranks\n");
   if constexpr (__is_enum(R) || __is_same(R, int)) {
     return static_cast<R>(kInAChild);
   } else {
@@ -75,7 +65,13 @@ __attribute__((always_inline)) inline R call_until_begun(unsigned function, A...
 // Prints once that a function is not offered. The caller returns the library's error, or zeros.
 inline void say_refused(bool* said, const char* name, const char* why) {
   if (__atomic_exchange_n(said, true, __ATOMIC_RELAXED)) return;
-  say_line("cropdl: ", name, " is not offered: ", why);
+  const char* parts[] = {"cropdl: ", name, " is not offered: ", why, "\n"};
+  char line[512];
+  size_t n = 0;
+  for (const char* part : parts)
+    for (; *part && n < sizeof line - 1; ++part) line[n++] = *part;
+  line[n] = 0;
+  seam::say_by_c_library(line);
 }
 
 }  // namespace cropdl::one_abi

@@ -195,7 +195,7 @@ void keep_first_use(uint64_t code, uint64_t symbol, bool variable) {
   recipe.handle(code);
   recipe.value(symbol);
   recipe.value<uint8_t>(variable);
-  rt::keep_first(code, kCudart, cudart::kFn___cudaInitModule, kFirstUse, key, recipe);
+  rt::keep_state(code, kCudart, cudart::kFn___cudaInitModule, kFirstUse, key, recipe, 0, true);
 }
 
 // Starts the runtime on the current device, as the following call would.

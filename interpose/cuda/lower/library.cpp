@@ -121,9 +121,9 @@ class Runtime final : public libraries::Library {
   void drive(bool) override {}
   void begin_drain(std::span<const coord::PeerCount>) override { devices_.begin(callbacks_awaited_since()); }
   // Devices are polled once NCCL's own threads launch nothing more.
-  bool drain_step() override { return nccl_.step() && devices_.step(); }
+  bool drain_step() override { return nccl::drain_step() && devices_.step(); }
   std::string drain_trouble() override {
-    const std::string line = nccl_.trouble();
+    const std::string line = nccl::drain_trouble();
     return line.empty() ? devices_.trouble() : line;
   }
   Status quiesce() override {
@@ -150,7 +150,6 @@ class Runtime final : public libraries::Library {
 
  private:
   // Of a cut: from its drain until the program continues.
-  nccl::Drain nccl_;
   DeviceDrain devices_;
   EventTimes event_times_;
   MemoryCut memory_;

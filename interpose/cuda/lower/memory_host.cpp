@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/page.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/saved_memory.h"
@@ -106,8 +107,7 @@ enum class Mapped { kAll, kNothing, kInPart };
 
 // How much is mapped so that it can be registered again: writable, unless read-only then. `all`: ascending.
 Mapped mapped(const std::vector<host_memory::Mapping>& all, const HostMemory& memory) {
-  const uint64_t begin = memory.begin / memory::kHostPage * memory::kHostPage,
-                 end = memory::rounded_up(memory.begin + memory.size, memory::kHostPage);
+  const uint64_t begin = page_down(memory.begin), end = page_up(memory.begin + memory.size);
   const int needed = memory.registered & CU_MEMHOSTREGISTER_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
   uint64_t open = 0, there = 0;
   auto one = std::partition_point(all.begin(), all.end(),

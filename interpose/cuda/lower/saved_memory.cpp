@@ -28,7 +28,7 @@ void MemoryCut::settle() {
   if (!settled_) return;
   auto variables = registered_variables();
   settled_ = variables ? addresses_may_come_again(*variables) : variables.error();
-  if (settled_) settled_ = its->contents.note_variables(std::move(*variables));
+  if (settled_) settled_ = its->contents.note_variables(*variables);
 }
 
 uint64_t memory_region_bytes() {

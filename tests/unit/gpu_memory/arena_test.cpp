@@ -100,14 +100,14 @@ TEST_F(ArenaTest, LittleIsKeptWhereLittleIsLeft) {
 TEST_F(ArenaTest, AHundredThousandBlocksNeedLittleMemoryAndAreFreed) {
   std::vector<Block*> held;
   for (int i = 0; i < 100'000; ++i) held.push_back(allocate(1 + static_cast<uint64_t>(i) % 2000));
-  EXPECT_LT(arena->mapped(0), 200 * kMiB);
+  EXPECT_LT(mapped(0), 200 * kMiB);
   EXPECT_LT(arena->unused(0), 40 * kMiB);
   for (size_t i = 0; i < held.size(); ++i) EXPECT_EQ(blocks->around(held[i]->begin + 100), held[i]);
   std::shuffle(held.begin(), held.end(), std::mt19937(1));
   for (Block* block : held) arena->release(block);
-  EXPECT_LE(arena->mapped(0), 32 * kMiB) << "one chunk is kept";
+  EXPECT_LE(mapped(0), 32 * kMiB) << "one chunk is kept";
   arena->trim(0);
-  EXPECT_EQ(arena->mapped(0), 0u);
+  EXPECT_EQ(mapped(0), 0u);
   EXPECT_EQ(state->blocks.live(), 0u);
   EXPECT_EQ(state->chunks.live(), 0u);
 }
@@ -121,11 +121,11 @@ TEST_F(ArenaTest, AllocatingAndFreeingForEverNeitherGrowsNorCallsTheDriver) {
     one = allocate(1 + random() % 100'000);
   };
   for (int i = 0; i < 10'000; ++i) step();
-  const uint64_t heap = handles::heap_blocks(), mapped = arena->mapped(0);
+  const uint64_t heap = handles::heap_blocks(), before = mapped(0);
   // Who calls the driver again and again would be a thousand times slower.
   for (int i = 0; i < 1'000'000; ++i) step();
   EXPECT_EQ(handles::heap_blocks(), heap);
-  EXPECT_LE(arena->mapped(0), mapped + 8 * kMiB);
+  EXPECT_LE(mapped(0), before + 8 * kMiB);
   EXPECT_LE(state->blocks.room(), 1000u);
 }
 
@@ -198,12 +198,11 @@ TEST_F(ArenaTest, AfterARestartBlocksAreWhereTheyWereAndTheRestIsFree) {
   }
   for (Block* one : held) expected[one->begin] = one->size;
   arena->release(allocate(10 * kMiB));  // an empty chunk is not taken again
-  uint64_t used[2] = {arena->mapped(0) - arena->unused(0), arena->mapped(1) - arena->unused(1)};
+  uint64_t used[2] = {mapped(0) - arena->unused(0), mapped(1) - arena->unused(1)};
   restart();
   EXPECT_EQ(state->blocks.live(), expected.size());
   blocks->each([&](Block* one) { EXPECT_EQ(expected[one->begin], one->size); });
-  for (int device = 0; device < 2; ++device)
-    EXPECT_EQ(arena->mapped(device) - arena->unused(device), used[device]);
+  for (int device = 0; device < 2; ++device) EXPECT_EQ(mapped(device) - arena->unused(device), used[device]);
   for (int i = 0; i < 3000; ++i) {
     Block* made = allocate(1 + random() % 20000);
     const auto next = expected.lower_bound(made->begin);

@@ -42,8 +42,11 @@ class MemoryTest : public testing::Test {
                       PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     ASSERT_EQ(heap, reinterpret_cast<void*>(seam::kHeapBegin));
     handles::heap_format();
-    const char* missing;
-    ASSERT_TRUE(driver.fill([](const char* name) { return dlsym(RTLD_DEFAULT, name); }, &missing)) << missing;
+#define CROPDL_FIND(name)                                                            \
+  driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(RTLD_DEFAULT, #name)); \
+  ASSERT_TRUE(driver.name != nullptr) << #name;
+    CROPDL_DRIVER_FUNCTIONS(CROPDL_FIND)
+#undef CROPDL_FIND
     ASSERT_CU(cuInit(0));
     for (int device = 0; device < 2; ++device) ASSERT_CU(cuDevicePrimaryCtxRetain(&contexts[device], device));
     ASSERT_CU(cuCtxSetCurrent(contexts[0]));
@@ -96,6 +99,11 @@ class MemoryTest : public testing::Test {
     const InContext in(driver, contexts[device]);
     EXPECT_CU(managed->allocate(size, CU_MEM_ATTACH_GLOBAL, device, &made));
     return made;
+  }
+  uint64_t mapped(int device) const {  // bytes that the arena has taken
+    uint64_t bytes = 0;
+    state->chunks.each([&](const Chunk* one) { bytes += one->device == device ? one->size : 0; });
+    return bytes;
   }
   // What a cudaDeviceReset is to the driver.
   void reset_context(int device) {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "interpose/counting/agreement.h"
-#include "interpose/cuda/lower/nccl/real.h"
+#include "interpose/cuda/lower/nccl/state.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/handles/heap.h"
 #include "interpose/host/loaded_objects.h"

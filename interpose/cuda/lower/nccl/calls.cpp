@@ -1,5 +1,4 @@
-// NCCL calls that move data, counted and held; others go to groups.cpp. LH, LH FS base, threads of the
-// program.
+// NCCL calls that move data, counted and held; others go to groups.cpp. LH, LH FS base, program's threads.
 #include "interpose/boundaries/token_ring.h"
 #include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/nccl/groups.h"

@@ -1,10 +1,8 @@
 // Handles and records of communicators, and ids. LH, LH FS base, threads of the program.
-#include <sys/random.h>
-
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "base/random.h"
 #include "interpose/cuda/lower/nccl/captured.h"
 #include "interpose/cuda/lower/nccl/state.h"
 #include "interpose/one_abi/state.h"
@@ -12,11 +10,9 @@
 namespace cropdl::cuda::nccl {
 namespace {
 
-struct KnownId {
-  ncclUniqueId told, real;
-};
-std::vector<KnownId>& real_ids() {  // this run's ids for ids that the program got in earlier runs
-  static auto& all = *new std::vector<KnownId>;
+// Ids that the program got in earlier runs, each with this run's.
+std::vector<std::pair<ncclUniqueId, ncclUniqueId>>& real_ids() {
+  static auto& all = *new std::vector<std::pair<ncclUniqueId, ncclUniqueId>>;
   return all;
 }
 
@@ -35,7 +31,7 @@ void add_given(const ncclUniqueId& id) {
   size_t count = 1;
   {
     handles::SpinGuard guard(lock);
-    each_given_id([&](const GivenId*) { ++count; });
+    each<GivenId>(state->given_ids, [&](const GivenId*) { ++count; });
     push(state->given_ids, g);
   }
   if (count > kMostGiven)
@@ -50,16 +46,17 @@ void free_room(Communicator* c) {
     forget_records(pairs, pairs + ptrdiff_t{2} * c->size);
     handles::heap_free(pairs);
   }
-  drop_objects(c);
+  each<Operation>(c->operations, [](Operation* o) {
+    one_abi::forget_word(o->word);
+    handles::heap_free(o);
+  });
+  each<Registration>(c->registrations, handles::heap_free);
   each<Shrunk>(c->shrunk, handles::heap_free);
   free_texts(c->config);
   handles::heap_free(c);
 }
 
 }  // namespace
-
-State* state = nullptr;
-handles::SpinLock lock;
 
 void note_full(uint32_t function) { one_abi::mark_unsaved(kNccl, function, "the persistent heap is full"); }
 
@@ -134,13 +131,10 @@ Communicator* new_communicator(uint64_t identity, uint32_t function, int device)
     handles::SpinGuard guard(one_abi::family_lock);
     const handles::Handle h =
         one_abi::tables->create(one_abi::kind::ncclComm, one_abi::maker_of(kNccl, function));
-    const auto& written = recipe.written();
-    if (!h || !one_abi::tables->set_recipe(h, written.dependencies(), written.payload().data(),
-                                           written.payload().size())) {
+    if (!h || !one_abi::tables->set_recipe(h, {}, recipe.payload().data(), recipe.payload().size())) {
       handles::heap_free(c);
       return nullptr;
     }
-    one_abi::tables->slot(h)->owner[0] = 0;
     one_abi::tables->slot(h)->next = static_cast<uint32_t>(device + 1);
     one_abi::tables->slot(h)->owner[2] = reinterpret_cast<uint64_t>(c);
     c->word = one_abi::kTag | h;
@@ -191,12 +185,11 @@ void keep_config(Communicator* c, const ncclConfig_t& config) {
   if (!keep_texts(c->config)) note_full(seam::nccl::kFn_ncclCommInitRankConfig);
 }
 
-bool settle(Communicator* c) {
-  if (c->stage != kMaking) return true;
+void settle(Communicator* c) {
+  if (c->stage != kMaking) return;
   const ncclComm_t real = *real_place(c);
   ncclResult_t now = ncclInProgress;
-  if (!real || CROPDL_NCCL(ncclCommGetAsyncError)(real, &now) != ncclSuccess || now == ncclInProgress)
-    return false;
+  if (!real || CROPDL_NCCL(ncclCommGetAsyncError)(real, &now) != ncclSuccess || now == ncclInProgress) return;
   if (now == ncclSuccess) {
     CROPDL_NCCL(ncclCommUserRank)(real, &c->rank);
     CROPDL_NCCL(ncclCommCount)(real, &c->size);
@@ -204,12 +197,11 @@ bool settle(Communicator* c) {
     if (c->size == 1) c->count.identity = 0;
   }
   c->stage = kReady;
-  return true;
 }
 
 ncclUniqueId real_id(const ncclUniqueId& told) {
-  for (const KnownId& k : real_ids())
-    if (same(k.told, told)) return k.real;
+  for (const auto& [before, now] : real_ids())
+    if (same(before, told)) return now;
   return told;
 }
 
@@ -245,9 +237,7 @@ ncclResult_t lower_ncclCommInitAll(ncclComm_t* comms, int n, const int* devices)
   std::vector<ncclComm_t> real(static_cast<size_t>(n));
   const ncclResult_t result = CROPDL_NCCL(ncclCommInitAll)(real.data(), n, devices);
   if (!went_on(result)) return result;
-  uint64_t random = 0;
-  while (getrandom(&random, sizeof random, 0) != sizeof random) {
-  }
+  const uint64_t random = random_number(~uint64_t{0});
   std::vector<Communicator*> made;
   for (int i = 0; i < n; ++i) {
     Communicator* const c = new_communicator(identity_from(random), seam::nccl::kFn_ncclCommInitAll,
@@ -274,8 +264,7 @@ ncclResult_t lower_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
     *error = unmade ? ncclInProgress : ncclSuccess;
     return ncclSuccess;
   }
-  const ncclResult_t r =
-      CROPDL_NCCL(ncclCommGetAsyncError)(one_abi::real(comm, one_abi::kind::ncclComm), error);
+  const ncclResult_t r = CROPDL_NCCL(ncclCommGetAsyncError)(real_of(comm), error);
   if (r != ncclSuccess || !error || *error == ncclInProgress || !state) return r;
   std::vector<Communicator*> making;  // a split's parent also reports for it
   {
@@ -291,14 +280,13 @@ ncclResult_t lower_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return r;
 }
 
-#define CROPDL_TOLD(name, member)                                                   \
-  ncclResult_t lower_##name(const ncclComm_t comm, int* told) {                     \
-    one_abi::Call begins;                                                           \
-    const Communicator* const c = communicator(comm);                               \
-    if (!told || !of_former_run(c))                                                 \
-      return CROPDL_NCCL(name)(one_abi::real(comm, one_abi::kind::ncclComm), told); \
-    *told = c->member;                                                              \
-    return ncclSuccess;                                                             \
+#define CROPDL_TOLD(name, member)                                                  \
+  ncclResult_t lower_##name(const ncclComm_t comm, int* told) {                    \
+    one_abi::Call begins;                                                          \
+    const Communicator* const c = communicator(comm);                              \
+    if (!told || !of_former_run(c)) return CROPDL_NCCL(name)(real_of(comm), told); \
+    *told = c->member;                                                             \
+    return ncclSuccess;                                                            \
   }
 CROPDL_TOLD(ncclCommCount, size)
 CROPDL_TOLD(ncclCommCuDevice, device)

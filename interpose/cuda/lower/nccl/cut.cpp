@@ -1,5 +1,6 @@
 // See library.h: NCCL's part of a cut.
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/format.h"
@@ -10,6 +11,8 @@
 namespace cropdl::cuda::nccl {
 namespace {
 
+std::atomic<const char*> drain_failure{nullptr};
+
 // Messages that neither side has begun are left out.
 void add_pairs(const Communicator* c, std::vector<coord::CollectiveCount>& counts,
                uint64_t (*target)(uint64_t identity)) {
@@ -18,9 +21,7 @@ void add_pairs(const Communicator* c, std::vector<coord::CollectiveCount>& count
     if (r == c->rank) continue;
     for (int way = 0; way < 2; ++way) {
       const uint64_t begun = pairs ? pairs[2 * r + way].begun : 0;
-      const uint64_t identity =
-          pairs ? pairs[2 * r + way].identity
-                : (way == 0 ? pair_identity(c, c->rank, r) : pair_identity(c, r, c->rank));
+      const uint64_t identity = way == 0 ? pair_identity(c, c->rank, r) : pair_identity(c, r, c->rank);
       if (begun != 0 || target(identity) != 0) counts.push_back({identity, begun});
     }
   }
@@ -62,26 +63,26 @@ void add_communicators(coord::RankStatus& status) {
   });
 }
 
-bool Drain::step() {
-  trouble_ = nullptr;
+bool drain_step() {
+  drain_failure = nullptr;
   bool all = true;
   each_communicator([&](Communicator* c) {
     const ncclComm_t real = *real_place(c);
     if (!real) {
-      if (c->stage == kReady) trouble_ = "a split came to nothing";
+      if (c->stage == kReady) drain_failure = "a split came to nothing";
       all = all && c->stage != kReady;
       return;
     }
     ncclResult_t now = ncclSuccess;
     if (CROPDL_NCCL(ncclCommGetAsyncError)(real, &now) != ncclSuccess || now == ncclSuccess) return;
     all = false;
-    if (now != ncclInProgress) trouble_ = CROPDL_NCCL(ncclGetErrorString)(now);
+    if (now != ncclInProgress) drain_failure = CROPDL_NCCL(ncclGetErrorString)(now);
   });
   return all;
 }
 
-std::string Drain::trouble() const {
-  const char* const what = trouble_;
+std::string drain_trouble() {
+  const char* const what = drain_failure;
   return what
              ? formatted("ncclCommGetAsyncError: a communicator has failed ({}), which cannot be saved", what)
              : "";

@@ -67,7 +67,7 @@ counting::Record* record_of(const Call& c) {
 ncclResult_t perform(const Call& c) {
   // The handle of an ended communicator is no address that NCCL may read.
   const bool is_gone = one_abi::is_virtual(one_abi::word_of(c.comm)) && !communicator(c.comm);
-  const ncclComm_t comm = is_gone ? nullptr : one_abi::real(c.comm, one_abi::kind::ncclComm);
+  const ncclComm_t comm = is_gone ? nullptr : real_of(c.comm);
   const cudaStream_t stream = one_abi::real(c.stream, one_abi::kind::cudaStream);
   Making* const m = c.making;
   ncclConfig_t* const config = !m              ? nullptr
@@ -155,16 +155,8 @@ ncclResult_t execute(std::span<Call* const> calls, bool grouped) {
   return result;
 }
 
-// Joins by an id, and shrinks, which leave members out: no communicator's count covers them.
-ncclResult_t run_meeting(std::span<Call* const> calls, bool grouped) {
-  if (!counting::begin_meeting(identity_of_made(*calls.front()))) return kAgain;
-  const ncclResult_t r = execute(calls, grouped);
-  counting::end();
-  return r;
-}
-
 ncclResult_t run_counted(std::span<Call* const> calls, bool grouped) {
-  std::vector<counting::Part> parts;  // calls launched now, each record once
+  std::vector<counting::Record*> launched;  // one for each call launched now
   std::vector<std::pair<cudaGraph_t, counting::Part>> captured;
   for (size_t i = 0; i < calls.size(); ++i) {
     const Call* const c = calls[i];
@@ -173,17 +165,15 @@ ncclResult_t run_counted(std::span<Call* const> calls, bool grouped) {
     if (cudaGraph_t graph = communicates(*c) ? graph_capturing(c->stream) : nullptr)
       captured.push_back({graph, {r, 1}});
     else
-      parts.push_back({r, 1});
+      launched.push_back(r);
   }
-  std::ranges::sort(parts, {}, &counting::Part::record);
-  size_t n = 0;
-  for (const counting::Part& one : parts) {
-    if (n != 0 && parts[n - 1].record == one.record)
-      ++parts[n - 1].times;
+  std::ranges::sort(launched);
+  std::vector<counting::Part> parts;
+  for (counting::Record* r : launched)
+    if (!parts.empty() && parts.back().record == r)
+      ++parts.back().times;
     else
-      parts[n++] = one;
-  }
-  parts.resize(n);
+      parts.push_back({r, 1});
   const bool announced = !parts.empty();
   if (announced && !counting::begin_parts(parts, seam::kLibraryNccl)) return kAgain;
   const unsigned makes = calls.front()->making ? boundaries::kMakesObjects : 0;
@@ -200,12 +190,15 @@ ncclResult_t run_counted(std::span<Call* const> calls, bool grouped) {
 }
 
 ncclResult_t run(std::span<Call* const> calls, bool grouped, Group* group) {
+  // Joins by an id, and shrinks, which leave members out: no communicator's count covers these.
   std::vector<Call*> meet, rest;
   for (Call* c : calls) (joins(*c) || shrinks(*c) ? meet : rest).push_back(c);
   ncclResult_t first = ncclSuccess;
   if (!meet.empty()) {
-    first = run_meeting(meet, grouped);
-    if (first == kAgain || !went_on(first) || rest.empty()) return first;
+    if (!counting::begin_meeting(identity_of_made(*meet.front()))) return kAgain;
+    first = execute(meet, grouped);
+    counting::end();
+    if (!went_on(first) || rest.empty()) return first;
     if (group) {  // done, even if the rest must be called again
       group->result = first;
       group->first = group->last = 0;

@@ -14,6 +14,25 @@ inline uint64_t open_group() {
   return group;
 }
 
+inline constexpr auto kNoType = static_cast<ncclDataType_t>(-1);  // for calls that move no data
+struct Making;
+// A call that begins at the end of its group, or immediately.
+struct Call {
+  uint64_t next = 0;
+  uint32_t function = 0;
+  int32_t device = -1;  // current at the call; -1: irrelevant
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  size_t count = 0;
+  ncclDataType_t type = kNoType;
+  ncclRedOp_t op{};
+  int root = 0;  // or the peer, or flags
+  uint32_t in_group = 0;
+  Making* making = nullptr;
+};
+
 // Inside a group: keeps the call. Alone: runs it, or returns kAgain.
 ncclResult_t submit(const Call& call);
 

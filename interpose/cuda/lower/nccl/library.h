@@ -2,7 +2,6 @@
 // LH FS base. AGENT, MAIN and START as in interpose/libraries/library.h.
 #pragma once
 
-#include <atomic>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,15 +21,9 @@ bool called();
 
 // Waits while the rank is stopped. Once all ranks have begun the pending work of non-blocking communicators,
 // NCCL finishes it itself.
-class Drain {
- public:
-  bool step();                  // true: none is left. MAIN
-  std::string trouble() const;  // why step() can never be true, or ""; AGENT or MAIN
-
- private:
-  std::atomic<const char*> trouble_{nullptr};
-};
-void quiesce();  // MAIN. All members' counts are equal: drops the counts of ended communicators
+bool drain_step();            // true: none is left. MAIN
+std::string drain_trouble();  // why drain_step() can never be true, or ""; AGENT or MAIN
+void quiesce();               // MAIN. All members' counts are equal: drops the counts of ended communicators
 
 // START. restore(): after the family's objects are made. `told`: the lines of all ranks.
 Status restore();

@@ -7,8 +7,8 @@ namespace cropdl::cuda::nccl {
 void add_counts(std::vector<coord::CollectiveCount>&, uint64_t (*)(uint64_t)) {}
 void add_communicators(coord::RankStatus&) {}
 bool called() { return false; }
-bool Drain::step() { return true; }
-std::string Drain::trouble() const { return ""; }
+bool drain_step() { return true; }
+std::string drain_trouble() { return ""; }
 void quiesce() {}
 Status restore() { return {}; }
 std::string told_at_restart() { return ""; }

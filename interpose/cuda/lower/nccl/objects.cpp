@@ -18,37 +18,15 @@ size_t size_of(ncclDataType_t type) {
   return 1;
 }
 
-template <class T>
-T* listed(uint64_t& list) {
-  auto* fresh = static_cast<T*>(handles::heap_allocate(sizeof(T)));
-  if (!fresh) return nullptr;
-  handles::SpinGuard guard(lock);
-  push(list, fresh);
-  return fresh;
-}
-
-template <class T>
-void drop(uint64_t& list, T* gone) {
-  take_out(list, gone);
-  handles::heap_free(gone);
-}
-
-template <class T, class F>
-T* find(uint64_t list, F is) {
-  for (; list; list = reinterpret_cast<T*>(list)->next)
-    if (is(reinterpret_cast<T*>(list))) return reinterpret_cast<T*>(list);
-  return nullptr;
-}
-
 }  // namespace
 
 ncclResult_t destroy_operation(ncclComm_t comm, ncclRedOp_t op) {
   Communicator* const c = communicator(comm);
   // The operations of a communicator that was finalized in an earlier run are gone with it.
-  const ncclResult_t r = c && !*real_place(c)
-                             ? ncclSuccess
-                             : CROPDL_NCCL(ncclRedOpDestroy)(one_abi::real(op, one_abi::kind::ncclRedOp),
-                                                             one_abi::real(comm, one_abi::kind::ncclComm));
+  const ncclResult_t r =
+      c && !*real_place(c)
+          ? ncclSuccess
+          : CROPDL_NCCL(ncclRedOpDestroy)(one_abi::real(op, one_abi::kind::ncclRedOp), real_of(comm));
   if (r != ncclSuccess || !c) return r;
   const uint64_t word = one_abi::word_of(op, one_abi::kind::ncclRedOp);
   if (auto* o = find<Operation>(c->operations, [&](const Operation* p) { return p->word == word; })) {
@@ -56,37 +34,6 @@ ncclResult_t destroy_operation(ncclComm_t comm, ncclRedOp_t op) {
     drop(c->operations, o);
   }
   return r;
-}
-
-ncclResult_t make_objects_again(Communicator* c, const char** function) {
-  const ncclComm_t comm = *real_place(c);
-  *function = "ncclRedOpCreatePreMulSum";
-  for (uint64_t at = c->operations; at; at = reinterpret_cast<Operation*>(at)->next) {
-    auto* o = reinterpret_cast<Operation*>(at);
-    void* const scalar = o->residence == ncclScalarDevice ? o->scalar : o->immediate;
-    ncclRedOp_t real{};
-    if (const ncclResult_t r =
-            CROPDL_NCCL(ncclRedOpCreatePreMulSum)(&real, scalar, o->type, o->residence, comm);
-        r != ncclSuccess)
-      return r;
-    one_abi::tables->slot(static_cast<handles::Handle>(o->word))->owner[0] = static_cast<uint64_t>(real);
-  }
-  *function = "ncclCommRegister";
-  for (uint64_t at = c->registrations; at; at = reinterpret_cast<Registration*>(at)->next) {
-    auto* g = reinterpret_cast<Registration*>(at);
-    if (const ncclResult_t r = CROPDL_NCCL(ncclCommRegister)(comm, g->buffer, g->bytes, &g->real);
-        r != ncclSuccess)
-      return r;
-  }
-  return ncclSuccess;
-}
-
-void drop_objects(Communicator* c) {
-  each<Operation>(c->operations, [&](Operation* o) {
-    one_abi::forget_word(o->word);
-    drop(c->operations, o);
-  });
-  each<Registration>(c->registrations, [&](Registration* g) { drop(c->registrations, g); });
 }
 
 namespace fn = seam::nccl;
@@ -98,8 +45,8 @@ ncclResult_t lower_ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclD
   one_abi::Call begins;
   Communicator* const c = communicator(comm);
   ncclRedOp_t real{};
-  const ncclResult_t r = CROPDL_NCCL(ncclRedOpCreatePreMulSum)(op ? &real : nullptr, scalar, type, residence,
-                                                               one_abi::real(comm, one_abi::kind::ncclComm));
+  const ncclResult_t r =
+      CROPDL_NCCL(ncclRedOpCreatePreMulSum)(op ? &real : nullptr, scalar, type, residence, real_of(comm));
   if (r != ncclSuccess || !c) return r;
   const one_abi::RecipeWriter recipe;
   const uint64_t word = one_abi::made_word(static_cast<uint64_t>(real), one_abi::kind::ncclRedOp, kNccl,
@@ -124,8 +71,8 @@ ncclResult_t lower_ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes,
   one_abi::Call begins;
   Communicator* const c = communicator(comm);
   void* real = nullptr;
-  const ncclResult_t r = CROPDL_NCCL(ncclCommRegister)(one_abi::real(comm, one_abi::kind::ncclComm), buffer,
-                                                       bytes, handle ? &real : nullptr);
+  const ncclResult_t r =
+      CROPDL_NCCL(ncclCommRegister)(real_of(comm), buffer, bytes, handle ? &real : nullptr);
   if (r != ncclSuccess || !c) return r;
   auto* const g = listed<Registration>(c->registrations);
   if (!g) {
@@ -147,8 +94,7 @@ ncclResult_t lower_ncclCommDeregister(ncclComm_t comm, void* handle) {
       c ? find<Registration>(c->registrations, [&](const Registration* p) { return p == handle; }) : nullptr;
   const ncclResult_t r = g && !*real_place(c)
                              ? ncclSuccess
-                             : CROPDL_NCCL(ncclCommDeregister)(one_abi::real(comm, one_abi::kind::ncclComm),
-                                                               g ? g->real : handle);
+                             : CROPDL_NCCL(ncclCommDeregister)(real_of(comm), g ? g->real : handle);
   if (r == ncclSuccess && g) drop(c->registrations, g);
   return r;
 }
@@ -183,7 +129,7 @@ ncclResult_t lower_ncclMemFree(void* pointer) {
 // An earlier run's line until this run has one. The buffer stays and is overwritten, like NCCL's.
 const char* lower_ncclGetLastError(ncclComm_t comm) {
   one_abi::Call begins;
-  const char* const now = CROPDL_NCCL(ncclGetLastError)(one_abi::real(comm, one_abi::kind::ncclComm));
+  const char* const now = CROPDL_NCCL(ncclGetLastError)(real_of(comm));
   if (!need_state()) return one_abi::kept_text(now);
   if (now && *now) snprintf(state->last_error, sizeof state->last_error, "%s", now);
   return state->last_error;

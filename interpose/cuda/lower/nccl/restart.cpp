@@ -16,10 +16,11 @@ namespace {
 
 constexpr char kNew = 'C', kGiven = 'G', kMember = 'M', kTrouble = 'T';  // first character of a line
 
-bool from_hex(std::string_view text, void* to, size_t bytes) {
+template <class T>
+bool from_hex(std::string_view text, T* to) {
   const auto found = bytes_of_hex(std::string(text));
-  if (!found || found->size() != bytes) return false;
-  memcpy(to, found->data(), bytes);
+  if (!found || found->size() != sizeof *to) return false;
+  memcpy(to, found->data(), sizeof *to);
   return true;
 }
 
@@ -35,20 +36,29 @@ void each_made(F look) {
   });
 }
 
-// Drops ids with which some rank has joined: no other rank will.
-void drop_joined_ids(const std::map<uint64_t, int>& members) {
-  std::vector<ncclUniqueId> joined;
-  each_given_id([&](const GivenId* given) {
-    if (members.contains(identity_from(hash_of(&given->id, 1)))) joined.push_back(given->id);
-  });
-  for (const ncclUniqueId& id : joined) joined_with(&id, 1);
-}
-
 bool wait_until_made(Communicator* c) {
   ncclResult_t now = ncclInProgress;
   while (CROPDL_NCCL(ncclCommGetAsyncError)(*real_place(c), &now) == ncclSuccess && now == ncclInProgress) {
   }
   return now == ncclSuccess;
+}
+
+Status make_objects_again(const Communicator* c) {
+  const ncclComm_t comm = *real_place(c);
+  ncclResult_t r = ncclSuccess;
+  each<Operation>(c->operations, [&](Operation* o) {
+    void* const scalar = o->residence == ncclScalarDevice ? o->scalar : o->immediate;
+    ncclRedOp_t real{};
+    if (r == ncclSuccess)
+      r = CROPDL_NCCL(ncclRedOpCreatePreMulSum)(&real, scalar, o->type, o->residence, comm);
+    one_abi::slot_of(o->word)->owner[0] = static_cast<uint64_t>(real);
+  });
+  if (r != ncclSuccess) return Error{failed("ncclRedOpCreatePreMulSum", r)};
+  each<Registration>(c->registrations, [&](Registration* g) {
+    if (r == ncclSuccess) r = CROPDL_NCCL(ncclCommRegister)(comm, g->buffer, g->bytes, &g->real);
+  });
+  if (r != ncclSuccess) return Error{failed("ncclCommRegister", r)};
+  return {};
 }
 
 // `members`: those of one communicator in this process; one, unless the process uses several devices.
@@ -68,9 +78,7 @@ Status make_again(std::span<Communicator* const> members, const ncclUniqueId& id
   if (!went_on(code)) return Error{failed("ncclCommInitRankConfig", code)};
   for (Communicator* c : members) {
     if (!wait_until_made(c)) return Error{"ncclCommInitRankConfig fails when it is made again"};
-    const char* function = nullptr;
-    if (const ncclResult_t r = make_objects_again(c, &function); r != ncclSuccess)
-      return Error{failed(function, r)};
+    if (Status made = make_objects_again(c); !made) return made;
   }
   return {};
 }
@@ -92,19 +100,19 @@ Status restore() {
 std::string told_at_restart() {
   std::string lines;
   ncclResult_t trouble = ncclSuccess;
-  const auto tell = [&](char kind, const void* what, size_t bytes) {
+  const auto tell = [&](char kind, const auto& what) {
     ncclUniqueId id;
     const ncclResult_t r = CROPDL_NCCL(ncclGetUniqueId)(&id);
     if (r == ncclSuccess)
-      lines += kind + hex_digits(what, bytes) + ' ' + hex_digits(&id, sizeof id) + '\n';
+      lines += kind + hex_digits(&what, sizeof what) + ' ' + hex_digits(&id, sizeof id) + '\n';
     else
       trouble = r;
   };
   each_made([&](Communicator* c) {
-    if (c->rank == 0) tell(kNew, &c->identity, sizeof c->identity);
+    if (c->rank == 0) tell(kNew, c->identity);
     lines += kMember + hex_digits(&c->identity, sizeof c->identity) + ' ' + std::to_string(c->size) + '\n';
   });
-  each_given_id([&](const GivenId* given) { tell(kGiven, &given->id, sizeof given->id); });
+  if (state) each<GivenId>(state->given_ids, [&](const GivenId* given) { tell(kGiven, given->id); });
   return trouble == ncclSuccess ? lines : kTrouble + failed("ncclGetUniqueId", trouble);
 }
 
@@ -118,18 +126,16 @@ Status make_communicators_again(std::span<const std::string> told) {
       const std::string_view line = text.substr(0, text.find('\n'));
       text.remove_prefix(std::min(text.size(), line.size() + 1));
       const size_t gap = line.find(' ');
-      ncclUniqueId id, former;
+      if (gap == line.npos) continue;
+      const std::string_view what = line.substr(1, gap - 1), rest = line.substr(gap + 1);
+      ncclUniqueId id{}, former{};
       uint64_t identity = 0;
-      if (line[0] == kMember && gap != line.npos &&
-          from_hex(line.substr(1, gap - 1), &identity, sizeof identity)) {
+      if (line[0] == kMember && from_hex(what, &identity)) {
         ++members[identity];
-        std::from_chars(line.data() + gap + 1, line.data() + line.size(), sizes[identity]);
-        continue;
+        std::from_chars(rest.begin(), rest.end(), sizes[identity]);
       }
-      if (gap == line.npos || !from_hex(line.substr(gap + 1), &id, sizeof id)) continue;
-      const std::string_view what = line.substr(1, gap - 1);
-      if (line[0] == kNew && from_hex(what, &identity, sizeof identity)) ids[identity] = id;
-      if (line[0] == kGiven && from_hex(what, &former, sizeof former)) add_real_id(former, id);
+      if (line[0] == kNew && from_hex(what, &identity) && from_hex(rest, &id)) ids[identity] = id;
+      if (line[0] == kGiven && from_hex(what, &former) && from_hex(rest, &id)) add_real_id(former, id);
     }
   }
   // The remaining members would wait forever for the missing ones.
@@ -137,7 +143,10 @@ Status make_communicators_again(std::span<const std::string> told) {
     if (there != sizes[identity])
       return Error{"cannot restart: of the {} members of an NCCL communicator {} still have it",
                    sizes[identity], there};
-  drop_joined_ids(members);
+  if (state)  // no other rank will join with an id with which some have joined
+    each<GivenId>(state->given_ids, [&](GivenId* given) {
+      if (members.contains(identity_from(hash_of(&given->id, 1)))) drop(state->given_ids, given);
+    });
   std::vector<Communicator*> all;
   each_made([&](Communicator* c) { all.push_back(c); });
   std::ranges::sort(all, {}, [](const Communicator* c) { return std::pair(c->identity, c->rank); });

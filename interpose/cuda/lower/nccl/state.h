@@ -1,7 +1,9 @@
 // The lower half's NCCL state, in the persistent heap (part of images: append-only): communicators with their
 // counts, and calls kept in open groups. Threads of the program write it, lists under `lock`; the agent reads
-// the counts. LH.
+// the counts. Also how hand-written code calls the real NCCL. LH, LH FS base.
 #pragma once
+
+#include <nccl.h>
 
 #include <cstdint>
 #include <cstring>
@@ -9,11 +11,24 @@
 #include <vector>
 
 #include "interpose/counting/counting.h"
-#include "interpose/cuda/lower/nccl/real.h"
 #include "interpose/handles/heap.h"
 #include "interpose/handles/spin_lock.h"
+#include "interpose/one_abi/lower.h"
+#include "nccl_functions.h"
+
+extern const cropdl::one_abi::RealLibrary cropdl_nccl_lower_table_library;
+
+// The real function of that name: CROPDL_NCCL(ncclSend)(...).
+#define CROPDL_NCCL(name) \
+  (cropdl::one_abi::function_of<decltype(name)>(cropdl::cuda::nccl::kNccl, cropdl::seam::nccl::kFn_##name))
 
 namespace cropdl::cuda::nccl {
+
+inline constexpr const one_abi::RealLibrary& kNccl = cropdl_nccl_lower_table_library;
+inline constexpr auto kAgain = static_cast<ncclResult_t>(one_abi::kCallAgain);
+
+// The call has begun. A non-blocking communicator continues it in the background.
+inline bool went_on(ncclResult_t r) { return r == ncclSuccess || r == ncclInProgress; }
 
 inline constexpr uint32_t kStateVersion = 1;
 
@@ -93,21 +108,21 @@ struct State {
   uint64_t more[31];
 };
 
-extern State* state;  // null: no call yet
-extern handles::SpinLock lock;
+inline State* state = nullptr;  // null: no call yet
+inline handles::SpinLock lock;
 
 State* need_state();  // null: the persistent heap is full
 
 // The communicator of a virtual handle; null: none exists.
 inline Communicator* communicator(ncclComm_t handle) {
   const uint64_t word = one_abi::word_of(handle);
-  if (!one_abi::is_virtual(word) || __builtin_expect(!one_abi::tables, 0)) return nullptr;
-  const auto h = static_cast<handles::Handle>(word);
-  const handles::Slot* slot = one_abi::tables->slot(h);
-  return slot && slot->state == handles::kLive && handles::kind_of(h) == one_abi::kind::ncclComm
+  const handles::Slot* slot = one_abi::slot_of(word);
+  return slot && slot->state == handles::kLive &&
+                 handles::kind_of(static_cast<handles::Handle>(word)) == one_abi::kind::ncclComm
              ? reinterpret_cast<Communicator*>(slot->owner[2])
              : nullptr;
 }
+inline ncclComm_t real_of(ncclComm_t handle) { return one_abi::real(handle, one_abi::kind::ncclComm); }
 // The location of the real handle. NCCL writes it there itself, possibly later.
 inline ncclComm_t* real_place(const Communicator* c) {
   return reinterpret_cast<ncclComm_t*>(
@@ -128,6 +143,14 @@ void push(uint64_t& list, T* one) {
   list = reinterpret_cast<uint64_t>(one);
 }
 template <class T>
+T* listed(uint64_t& list) {  // a new, zero-filled one; null: the heap is full. Takes the lock
+  auto* fresh = static_cast<T*>(handles::heap_allocate(sizeof(T)));
+  if (!fresh) return nullptr;
+  handles::SpinGuard guard(lock);
+  push(list, fresh);
+  return fresh;
+}
+template <class T>
 void take_out(uint64_t& list, T* gone) {  // takes the lock
   handles::SpinGuard guard(lock);
   uint64_t* at = &list;
@@ -135,13 +158,21 @@ void take_out(uint64_t& list, T* gone) {  // takes the lock
   if (*at) *at = gone->next;
 }
 
+template <class T>
+void drop(uint64_t& list, T* gone) {  // takes the lock
+  take_out(list, gone);
+  handles::heap_free(gone);
+}
+template <class T, class F>
+T* find(uint64_t list, F is) {  // null: none
+  for (; list; list = reinterpret_cast<T*>(list)->next)
+    if (is(reinterpret_cast<T*>(list))) return reinterpret_cast<T*>(list);
+  return nullptr;
+}
+
 template <class F>
 void each_communicator(F look) {
   if (state) each<Communicator>(state->communicators, look);
-}
-template <class F>
-void each_given_id(F look) {
-  if (state) each<GivenId>(state->given_ids, look);
 }
 
 // A copy in the heap; null for null, or without memory.
@@ -183,9 +214,9 @@ void note_full(uint32_t function);
 bool keep_texts(ncclConfig_t& config);
 void free_texts(const ncclConfig_t& config);
 void keep_config(Communicator* c, const ncclConfig_t& config);
-// Completes a communicator that NCCL has made: takes rank, size and device from the library. Also true if
-// making it failed, which the library reports itself. False: not yet.
-bool settle(Communicator* c);
+// Completes a communicator once NCCL has made it: takes rank, size and device from the library. If making it
+// failed, the library reports that itself.
+void settle(Communicator* c);
 // The real id for one that the program has; after a restart another one.
 ncclUniqueId real_id(const ncclUniqueId& told);
 void add_real_id(const ncclUniqueId& told, const ncclUniqueId& real);
@@ -193,27 +224,5 @@ void joined_with(const ncclUniqueId* ids, int n);
 
 // --- objects.cpp
 ncclResult_t destroy_operation(ncclComm_t comm, ncclRedOp_t op);  // virtual handles
-// Makes the objects of a communicator again. Returns 0, or the library's error and the function's name.
-ncclResult_t make_objects_again(Communicator* c, const char** function);
-void drop_objects(Communicator* c);  // they end with their communicator
-
-// --- A call that begins at the end of its group, or immediately.
-inline constexpr auto kNoType = static_cast<ncclDataType_t>(-1);  // for calls that move no data
-struct Making;                                                    // groups.h
-struct Call {
-  uint64_t next = 0;
-  uint32_t function = 0;
-  int32_t device = -1;  // current at the call; -1: irrelevant
-  ncclComm_t comm = nullptr;
-  cudaStream_t stream = nullptr;
-  const void* send = nullptr;
-  void* receive = nullptr;
-  size_t count = 0;
-  ncclDataType_t type = kNoType;
-  ncclRedOp_t op{};
-  int root = 0;  // or the peer, or flags
-  uint32_t in_group = 0;
-  Making* making = nullptr;
-};
 
 }  // namespace cropdl::cuda::nccl
