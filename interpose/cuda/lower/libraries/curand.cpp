@@ -1,5 +1,5 @@
 // cuRAND. No function returns a generator's position, and no offset can represent it: draws and settings are
-// recorded (curand_history.h) and repeated (curand_restart.cpp). LH, LH FS base, threads of the program.
+// recorded and repeated (curand_history.h). LH, LH FS base, threads of the program.
 #include <cstring>
 #include <mutex>
 
