@@ -124,8 +124,7 @@ void Link::search_again(int64_t now, const std::string& because) {
 
 std::optional<int64_t> Link::deadline() const {
   if (channel_ && lost_) return 0;
-  if (state_ != State::kSearching) return std::nullopt;
-  return next_try_;
+  return state_ == State::kSearching ? std::optional(next_try_) : std::nullopt;
 }
 
 void Link::send(const Message& message) {
