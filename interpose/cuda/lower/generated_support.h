@@ -10,7 +10,7 @@
 
 namespace cropdl::cuda {
 
-// Returns the arena's spare memory of the device (-1: the current one) to the driver. False: there is no arena.
+// Returns the arena's spare memory of the device (-1: the current one) to the driver. False: no arena.
 bool make_room(int device);
 // Runs `allocate`, which asks the driver for memory; if it is short, makes room and tries once more.
 template <class Allocate>
