@@ -13,6 +13,7 @@ namespace cropdl::coord {
 
 constexpr int64_t kAcceptAgain = 200'000;     // us; after a lack of descriptors
 constexpr int64_t kHelloWithin = 60'000'000;  // us; then a silent connection is dropped
+constexpr int64_t kDrawEvery = 1'000'000;     // us
 constexpr int kMostAccepted = 64;             // at once: strangers may connect as fast as they are dropped
 
 Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink,
@@ -203,7 +204,13 @@ void Hub::on_request(Connection& c, bool last, int64_t now) {
 
 void Hub::tick(int64_t now) {
   began_to_tick_ = true;
-  if (next_end_ != 0 && now >= next_end_) look_after_last_version(now);
+  if (next_end_ != 0 && now >= next_end_) {
+    next_end_ = 0;
+    if (std::ranges::count(terminated_, true) != 0)
+      ask_for_last_version(LastFor::kSigterm, now);
+    else
+      at_limit(now);
+  }
   if (next_interval_ != 0 && now >= next_interval_) at_interval(now);
   if (again_at_ != 0 && now >= again_at_) again_at_ = 0, request(now);
   for (Connection& c : connections_) {
@@ -218,7 +225,11 @@ void Hub::tick(int64_t now) {
   look_after_exchanges(now);
   drop_broken(now);
   if (metrics_file_ && now >= next_metrics_ && !coordinator_.busy()) write_metrics(now);
-  if (progress_ && now >= next_draw_) draw_progress(now);
+  if (progress_ && now >= next_draw_) {
+    next_draw_ = now + kDrawEvery;
+    bring_metrics_up_to_date(now);
+    progress_->draw(metrics_, ::time(nullptr));
+  }
 }
 
 std::optional<int64_t> Hub::deadline() const {

@@ -99,7 +99,6 @@ class Hub {
   int64_t last_version_at() const;
   void begin_to_watch_the_limit(int64_t now);
   void watch_the_limit_if_long_enough(int64_t now);
-  void look_after_last_version(int64_t now);
   void at_limit(int64_t now);
   enum class LastFor { kNothing, kTimeLimit, kSigterm, kCommand };
   void ask_for_last_version(LastFor why, int64_t now);
@@ -109,7 +108,6 @@ class Hub {
   void learn(const Outcome& outcome, int64_t now);
   void bring_metrics_up_to_date(int64_t now);
   void write_metrics(int64_t now);
-  void draw_progress(int64_t now);
   double cost_at(double speed) const;
   int64_t foresee(int64_t now);
   void disk_measured(const Result<double>& speed, int64_t now);

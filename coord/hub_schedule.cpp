@@ -1,5 +1,4 @@
-// See hub.h: when versions are taken without a command: by the interval, by a signal, and the job's last one;
-// metrics and progress.
+// See hub.h: versions taken without a command (by the interval, by a signal, the job's last one); metrics.
 #include "base/caught.h"
 #include "base/format.h"
 #include "base/time.h"
@@ -21,7 +20,6 @@ constexpr int64_t kMeasureAgain = 1800'000'000, kTryToMeasureAgain = 60'000'000;
 constexpr int64_t kLookAgain = 1'000'000;      // us; if the version is no longer due
 constexpr int64_t kAskAgain = 1'000'000;       // us; after a refused last version
 constexpr int64_t kMetricsEvery = 15'000'000;  // us; Prometheus scrapes every 15 s to 60 s
-constexpr int64_t kDrawEvery = 1'000'000;      // us
 
 void Hub::at_interval(int64_t now) {
   if (!policy_) {
@@ -121,14 +119,6 @@ void Hub::watch_the_limit_if_long_enough(int64_t now) {
   } else {
     limit_ = 0;
   }
-}
-
-void Hub::look_after_last_version(int64_t now) {
-  next_end_ = 0;
-  if (std::ranges::count(terminated_, true) != 0)
-    ask_for_last_version(LastFor::kSigterm, now);
-  else
-    at_limit(now);
 }
 
 // Programs grow, so the moment moves: check again at half of the remaining time.
@@ -285,12 +275,6 @@ void Hub::finished(Outcome outcome, int64_t now) {
     if (!outcome.line.empty() && !closes_) say(outcome.line);
     last_reported_ = outcome.line;
   }
-}
-
-void Hub::draw_progress(int64_t now) {
-  next_draw_ = now + kDrawEvery;
-  bring_metrics_up_to_date(now);
-  progress_->draw(metrics_, ::time(nullptr));
 }
 
 void Hub::bring_metrics_up_to_date(int64_t now) {
