@@ -7,13 +7,9 @@
 #include "interpose/cuda/lower/libraries/curand_history.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/handles/heap.h"
-#include "interpose/one_abi/kinds.h"
 
 namespace cropdl::cuda::curand {
 namespace {
-
-namespace rt = one_abi;
-namespace kind = one_abi::kind;
 
 const rt::RealLibrary& kCurand = cropdl_curand_lower_table_library;
 
