@@ -67,13 +67,6 @@ class Loop final : public Agent {
     return started;
   }
 
-  void request() noexcept override {
-    if (config_.rank != 0) return;
-    const int saved = errno;
-    requested_.signal();
-    errno = saved;
-  }
-
   int request_descriptor() const noexcept override { return config_.rank == 0 ? requested_.fd() : -1; }
   int terminated_descriptor() const noexcept override { return terminated_.fd(); }
   int wake_descriptor() const noexcept override { return wake_.fd(); }
@@ -253,21 +246,17 @@ class Loop final : public Agent {
   }
 
   void on_sigterm(int64_t now) {
-    if (hub_)
-      hub_->got_sigterm(0, now);
-    else if (link_->joined())
-      link_->send(Terminated{});
+    if (hub_ || link_->joined())
+      send_to_hub(Terminated{}, now);
     else
       dies_ = true;
   }
 
   bool wait(std::vector<pollfd>* fds) {
-    std::optional<int64_t> until = hub_ ? hub_->deadline() : link_->deadline();
-    if (participant_.poll_period() != 0) until = std::min(until.value_or(next_poll_), next_poll_);
-    if (deadly_from_ != 0 && deadly_from_ != INT64_MAX)
-      until = std::min(until.value_or(deadly_from_), deadly_from_);
-    if (outlives_at_ != INT64_MAX) until = std::min(until.value_or(outlives_at_), outlives_at_);
-    if (next_look_ != INT64_MAX) until = std::min(until.value_or(next_look_), next_look_);
+    const std::optional<int64_t> due = hub_ ? hub_->deadline() : link_->deadline();
+    int64_t until = std::min({due.value_or(INT64_MAX), outlives_at_, next_look_});
+    if (participant_.poll_period() != 0) until = std::min(until, next_poll_);
+    if (deadly_from_ != 0) until = std::min(until, deadly_from_);
     return wait_for_any(fds, until);
   }
 
@@ -299,7 +288,7 @@ class Loop final : public Agent {
 
   void send_to_hub(const Message& message, int64_t now) {
     if (hub_)
-      hub_->from_own_rank(message, now);
+      hub_->from_rank(0, message, now);
     else
       link_->send(message);
   }

@@ -30,7 +30,8 @@ class Call {
   static Result<Call> open(const std::string& directory, double answer_within_seconds, const Message& request,
                            const Waits& waiting) {
     bool missing = false, refused = false;
-    Result<JobFile> job = read_job_file(directory, &missing);
+    uid_t owner = 0;
+    Result<JobFile> job = read_job_file(directory, &missing, &owner);
     if (!job && missing) return nobody(directory);
     if (!job) return job.error();
     const double began = now_seconds();
@@ -40,7 +41,7 @@ class Call {
         Call call(directory, std::move(*job), std::move(*stream), began + answer_within_seconds);
         call.began_ = began;
         call.waiting_ = waiting;
-        if (const Status s = call.greet(); !s) return s.error();
+        if (const Status s = call.greet(owner); !s) return s.error();
         if (const Status s = call.send(request); !s) return s.error();
         return call;
       }
@@ -124,14 +125,15 @@ class Call {
     return {};
   }
 
-  Status greet() {
-    const PeerProcess peer = channel_.stream().peer();
-    if (peer.other_user && geteuid() != 0) return Error{"the job on {} belongs to another user", directory_};
+  Status greet(uid_t owner) {
+    const ucred peer = channel_.stream().peer();
+    if (peer.uid != geteuid() && geteuid() != 0)
+      return Error{"the job on {} belongs to another user", directory_};
     // Root may ask anybody's job. Address and token are what that user has written: root must not send them
     // to a process of somebody else that trusts root (a service of the system at an abstract address).
-    if (peer.user && *peer.user != job_.owner)
+    if (peer.uid != owner)
       return Error{"{}/job belongs to user id {}, and the process at its address to user id {}", directory_,
-                   job_.owner, *peer.user};
+                   owner, peer.uid};
     process_ = channel_.stream().watch();
     if (!process_ && peer.pid > 0 && kill(peer.pid, 0) != 0 && errno == ESRCH) return nobody(directory_);
     if (Status s = send(Hello{kWireVersion, job_.token, "", kNoRank}); !s) return s;

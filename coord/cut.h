@@ -216,7 +216,6 @@ class Coordinator {
   void on(uint32_t rank, const Written& m, int64_t now, Actions* out);
   void on(uint32_t rank, const Refused& m, int64_t now, Actions* out);
   void on(uint32_t rank, const Failed& m, int64_t now, Actions* out);
-  void consider_stop(int64_t now, Actions* out);
   std::string incomplete_communicator() const;
   void compare(RankSlot* slot) const;  // call when its status or the targets have changed
   std::map<uint64_t, uint64_t> held_back() const;

@@ -140,7 +140,10 @@ void Coordinator::on(uint32_t rank, const StatusReport& m, int64_t now, Actions*
       risen = true;
     }
   if (risen) return send_targets(out);
-  consider_stop(now, out);
+  if (!all_current() || std::ranges::any_of(slots_, &RankSlot::behind)) return;
+  stage_ = Stage::kStopping;
+  stop_told_ = last_drains_ = now;
+  broadcast(Stop{attempt_}, out);
 }
 
 void Coordinator::on(uint32_t rank, const Sent& m, int64_t now, Actions* out) {

@@ -1,7 +1,4 @@
 // The coordinator's phase and what it waits for, in words (cut.h). Pure; rank 0's agent thread (LH FS base).
-
-#include <map>
-
 #include "base/format.h"
 #include "coord/cut.h"
 

@@ -121,14 +121,6 @@ void Coordinator::send_targets(Actions* out) {
   broadcast(order, out);
 }
 
-void Coordinator::consider_stop(int64_t now, Actions* out) {
-  if (!all_current()) return;
-  if (std::ranges::any_of(slots_, &RankSlot::behind)) return;
-  stage_ = Stage::kStopping;
-  stop_told_ = last_drains_ = now;
-  broadcast(Stop{attempt_}, out);
-}
-
 // Collectives on communicators that the iteration creates itself, or that seldom take part in it, precede its
 // end: no rank is held there while any rank is short of the end.
 bool Coordinator::is_on_the_way(uint64_t comm) const {

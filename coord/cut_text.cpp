@@ -60,26 +60,24 @@ void describe(const Report& report, std::string* out) {
 
 // Without what follows from the rest: RankSlot::behind, short_of_end, held_back and unexpected.
 void Coordinator::describe(int64_t now, std::string* out) const {
-  line(out, "C", static_cast<uint64_t>(stage_), attempt_, tries_, revision_, drain_revision_, raises_,
-       uint64_t{version_begun_}, uint64_t{discarding_}, uint64_t{by_user_}, end_status_);
+  line(out, "C", static_cast<int>(stage_), attempt_, tries_, revision_, drain_revision_, raises_,
+       version_begun_, discarding_, by_user_, end_status_);
   if (busy())
-    line(out, "t", static_cast<uint64_t>(now - started_), static_cast<uint64_t>(now - raised_),
-         static_cast<uint64_t>(now - last_motion_), static_cast<uint64_t>(now - last_drains_), patience_,
-         uint64_t{!ends_.empty()},
-         stage_ == Stage::kStopping ? static_cast<uint64_t>(bound_from_ - started_) : 0);
+    line(out, "t", now - started_, now - raised_, now - last_motion_, now - last_drains_, patience_,
+         !ends_.empty(), stage_ == Stage::kStopping ? bound_from_ - started_ : 0);
   for (const auto& [comm, begun] : targets_) line(out, "", comm, begun);
-  for (const auto& [comm, since] : awaited_) line(out, "a", comm, static_cast<uint64_t>(now - since));
+  for (const auto& [comm, since] : awaited_) line(out, "a", comm, now - since);
   for (const RankSlot& s : slots_) {
-    line(out, "S", uint64_t{s.joined}, uint64_t{s.gone.empty()}, uint64_t{s.reported}, s.revision, s.status);
-    line(out, "s", uint64_t{s.stopped}, uint64_t{s.examining}, s.sent, s.expected, s.drain_revision,
-         s.drained_revision, uint64_t{s.write_over});
+    line(out, "S", s.joined, s.gone.empty(), s.reported, s.revision, s.status);
+    line(out, "s", s.stopped, s.examining, s.sent, s.expected, s.drain_revision, s.drained_revision,
+         s.write_over);
   }
   *out += failure_;
 }
 
 void Participant::describe(std::string* out) const {
-  line(out, "P", static_cast<uint64_t>(stage_), attempt_, revision_, drain_revision_,
-       uint64_t{sent_reported_}, uint64_t{last_examining_}, end_status_);
+  line(out, "P", static_cast<int>(stage_), attempt_, revision_, drain_revision_, sent_reported_,
+       last_examining_, end_status_);
   line(out, "l", last_status_, last_sent_);
 }
 

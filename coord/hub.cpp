@@ -1,21 +1,19 @@
-// See hub.h: connections, messages, and the coordinator's actions.
+// See hub.h: connections, messages, the coordinator's actions, and lines for people.
 #include "coord/hub.h"
 
 #include <unistd.h>
-
-#include <algorithm>
 
 #include "base/caught.h"
 #include "base/format.h"
 #include "base/random.h"
 #include "base/say.h"
 #include "base/time.h"
-#include "coord/job_file.h"
 
 namespace cropdl::coord {
 
 constexpr int64_t kAcceptAgain = 200'000;     // us; after a lack of descriptors
 constexpr int64_t kHelloWithin = 60'000'000;  // us; then a silent connection is dropped
+constexpr int64_t kDrawEvery = 1'000'000;     // us
 constexpr int kMostAccepted = 64;             // at once: strangers may connect as fast as they are dropped
 
 Result<std::unique_ptr<Hub>> Hub::open(const AgentConfig& config, VersionSink* sink,
@@ -104,11 +102,7 @@ void Hub::handle(const std::vector<pollfd>& fds, size_t first, int64_t now) {
     const Status accepted = caught([&] { accept_waiting(now); });
     if (!accepted) accept_again_ = now + kAcceptAgain;
   }
-  if (fds[first + 1].revents != 0) {
-    Actions out;
-    take_from_publisher(now, &out);
-    carry_out(std::move(out), now);
-  }
+  if (fds[first + 1].revents != 0) take_from_publisher(now);
   drop_broken(now);
 }
 
@@ -121,8 +115,8 @@ void Hub::accept_waiting(int64_t now) {
       say("rank 0 has no descriptor or memory left for the connection of a rank or a command; with many "
           "ranks, raise ulimit -n to more than twice their number");
     if (!stream) return;
-    const PeerProcess peer = stream->peer();
-    if (peer.other_user && !peer.administrator) continue;  // root may checkpoint any user's job
+    const ucred peer = stream->peer();
+    if (peer.uid != geteuid() && peer.uid != 0) continue;  // root may checkpoint any user's job
     Connection& c = connections_.emplace_back(std::move(stream));
     c.pid = peer.pid;
     c.since = now;
@@ -177,30 +171,26 @@ void Hub::on_message(Connection& c, const Message& message, int64_t now) {
     c.broken = true;
     return;
   }
-  Actions out;
-  if (c.rank != kNoRank) {
-    if (const auto* m = std::get_if<Report>(&message)) coordinator_.receive(c.rank, *m, now, &out);
-    if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(c.rank, *m, now);
-    if (std::holds_alternative<Terminated>(message)) got_sigterm(c.rank, now);
-    if (const auto* m = std::get_if<Bye>(&message)) {
-      // Immediately: the next connection may be that of the rank's next program.
-      const uint32_t rank = std::exchange(c.rank, kNoRank);
-      c.broken = true;
-      left_alone_[rank] = !m->met_others && !config_.restart;
-      lose(rank, "has ended its program", now);
-    }
+  if (const auto* m = std::get_if<Bye>(&message); m != nullptr && c.rank != kNoRank) {
+    // Immediately: the next connection may be that of the rank's next program.
+    const uint32_t rank = std::exchange(c.rank, kNoRank);
+    c.broken = true;
+    left_alone_[rank] = !m->met_others && !config_.restart;
+    lose(rank, "has ended its program", now);
+  } else if (c.rank != kNoRank) {
+    from_rank(c.rank, message, now);
   } else if (const auto* ask = std::get_if<AskCheckpoint>(&message)) {
-    on_request(c, ask->last, now, &out);
+    on_request(c, ask->last, now);
   } else if (std::holds_alternative<AskStatus>(message)) {
-    send(c, StatusIs{phase_name(coordinator_.phase()), config_.ranks, alive(), last_version_, last_line_,
-                     iterations_.complete, iterations_.us});
+    send(c, StatusIs{phase_name(coordinator_.phase()), config_.ranks, alive(), metrics_.last_version,
+                     last_line_, iterations_.complete, iterations_.us});
   }
-  carry_out(std::move(out), now);
 }
 
-void Hub::on_request(Connection& c, bool last, int64_t now, Actions* out) {
+void Hub::on_request(Connection& c, bool last, int64_t now) {
   look_for_remote_ranks(now);
-  if (!last && !coordinator_.request(now, out, true))
+  Actions out;
+  if (!last && !coordinator_.request(now, &out, true))
     return send(c, Rejected{"a checkpoint of this job is already being taken"});
   send(c, Accepted{});
   c.waits = true;
@@ -209,11 +199,18 @@ void Hub::on_request(Connection& c, bool last, int64_t now, Actions* out) {
   asked_by_client_ = true;
   asked_at_ = now;
   say_at_ = now + config_.limits.say_after;
+  carry_out(std::move(out), now);
 }
 
 void Hub::tick(int64_t now) {
   began_to_tick_ = true;
-  if (next_end_ != 0 && now >= next_end_) look_after_last_version(now);
+  if (next_end_ != 0 && now >= next_end_) {
+    next_end_ = 0;
+    if (std::ranges::count(terminated_, true) != 0)
+      ask_for_last_version(LastFor::kSigterm, now);
+    else
+      at_limit(now);
+  }
   if (next_interval_ != 0 && now >= next_interval_) at_interval(now);
   if (again_at_ != 0 && now >= again_at_) again_at_ = 0, request(now);
   for (Connection& c : connections_) {
@@ -228,7 +225,11 @@ void Hub::tick(int64_t now) {
   look_after_exchanges(now);
   drop_broken(now);
   if (metrics_file_ && now >= next_metrics_ && !coordinator_.busy()) write_metrics(now);
-  if (progress_ && now >= next_draw_) draw_progress(now);
+  if (progress_ && now >= next_draw_) {
+    next_draw_ = now + kDrawEvery;
+    bring_metrics_up_to_date(now);
+    progress_->draw(metrics_, ::time(nullptr));
+  }
 }
 
 std::optional<int64_t> Hub::deadline() const {
@@ -253,11 +254,10 @@ std::optional<int64_t> Hub::deadline() const {
   return first;
 }
 
-void Hub::from_own_rank(const Message& message, int64_t now) {
-  Actions out;
-  if (const auto* m = std::get_if<Report>(&message)) coordinator_.receive(0, *m, now, &out);
-  if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(0, *m, now);
-  carry_out(std::move(out), now);
+void Hub::from_rank(uint32_t rank, const Message& message, int64_t now) {
+  if (const auto* m = std::get_if<Report>(&message)) take_step(now, &Coordinator::receive, rank, *m);
+  if (const auto* m = std::get_if<ExchangeMine>(&message)) gather(rank, *m, now);
+  if (std::holds_alternative<Terminated>(message)) got_sigterm(rank, now);
 }
 
 void Hub::to_rank(uint32_t rank, const Message& message) {
@@ -268,15 +268,15 @@ void Hub::to_rank(uint32_t rank, const Message& message) {
   }
 }
 
-void Hub::to_all(const Message& message) {
-  const Frame frame = frame_of(message_bytes(message));
-  for_own_rank_.push_back(message);
-  for (Connection* c : ranks_)
-    if (c != nullptr && !c->broken) send(*c, frame);
-}
-
 void Hub::carry_out(Actions actions, int64_t now) {
-  note_whether_it_stands();
+  // For beside_seconds(), before the orders of a new phase are sent.
+  const bool stands = coordinator_.phase() >= Phase::kStopping;
+  if (stands && !stands_since_) {
+    stands_since_ = thread_seconds();
+  } else if (!stands && stands_since_) {
+    still_seconds_ += thread_seconds() - *stands_since_;
+    stands_since_.reset();
+  }
   for (size_t i = 0; i < actions.size(); ++i) {
     const Action a = actions[i];  // a copy: the calls below append to `actions`
     if (const auto* send = std::get_if<SendOrder>(&a)) {
@@ -298,10 +298,14 @@ void Hub::carry_out(Actions actions, int64_t now) {
       finished(f->outcome, now);
     }
   }
-  trace_phase();
+  if (!config_.trace_phase || traced_ == coordinator_.phase()) return;
+  traced_ = coordinator_.phase();
+  // Tracing is for tests; a full disk must not fail the checkpoint.
+  [[maybe_unused]] const Status s = write_phase(config_, phase_name(traced_));
 }
 
-void Hub::take_from_publisher(int64_t now, Actions* out) {
+void Hub::take_from_publisher(int64_t now) {
+  Actions out;
   while (const auto ended = publisher_.take()) {
     const auto* published = std::get_if<Result<uint64_t>>(&*ended);
     if (const auto* tidied = std::get_if<Publisher::Tidied>(&*ended)) {
@@ -311,26 +315,44 @@ void Hub::take_from_publisher(int64_t now, Actions* out) {
       background_seconds_ += measured->processor_seconds;
       disk_measured(measured->outcome, now);
     } else if (published == nullptr) {
-      coordinator_.discarded(now, out);
+      coordinator_.discarded(now, &out);
     } else if (*published) {
-      coordinator_.published(**published, now, out);
+      coordinator_.published(**published, now, &out);
     } else {
-      coordinator_.sink_failed(published->error().message, now, out);
+      coordinator_.sink_failed(published->error().message, now, &out);
     }
   }
+  carry_out(std::move(out), now);
+}
+
+void Hub::tell() {
+  for (const std::string& line : std::exchange(lines_, {})) config_.report(line);
+}
+
+// Reports the same error once: tidying may fail after each version.
+void Hub::tell_what_stays(const Status& tidied) {
+  if (tidied || tidied.error().message == last_untidy_) return;
+  last_untidy_ = tidied.error().message;
+  say(last_untidy_);
+}
+
+void Hub::say_what_is_awaited(int64_t now) {
+  if (!coordinator_.busy() || !asked_by_client_ || now < say_at_) return;
+  say_at_ = now + config_.limits.say_again_after;
+  const std::string line =
+      formatted("waiting for {:.0f} s: {}", in_seconds(now - asked_at_), coordinator_.waits_for());
+  for (Connection& c : connections_)
+    if (c.waits && !c.broken) send(c, Waiting{line});
 }
 
 void Hub::close(int64_t now) {
-  Actions out;
-  coordinator_.lost(0, "has ended its program", now, &out);  // first: no waiting request may begin now
   closes_ = !asked_by_signal_;
-  carry_out(std::exchange(out, {}), now);
+  take_step(now, &Coordinator::lost, 0, "has ended its program");  // first: no waiting request may begin now
   closes_ = false;
   publisher_.wait();
-  take_from_publisher(now, &out);
+  take_from_publisher(now);
   // Without rank 0, images in progress cannot become a version; their writers end by themselves.
-  if (coordinator_.busy() && coordinator_.phase() == Phase::kWriting) out.push_back(Discard{});
-  carry_out(std::move(out), now);
+  if (coordinator_.phase() == Phase::kWriting) publisher_.discard(sink_);
   // Otherwise the process's end would leave a partial version for the next start.
   publisher_.wait();
   publisher_.wait_for_both();

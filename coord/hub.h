@@ -38,9 +38,8 @@ class Hub {
   void tick(int64_t now);
   std::optional<int64_t> deadline() const;
 
-  void signalled(int64_t now);                   // requests a version when all ranks have joined
-  void got_sigterm(uint32_t rank, int64_t now);  // `rank`'s program got SIGTERM and waits for a last version
-  void from_own_rank(const Message& message, int64_t now);
+  void signalled(int64_t now);  // requests a version when all ranks have joined
+  void from_rank(uint32_t rank, const Message& message, int64_t now);  // from outside: of rank 0
   // Without a descriptor table of its own: it keeps no connection under a number that the program may use.
   void share_descriptors() { shares_descriptors_ = true; }
   void note(const Iterations& iterations) { iterations_ = iterations; }  // of rank 0
@@ -73,14 +72,12 @@ class Hub {
   void send(Connection& c, const Message& message);
   static void send(Connection& c, const Frame& frame);
   static void break_off(Connection& c);  // for lack of memory
-  void on_request(Connection& c, bool last, int64_t now, Actions* out);
+  void on_request(Connection& c, bool last, int64_t now);
   void on_message(Connection& c, const Message& message, int64_t now);
   void greet(Connection& c, const Hello& hello, int64_t now);
-  bool is_vacant(uint32_t rank) const;
   void drop_broken(int64_t now);
   void lose(uint32_t rank, const std::string& why, int64_t now);  // `why` completes "rank R ..."
   void to_rank(uint32_t rank, const Message& message);
-  void to_all(const Message& message);
   void carry_out(Actions actions, int64_t now);
   // Makes a step of the coordinator and carries out its actions.
   template <class Step, class... A>
@@ -89,7 +86,7 @@ class Hub {
     (coordinator_.*step)(arguments..., now, &out);
     carry_out(std::move(out), now);
   }
-  void take_from_publisher(int64_t now, Actions* out);
+  void take_from_publisher(int64_t now);
   void tell_what_stays(const Status& tidied);
   void request(int64_t now);  // for a signal or the interval
   void say(std::string line) { lines_.push_back(std::move(line)); }
@@ -102,18 +99,15 @@ class Hub {
   int64_t last_version_at() const;
   void begin_to_watch_the_limit(int64_t now);
   void watch_the_limit_if_long_enough(int64_t now);
-  void look_after_last_version(int64_t now);
   void at_limit(int64_t now);
   enum class LastFor { kNothing, kTimeLimit, kSigterm, kCommand };
-  static const char* occasion(LastFor why);
   void ask_for_last_version(LastFor why, int64_t now);
+  void got_sigterm(uint32_t rank, int64_t now);
   void let_die();
   void last_version_is_over(const Outcome& outcome, int64_t now);
   void learn(const Outcome& outcome, int64_t now);
   void bring_metrics_up_to_date(int64_t now);
   void write_metrics(int64_t now);
-  void draw_progress(int64_t now);
-  double expected_cost() const;
   double cost_at(double speed) const;
   int64_t foresee(int64_t now);
   void disk_measured(const Result<double>& speed, int64_t now);
@@ -123,8 +117,6 @@ class Hub {
   void gather(uint32_t rank, const ExchangeMine& m, int64_t now);
   void fail_exchanges(uint32_t rank, const std::string& why);
   void look_after_exchanges(int64_t now);
-  void trace_phase();
-  void note_whether_it_stands();
 
   // Seconds; the cost of a version without its bytes: the agreement, the store's directories and fsyncs.
   static constexpr double kAssumedFixed = 0.05;
@@ -183,7 +175,6 @@ class Hub {
   bool closes_ = false;             // the program ends: requests not made by a user fail silently
   std::vector<std::string> lines_;  // for tell()
   Iterations iterations_;
-  uint64_t last_version_ = 0;
   std::optional<ProgressLine> progress_;
   int64_t next_draw_ = 0;
   uint64_t memory_written_ = 0;  // bytes, of all ranks, in the version in progress

@@ -1,12 +1,8 @@
 // See hub.h: ranks that join, are lost, are stopped or run on another node, and exchanges between ranks.
-#include <algorithm>
-
 #include "base/file.h"
 #include "base/format.h"
-#include "base/say.h"
 #include "base/time.h"
 #include "coord/hub.h"
-#include "coord/job_file.h"
 
 namespace cropdl::coord {
 
@@ -22,7 +18,10 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
     why = "it belongs to another launch";
   else if (hello.rank != kNoRank && hello.rank >= config_.ranks)
     why = "this job has fewer ranks";
-  const bool occupied = why.empty() && hello.rank != kNoRank && joined_[hello.rank] && !is_vacant(hello.rank);
+  // Another process may take the rank's place if the rank's last one was an earlier program of a script. Its
+  // image must not be in a version, nor in the one being taken.
+  const bool occupied = why.empty() && hello.rank != kNoRank && joined_[hello.rank] &&
+                        (!left_alone_[hello.rank] || metrics_.last_version != 0 || coordinator_.busy());
   if (why.empty() && !occupied && hello.rank != kNoRank) c.process = c.channel.stream().watch();
   const auto is_low = [](int fd) { return fd >= 0 && fd < first_high_descriptor(); };
   // The program may close or replace it, or a restart give its number to a file.
@@ -50,26 +49,16 @@ void Hub::greet(Connection& c, const Hello& hello, int64_t now) {
   take_step(now, &Coordinator::joined, c.rank);
 }
 
-// Whether another process may take the rank's place: the rank's last one was an earlier program of a script.
-// Its image must not be in a version, nor in the one being taken.
-bool Hub::is_vacant(uint32_t rank) const {
-  return left_alone_[rank] && last_version_ == 0 && !coordinator_.busy();
-}
-
 void Hub::drop_broken(int64_t now) {
-  for (bool again = true; again;) {  // dropping a connection may break a write to another
-    again = false;
-    for (auto c = connections_.begin(); c != connections_.end(); ++c) {
-      if (!c->broken) continue;
-      const uint32_t rank = c->rank;
-      const std::string why = c->why_broken.empty()
-                                  ? formatted("is gone: its process (pid {}) died or left the job", c->pid)
-                                  : c->why_broken;
-      connections_.erase(c);
-      again = true;
-      if (rank != kNoRank) lose(rank, why, now);
-      break;
-    }
+  for (;;) {  // dropping a connection may break a write to another
+    const auto c = std::ranges::find(connections_, true, &Connection::broken);
+    if (c == connections_.end()) return;
+    const uint32_t rank = c->rank;
+    const std::string why = c->why_broken.empty()
+                                ? formatted("is gone: its process (pid {}) died or left the job", c->pid)
+                                : c->why_broken;
+    connections_.erase(c);
+    if (rank != kNoRank) lose(rank, why, now);
   }
 }
 
@@ -134,7 +123,10 @@ void Hub::gather(uint32_t rank, const ExchangeMine& m, int64_t now) {
   ExchangeAll all{m.round, {}, ""};
   for (auto& [r, text] : gathering.texts) all.texts.push_back(std::move(text));
   exchanges_.erase(m.round);
-  to_all(all);
+  const Frame frame = frame_of(message_bytes(all));
+  for_own_rank_.push_back(all);
+  for (Connection* c : ranks_)
+    if (c != nullptr && !c->broken) send(*c, frame);
 }
 
 void Hub::fail_exchanges(uint32_t rank, const std::string& why) {

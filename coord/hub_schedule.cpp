@@ -1,9 +1,6 @@
-// See hub.h: when versions are taken without a command: by the interval, by a signal, and the job's last one.
-#include <algorithm>
-
+// See hub.h: versions taken without a command (by the interval, by a signal, the job's last one); metrics.
 #include "base/caught.h"
 #include "base/format.h"
-#include "base/say.h"
 #include "base/time.h"
 #include "base/words.h"
 #include "coord/hub.h"
@@ -20,8 +17,9 @@ constexpr int64_t kTooEarlyPause = 500'000;  // us
 constexpr double kAssumedSpeed = 500e6, kFastDisk = 4e9;  // bytes/s
 // us; if that found no fast disk, or could not begin
 constexpr int64_t kMeasureAgain = 1800'000'000, kTryToMeasureAgain = 60'000'000;
-constexpr int64_t kLookAgain = 1'000'000;  // us; if the version is no longer due
-constexpr int64_t kAskAgain = 1'000'000;   // us; after a refused last version
+constexpr int64_t kLookAgain = 1'000'000;      // us; if the version is no longer due
+constexpr int64_t kAskAgain = 1'000'000;       // us; after a refused last version
+constexpr int64_t kMetricsEvery = 15'000'000;  // us; Prometheus scrapes every 15 s to 60 s
 
 void Hub::at_interval(int64_t now) {
   if (!policy_) {
@@ -84,14 +82,11 @@ double Hub::cost_at(double speed) const {
   return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / speed;
 }
 
-// The first version's cost, for a time limit: the speed of an idle disk is no promise for then.
-double Hub::expected_cost() const {
-  return config_.former_cost > 0 ? config_.former_cost : cost_at(kAssumedSpeed);
-}
-
 double Hub::predicted_cost() const {
   if (policy_ && policy_->measured()) return policy_->predicted_cost();
-  return last_cost_ > 0 ? last_cost_ : expected_cost();
+  if (last_cost_ > 0) return last_cost_;
+  // The first version's: the speed of an idle disk is no promise for then.
+  return config_.former_cost > 0 ? config_.former_cost : cost_at(kAssumedSpeed);
 }
 
 static_assert(CutLimits().attempt_bound + CutLimits().retry_pause == kLongestWait * 1e6);
@@ -124,14 +119,6 @@ void Hub::watch_the_limit_if_long_enough(int64_t now) {
   } else {
     limit_ = 0;
   }
-}
-
-void Hub::look_after_last_version(int64_t now) {
-  next_end_ = 0;
-  if (std::ranges::count(terminated_, true) != 0)
-    ask_for_last_version(LastFor::kSigterm, now);
-  else
-    at_limit(now);
 }
 
 // Programs grow, so the moment moves: check again at half of the remaining time.
@@ -187,15 +174,11 @@ void Hub::let_die() {
   terminated_.assign(config_.ranks, false);
 }
 
-const char* Hub::occasion(LastFor why) {
-  return why == LastFor::kSigterm     ? "at SIGTERM"
-         : why == LastFor::kTimeLimit ? "before the time limit"
-                                      : "by `cropdl checkpoint --last`";
-}
-
 // The ranks get End after this returns; then the launcher may give rank 0 little time. So old versions are
 // only renamed: the ender of the job may not wait until gigabytes are removed.
 void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
+  constexpr const char* kOccasions[] = {"", "before the time limit", "at SIGTERM",
+                                        "by `cropdl checkpoint --last`"};  // by LastFor
   const LastFor why = std::exchange(last_for_, LastFor::kNothing);
   if (outcome.published) {
     next_end_ = next_interval_ = 0;
@@ -204,7 +187,7 @@ void Hub::last_version_is_over(const Outcome& outcome, int64_t now) {
     tell_what_stays(caught([&] { return sink_->set_aside(); }));
     return config_.report(
         formatted("version {} was taken {}; the job ends with status {}, and cropdl-restart {} continues it",
-                  outcome.version, occasion(why), kTryAgainLater, config_.directory));
+                  outcome.version, kOccasions[static_cast<size_t>(why)], kTryAgainLater, config_.directory));
   }
   if (why == LastFor::kCommand) {  // the client has received the reason
     coordinator_.end_with(0);
@@ -265,16 +248,11 @@ void Hub::finished(Outcome outcome, int64_t now) {
   again_at_ = outcome.too_early && asked_by_signal_ ? now + kTooEarlyPause : 0;
   asked_by_signal_ = asked_by_signal_ && outcome.too_early;
   const bool ends = outcome.published && last_for_ != LastFor::kNothing;
-  if (outcome.published) {
-    last_version_ = outcome.version;
-    last_cost_ = outcome.held_seconds;
-    if (!ends) publisher_.tidy(sink_);
-  }
-  if (policy_ && !ends) learn(outcome, now);
-  if (outcome.published && !ends) watch_the_limit_if_long_enough(now);
   last_line_ = outcome.line;
   metrics_.held_seconds += outcome.held_seconds;
   if (outcome.published) {
+    last_cost_ = outcome.held_seconds;
+    if (!ends) publisher_.tidy(sink_);
     ++metrics_.versions;
     metrics_.last_version = outcome.version;
     metrics_.last_version_time = ::time(nullptr);
@@ -284,6 +262,8 @@ void Hub::finished(Outcome outcome, int64_t now) {
   } else if (!outcome.too_early) {
     ++metrics_.failures;
   }
+  if (policy_ && !ends) learn(outcome, now);
+  if (outcome.published && !ends) watch_the_limit_if_long_enough(now);
   if (!outcome.too_early) next_metrics_ = now + 1;  // after the Resume orders
   for (Connection& c : connections_)
     if (std::exchange(c.waits, false)) send(c, Done{outcome});
@@ -295,6 +275,25 @@ void Hub::finished(Outcome outcome, int64_t now) {
     if (!outcome.line.empty() && !closes_) say(outcome.line);
     last_reported_ = outcome.line;
   }
+}
+
+void Hub::bring_metrics_up_to_date(int64_t now) {
+  metrics_.ranks = config_.ranks;
+  metrics_.joined = alive();
+  metrics_.run_seconds = in_seconds(now - began_);
+  if (began_to_tick_) metrics_.beside_seconds = beside_seconds();
+  metrics_.next_version.reset();
+  if (metrics_.up && next_interval_ != 0)
+    metrics_.next_version = in_seconds(std::max<int64_t>(0, next_interval_ - now));
+  metrics_.iteration = iterations_.complete;
+  metrics_.iteration_seconds = in_seconds(static_cast<int64_t>(iterations_.us));
+}
+
+void Hub::write_metrics(int64_t now) {
+  if (!metrics_file_) return;
+  next_metrics_ = now + kMetricsEvery;
+  bring_metrics_up_to_date(now);
+  metrics_file_->write(metrics_);
 }
 
 }  // namespace cropdl::coord

@@ -44,17 +44,6 @@ Result<std::string> read_own_file(const std::string& path, bool* missing, uid_t*
 
 }  // namespace
 
-template <class Visit>
-static void list_members(JobFile& job, Visit&& member) {
-  member("address", job.address);
-  member("token", job.token);
-  member("run_id", job.run_id);
-  member("pid", job.pid);
-  member("host", job.host);
-  member("ranks", job.ranks);
-  member("started", job.started);
-}
-
 Status write_job_file(const std::string& directory, const JobFile& job) {
   nlohmann::json object = job;
   object["format"] = 1;
@@ -62,18 +51,15 @@ Status write_job_file(const std::string& directory, const JobFile& job) {
                       object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
+Result<JobFile> read_job_file(const std::string& directory, bool* missing, uid_t* owner) {
   const std::string path = directory + "/job";
-  uid_t owner = 0;
-  const Result<std::string> text = read_own_file(path, missing, &owner);
+  const Result<std::string> text = read_own_file(path, missing, owner);
   if (!text) return text.error();
   try {
     const nlohmann::json j = nlohmann::json::parse(*text);
     if (integer_from_json<uint64_t>(j.at("format")) != 1)
       return Error{path + ": made by another version of CropDL; use the commands of that one"};
-    JobFile job = j.get<JobFile>();
-    job.owner = owner;
-    return job;
+    return j.get<JobFile>();
   } catch (const nlohmann::json::exception&) {
     return Error{path + ": damaged; it is made anew when a job starts on this directory"};
   }
@@ -81,9 +67,10 @@ Result<JobFile> read_job_file(const std::string& directory, bool* missing) {
 
 void remove_job_file(const std::string& directory) { unlink((directory + "/job").c_str()); }
 
-Status leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
-                         const std::string& host) {
-  return replace_file(remote_rank_path(directory, rank), formatted("{}\n{}\n", run_id, host));
+void leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
+                       const std::string& host) {
+  [[maybe_unused]] const Status s =
+      replace_file(remote_rank_path(directory, rank), formatted("{}\n{}\n", run_id, host));
 }
 
 std::string remote_rank_host(const std::string& directory, const std::string& run_id, uint32_t rank) {

@@ -19,17 +19,18 @@ struct JobFile {
   std::string host;     // of rank 0
   uint32_t ranks = 0;
   std::string started;  // ISO 8601, UTC
-  uid_t owner = 0;      // of the file that was read; not in the file
+  static constexpr const char* kMembers[] = {"address", "token", "run_id", "pid",
+                                             "host",    "ranks", "started"};  // base/json.h
 };
 
 Status write_job_file(const std::string& directory, const JobFile& job);
-// `*missing`: no file; no job has run here.
-Result<JobFile> read_job_file(const std::string& directory, bool* missing);
+// `*missing`: no file; no job has run here. `owner`: receives the file's.
+Result<JobFile> read_job_file(const std::string& directory, bool* missing, uid_t* owner = nullptr);
 void remove_job_file(const std::string& directory);
 
 // A rank on another node than rank 0 cannot join; it leaves its host's name for a refused checkpoint's line.
-Status leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
-                         const std::string& host);
+void leave_remote_rank(const std::string& directory, const std::string& run_id, uint32_t rank,
+                       const std::string& host);
 // "": the rank is not on another node.
 std::string remote_rank_host(const std::string& directory, const std::string& run_id, uint32_t rank);
 void remove_remote_rank(const std::string& directory, uint32_t rank);

@@ -1,6 +1,8 @@
 // See link.h.
 #include "coord/link.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -53,18 +55,9 @@ void Link::handle(const std::vector<pollfd>& fds, size_t first, int64_t now, std
   search_again(now, "rank 0 does not keep its connection");
 }
 
-void Link::lose_hub(int64_t now) {
-  if (may_follow_())
-    follow(now);
-  else
-    leave(kHubIsGone);
-}
-
+// Tries to connect.
 void Link::tick(int64_t now) {
-  if (state_ == State::kSearching && now >= next_try_) try_to_connect(now);
-}
-
-void Link::try_to_connect(int64_t now) {
+  if (state_ != State::kSearching || now < next_try_) return;
   bool missing = false, refused = false;
   const Result<JobFile> job = read_job_file(config_.directory, &missing);
   const bool known =
@@ -77,8 +70,7 @@ void Link::try_to_connect(int64_t now) {
   if (!stream) {
     if (refused && known) return lose_hub(now);
     if (refused && job->host != config_.host) {
-      [[maybe_unused]] const Status s =
-          leave_remote_rank(config_.directory, config_.run_id, config_.rank, config_.host);
+      leave_remote_rank(config_.directory, config_.run_id, config_.rank, config_.host);
       return leave(
           formatted("it runs on {} and rank 0 on {}; checkpoints need all ranks on one node in this version; "
                     "the program runs",
@@ -86,7 +78,8 @@ void Link::try_to_connect(int64_t now) {
     }
     return search_again(now, stream.error().message);
   }
-  if ((*stream)->peer().other_user) return leave("the process at rank 0's address belongs to another user");
+  if ((*stream)->peer().uid != geteuid())
+    return leave("the process at rank 0's address belongs to another user");
   hub_process_ = (*stream)->watch();
   channel_.emplace(std::move(*stream));
   token_ = job->token;
@@ -102,8 +95,7 @@ std::string Link::of_another_launch(const JobFile& job, int64_t now) {
     return config_.directory + "/job is of another launch";
   if (now >= say_apart_at_) {
     say_apart_at_ = INT64_MAX;
-    [[maybe_unused]] const Status s =
-        leave_remote_rank(config_.directory, job.run_id, config_.rank, config_.host);
+    leave_remote_rank(config_.directory, job.run_id, config_.rank, config_.host);
   }
   return formatted(
       "{}/job is of a launch on {}, and this rank runs on {}; checkpoints need all ranks on one node in this "
@@ -111,9 +103,10 @@ std::string Link::of_another_launch(const JobFile& job, int64_t now) {
       config_.directory, job.host, config_.host);
 }
 
-// That program of rank 0 has ended. This rank's has had nothing to do with it, as far as a library knows: in
-// a script, rank 0 may have been one program behind.
-void Link::follow(int64_t now) {
+// That program of rank 0 has ended. If this rank's has had nothing to do with it, as far as a library knows,
+// rank 0 may have been one program behind, in a script.
+void Link::lose_hub(int64_t now) {
+  if (!may_follow_()) return leave(kHubIsGone);
   hang_up();
   ended_ = token_;
   give_up_at_ = now + static_cast<int64_t>(config_.rendezvous_seconds * 1e6);
@@ -131,8 +124,7 @@ void Link::search_again(int64_t now, const std::string& because) {
 
 std::optional<int64_t> Link::deadline() const {
   if (channel_ && lost_) return 0;
-  if (state_ != State::kSearching) return std::nullopt;
-  return next_try_;
+  return state_ == State::kSearching ? std::optional(next_try_) : std::nullopt;
 }
 
 void Link::send(const Message& message) {

@@ -38,10 +38,8 @@ class Link {
  private:
   static constexpr int64_t kFirstPause = 2'000;  // us
   enum class State { kSearching, kGreeting, kJoined, kAlone };
-  void try_to_connect(int64_t now);
   std::string of_another_launch(const JobFile& job, int64_t now);
   void search_again(int64_t now, const std::string& because);
-  void follow(int64_t now);
   void lose_hub(int64_t now);
   void hang_up();
   void leave(const std::string& why);

@@ -1,7 +1,6 @@
 // Stream sockets in the abstract namespace (unix(7)): within one host, or one network namespace of a host.
 #include "coord/transport.h"
 
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -11,7 +10,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/file.h"
 #include "base/procfs.h"
 #include "base/random.h"
 
@@ -40,11 +38,11 @@ class LocalStream final : public Stream {
   ssize_t read(char* to, size_t bytes) override { return ::recv(socket_.fd(), to, bytes, 0); }
 
   // The kernel recorded the process when it connected or listened.
-  PeerProcess peer() const override {
-    ucred c{};
+  ucred peer() const override {
+    ucred c{0, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
     socklen_t n = sizeof c;
-    if (::getsockopt(socket_.fd(), SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return {0, true, false};
-    return {c.pid, c.uid != ::geteuid(), c.uid == 0, c.uid};
+    ::getsockopt(socket_.fd(), SOL_SOCKET, SO_PEERCRED, &c, &n);
+    return c;
   }
   Descriptor watch() const override {
     const int pid = peer().pid;

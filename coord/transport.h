@@ -3,10 +3,10 @@
 // and high (base/file.h). Lower half (LH FS base) and tools; one thread at a time.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,14 +15,6 @@
 
 namespace cropdl::coord {
 
-// The peer process, as far as the kernel can identify it. The job's token is checked later.
-struct PeerProcess {
-  int pid = 0;              // 0: unknown
-  bool other_user = false;  // true only if certain
-  bool administrator = false;
-  std::optional<uid_t> user = {};  // empty: unknown
-};
-
 class Stream {  // a class with virtual functions for the tests
  public:
   virtual ~Stream() = default;
@@ -30,7 +22,8 @@ class Stream {  // a class with virtual functions for the tests
   // As write(2) and read(2) on a nonblocking socket. Writing to a closed stream raises no signal.
   virtual ssize_t write(const char* from, size_t bytes) = 0;
   virtual ssize_t read(char* to, size_t bytes) = 0;
-  virtual PeerProcess peer() const = 0;
+  // The peer process, as far as the kernel can identify it. The job's token is checked later.
+  virtual ucred peer() const = 0;  // pid 0: unknown
   // Becomes readable when the peer process has ended, even if its child still holds the stream. Empty if
   // unknown: then rely on the end of the stream.
   virtual Descriptor watch() const = 0;

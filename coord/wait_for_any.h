@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
-#include <optional>
 #include <vector>
 
 #include "base/time.h"
@@ -42,15 +41,12 @@ inline long wait_by_select(std::vector<pollfd>* fds, timespec* timeout) {
   return ready;
 }
 
-// Waits until a descriptor is ready or `until` (monotonic_us(); empty: no end), and sets all revents. The
+// Waits until a descriptor is ready or `until` (monotonic_us(); INT64_MAX: no end), and sets all revents. The
 // program's limits do not matter to it. False: it could not wait, and knows of none whether it is ready.
-inline bool wait_for_any(std::vector<pollfd>* fds, std::optional<int64_t> until) {
-  timespec timeout{};
-  if (until) {
-    const int64_t us = std::max<int64_t>(0, *until - monotonic_us());
-    timeout = {static_cast<time_t>(us / 1'000'000), static_cast<long>(us % 1'000'000 * 1000)};
-  }
-  timespec* const bound = until ? &timeout : nullptr;
+inline bool wait_for_any(std::vector<pollfd>* fds, int64_t until) {
+  const int64_t us = std::max<int64_t>(0, until - monotonic_us());
+  timespec timeout{static_cast<time_t>(us / 1'000'000), static_cast<long>(us % 1'000'000 * 1000)};
+  timespec* const bound = until != INT64_MAX ? &timeout : nullptr;
   long ready = ppoll(fds->data(), fds->size(), bound, nullptr);
   if (ready < 0 && errno == EINVAL) ready = wait_by_select(fds, bound);
   if (ready >= 0) return true;

@@ -151,6 +151,8 @@ def lower_bodies(model, implementation):
                 body[key] = _collect(rows, key)
             body["live"] = _live(model, f)
             body["call"] = model.library["call"].format(f=f.name)
+            if f.facts.get("needs_room"):
+                body["call"] = f"{model.library['room_call']}({body['call']})"
             body["arguments"] = ", ".join(f"{p.name}_" if p in body["live"] else texts["argument"] for p, _, _, texts in rows)
             if f.create and "remake" in model.library:
                 _make_again(f, body, rows)
@@ -239,7 +241,7 @@ def _recipe(model, f, body, implementation):
     if f.once and f.set not in places:
         body["touched"] = of
     if f.again:
-        body["keep"] = [_number_of(model, f.facts.get("sets") or f.name)]
+        body["keep"] = [f.facts.get("number") or _number_of(model, f.facts.get("sets") or f.name)]
     body["undo"] = [_number_of(model, name) for name in (f.facts.get("undoes") or "").split(", ") if name]
 
 

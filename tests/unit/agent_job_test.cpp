@@ -23,6 +23,7 @@
 #include "coord/agent.h"
 #include "coord/channel.h"
 #include "coord/client.h"
+#include "coord/event.h"
 #include "coord/hub.h"
 #include "coord/job_file.h"
 #include "coord/transport.h"
@@ -265,7 +266,7 @@ TEST_F(AgentJob, RanksHearOfEachOtherWithFewerDescriptorsAllowedThanTheyPoll) {
   const double before = cpu_seconds();
   sleep(1);
   const double used = cpu_seconds() - before;
-  agents_[0]->request();
+  signal_event(agents_[0]->request_descriptor());
   const bool taken = soon([&] { return sink_.versions == 1; });
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_TRUE(taken);
@@ -311,8 +312,10 @@ TEST_F(AgentJob, RanksThatRunCollectivesAtFullSpeedAreCutAtEqualCounts) {
 TEST_F(AgentJob, ASignalHandlerCanAskForOne) {
   start(2);
   ASSERT_TRUE(soon([&] { return joined() == 2; }));
-  agents_[1]->request();  // a launcher forwards the signal to all ranks, but it is one request
-  agents_[0]->request();
+  signal_event(
+      agents_[1]
+          ->request_descriptor());  // a launcher forwards the signal to all ranks, but it is one request
+  signal_event(agents_[0]->request_descriptor());
   EXPECT_TRUE(soon([&] { return sink_.versions == 1; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(sink_.versions, 1u);
@@ -326,7 +329,7 @@ TEST_F(AgentJob, ASignalThatComesWhileARankIsStartingIsServedLater) {
     fakes_[1].stands.starting = true;
     fakes_[1].stands.refusal = "only just being started";
   }
-  agents_[0]->request();
+  signal_event(agents_[0]->request_descriptor());
   ASSERT_TRUE(soon([&] { return fakes_[1].holds >= 2; }));
   {
     const std::lock_guard lock(fakes_[1].mutex);
@@ -620,7 +623,7 @@ TEST_F(AgentJob, TheCommandIsToldRepeatedlyWhatItWaitsFor) {
   EXPECT_GE(told, 3);
 
   fakes_[1].slow_write = true;  // nobody waits for this rank
-  agents_[0]->request();
+  signal_event(agents_[0]->request_descriptor());
   ASSERT_TRUE(soon([&] { return job_status(dir_.path)->phase == "writing"; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
   fakes_[1].slow_write = false;
@@ -1211,7 +1214,7 @@ TEST_F(AgentJob, TheEndAmidOfWritingRemovesTheVersion) {
   start(2);
   ASSERT_TRUE(soon([&] { return joined() == 2; }));
   fakes_[1].slow_write = true;
-  agents_[0]->request();
+  signal_event(agents_[0]->request_descriptor());
   ASSERT_TRUE(soon([&] { return job_status(dir_.path)->phase == "writing"; }));
   agents_[0]->stop();
   EXPECT_EQ(sink_.discarded, 1u);
@@ -1518,7 +1521,7 @@ TEST_F(AgentJob, AnAgentThatCannotGoOnForLackOfMemoryLeavesItsProgramRunning) {
       const std::lock_guard lock(fakes_[without].mutex);
       fakes_[without].no_memory_in = "take_sigterm";
     }
-    agents_[0]->request();
+    signal_event(agents_[0]->request_descriptor());
     const std::string expected =
         "no more checkpoints: rank " + std::to_string(without) + ": this rank has no memory";
     const auto said = [&] {
@@ -1551,7 +1554,7 @@ TEST_F(AgentJob, ThePhaseIsTracedOnlyWhenWanted) {
   a.note_phase("restarting");
   EXPECT_EQ(phase(), "restarting");
   fakes_[0].slow_write = true;
-  a.request();
+  signal_event(a.request_descriptor());
   EXPECT_TRUE(soon([&] { return phase() == "writing"; }));
   fakes_[0].slow_write = false;
   EXPECT_TRUE(soon([&] { return phase() == "idle"; }));
@@ -1572,7 +1575,7 @@ TEST_F(AgentJob, StoppingMidAttemptLeavesNoOneHeld) {
   start(2);
   ASSERT_TRUE(soon([&] { return joined() == 2; }));
   fakes_[1].unstoppable = true;
-  agents_[0]->request();
+  signal_event(agents_[0]->request_descriptor());
   ASSERT_TRUE(soon([&] { return fakes_[0].holds == 1 && fakes_[1].holds == 1; }));
   agents_[0]->stop();
   EXPECT_EQ(fakes_[0].resumes, 1);

@@ -191,7 +191,7 @@ class Trickle final : public Stream {
     pipe_->erase(0, 1);
     return 1;
   }
-  PeerProcess peer() const override { return {}; }
+  ucred peer() const override { return {}; }
   Descriptor watch() const override { return {}; }
   bool peer_is_stopped() const override { return false; }
 
@@ -282,7 +282,7 @@ TEST(PlaneTransport, ItsDescriptorsAreHighAndCloseOnExec) {
   for (const int fd : {listener->fd(), (*stream)->fd()})
     EXPECT_EQ(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
   EXPECT_EQ((*stream)->peer().pid, getpid());
-  EXPECT_FALSE((*stream)->peer().other_user);
+  EXPECT_EQ((*stream)->peer().uid, geteuid());
   EXPECT_FALSE(connect_to("local:cropdl-test-" + random_hex(8), &refused));
   EXPECT_TRUE(refused);
 }
@@ -358,7 +358,7 @@ class Flood final : public Stream {
     *sent_ += bytes;
     return static_cast<ssize_t>(bytes);
   }
-  PeerProcess peer() const override { return {}; }
+  ucred peer() const override { return {}; }
   Descriptor watch() const override { return {}; }
   bool peer_is_stopped() const override { return false; }
   static constexpr uint64_t kEnough = 200 << 20;

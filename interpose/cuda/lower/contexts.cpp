@@ -61,15 +61,6 @@ CUresult pop_current(CUcontext* context) {
   return r;
 }
 
-// Asks on a new thread, which has made no call yet.
-int device_of_a_new_thread() {
-  int device = 0;
-  std::thread([&] {
-    if (CROPDL_CUDART(cudaGetDevice)(&device) != cudaSuccess) device = 0;
-  }).join();
-  return device;
-}
-
 }  // namespace
 
 CUcontext current_context() {
@@ -100,6 +91,16 @@ CUcontext virtual_context(CUcontext real) {
       rt::made_word(rt::word_of(real), kind::cudaContext, kDriver, driver::kFn_cuCtxGetCurrent, nullptr));
 }
 
+void note_no_context_of_thread() {
+  if (!current_context()) keep({});
+}
+
+namespace {
+
+// --- What one_abi asks of a thread's device.
+
+// Resets the calling thread's library state to that of a new thread: no context, the initial device, the
+// default capture mode. `chooses`: the thread is about to choose a device.
 void forget_thread(bool chooses) {
   int device = 0;
   if (!driver_begun()) return;
@@ -109,12 +110,17 @@ void forget_thread(bool chooses) {
   take_stack();
   if (chooses || !opened(kCudart) || CROPDL_CUDART(cudaGetDevice)(&device) != cudaSuccess || device == 0)
     return;
-  const int usual = device_of_a_new_thread();
+  int usual = 0;  // asked for on a new thread, which has made no call yet
+  std::thread([&] {
+    if (CROPDL_CUDART(cudaGetDevice)(&usual) != cudaSuccess) usual = 0;
+  }).join();
   if (usual == device) return;
   CROPDL_CUDART(cudaSetDevice)(usual);  // makes the device's context current
   take_stack();
 }
 
+// A call of the runtime, or of a library over it, gives a thread without a context the context of its device,
+// which later driver calls use. Records this as if the thread had chosen the device. False: no context yet.
 bool note_context_of_thread() {
   int device = 0;
   if (!rt::family || !driver_begun() || !current_context()) return false;
@@ -125,21 +131,11 @@ bool note_context_of_thread() {
   return true;
 }
 
-void note_no_context_of_thread() {
-  if (!current_context()) keep({});
-}
-
-namespace {
-
-// --- What one_abi asks of a thread's device.
-
 int current() {
   int device = -1;
   if (!driver_begun()) return -1;
   if (opened(kCudart)) return CROPDL_CUDART(cudaGetDevice)(&device) == cudaSuccess ? device : -1;
-  CUdevice d = -1;
-  if (opened(kDriver) && CROPDL_DRIVER(cuCtxGetDevice)(&d) == CUDA_SUCCESS) return d;
-  return -1;
+  return CROPDL_DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS ? device : -1;  // opened, since it has begun
 }
 
 // Uses the runtime if the program does, so that the runtime knows. The primary context is current either way.

@@ -13,14 +13,8 @@ int device_of(CUcontext real);  // -1: it is no context
 // The program's handle of a real context, whether the program made it or not; null for null.
 CUcontext virtual_context(CUcontext real);
 
-// Resets the calling thread's library state to that of a new thread: no context, the initial device, the
-// default capture mode. `chooses`: the thread is about to choose a device.
-void forget_thread(bool chooses);
-// Part of forget_thread(): restores the attributes of the thread's own default stream.
+// Restores the attributes of the thread's own default stream, as part of forgetting what a thread has set.
 void put_back_own_stream();
-// A call of the runtime, or of a library over it, gives a thread without a context the context of its device,
-// which later driver calls use. Records this as if the thread had chosen the device. False: no context yet.
-bool note_context_of_thread();
 // Records that the calling thread, whose device was reset, has no context; after its choice of a device.
 void note_no_context_of_thread();
 
@@ -33,8 +27,6 @@ bool make_primary_current(int device);
 // Returns the device's primary context and keeps one reference to it for this run, as if the program had
 // retained it. Null: not available.
 CUcontext hold_primary(int device);
-// Ends one reference of the program. `ended`: called if the context ends, before a thread can retain it anew.
-CUresult release_primary(int device, void (*ended)(int device));
 // START, before any object is made: creates the primary contexts of the devices that the program used, and
 // makes the runtime use them as before. The references of this run stay until let_contexts_go().
 Status hold_contexts();

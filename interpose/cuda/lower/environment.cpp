@@ -10,8 +10,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/format.h"
 #include "base/readable.h"
@@ -19,7 +19,6 @@
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/libraries/program_environment.h"
-#include "interpose/seam/state.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -92,21 +91,13 @@ bool at_cut(Variables* variables) {
 }
 
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
-std::string& kept_visible() {
-  static auto& its = *new std::string;
-  return its;
-}
 
 // Who reads a variable. The driver reads once; the others read some for each object.
-struct Read {
-  std::string_view begins;
-  Reader reader;
-};
-constexpr Read kRead[] = {{"CUDA_", Reader::kDriver},
-                          {"CUBLAS", Reader::kBlas},
-                          {"NVIDIA_TF32_OVERRIDE", Reader::kBlas},
-                          {"CURAND_", Reader::kRand},
-                          {"NCCL_", Reader::kNccl}};
+constexpr std::pair<std::string_view, Reader> kRead[] = {{"CUDA_", Reader::kDriver},
+                                                         {"CUBLAS", Reader::kBlas},
+                                                         {"NVIDIA_TF32_OVERRIDE", Reader::kBlas},
+                                                         {"CURAND_", Reader::kRand},
+                                                         {"NCCL_", Reader::kNccl}};
 constexpr const char* kReaderNames[] = {"CUDA", "cuBLAS", "cuRAND", "NCCL"};
 // Read for something else: to print, or by CropDL and programs to find libraries.
 constexpr std::string_view kOthers[] = {"NCCL_DEBUG", "CUBLAS_LOG", "CUBLASLT_LOG", "CUDA_HOME", "CUDA_PATH"};
@@ -120,8 +111,8 @@ bool has_no_effect(std::string_view name) {
 std::optional<Reader> reader_of(std::string_view name) {
   for (const std::string_view begins : kOthers)
     if (name.starts_with(begins)) return std::nullopt;
-  for (const Read& one : kRead)
-    if (name.starts_with(one.begins)) return one.reader;
+  for (const auto& [begins, reader] : kRead)
+    if (name.starts_with(begins)) return reader;
   return std::nullopt;
 }
 
@@ -133,6 +124,7 @@ struct ProgramVariables {
   // unless the others' are those that a restart takes from the program.
   std::array<std::optional<Variables>, std::size(kReaderNames)> begun_with;
   std::string changed;  // the refusal for a change that a reader may have seen
+  std::string visible;  // visible_devices_of_program()
   // In a restart: what the program has set since the driver began; empty: unset.
   std::map<std::string, std::optional<std::string>> set_since;
 };
@@ -194,7 +186,7 @@ void restore_program_environment() {
                       wanted ? "as " + *wanted : std::string("not set")));
     } else {
       set_in_lower_half(name, wanted);
-      if (wanted && !given && name == kVisible) kept_visible() = *wanted;
+      if (wanted && !given && name == kVisible) program_variables().visible = *wanted;
       if (const std::string* last = value_of(program, name); has_begun && !same_value(last, wanted))
         program_variables().set_since[name] = last ? std::optional(*last) : std::nullopt;
     }
@@ -265,6 +257,6 @@ std::string environment_refusal() {
   return difference(variables);
 }
 
-std::string visible_devices_of_program() { return kept_visible(); }
+std::string visible_devices_of_program() { return program_variables().visible; }
 
 }  // namespace cropdl::cuda

@@ -1,31 +1,21 @@
 // A thread's last error of the runtime. It is recorded when a call fails (one_abi::note_error), in
 // hand-written and generated code, and so survives the runtime. LH, LH FS base, any thread.
+#include <algorithm>
+#include <iterator>
+
 #include "interpose/cuda/lower/real.h"
 
 using namespace cropdl::cuda;
 
 namespace {
 
-// Whether the device is lost to this process: then every call returns the error, and so does the runtime's
-// last error. Other last errors of the runtime may come from calls that the program did not make.
-bool stays(cudaError_t error) {
-  switch (error) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorLaunchFailure:
-    case cudaErrorECCUncorrectable:
-    case cudaErrorExternalDevice:
-      return true;
-    default:
-      return false;
-  }
-}
+// The device is lost to this process: then every call returns the error, and so does the runtime's last
+// error. Other last errors of the runtime may come from calls that the program did not make.
+constexpr cudaError_t kStays[] = {
+    cudaErrorIllegalAddress,      cudaErrorLaunchTimeout,      cudaErrorAssert,
+    cudaErrorHardwareStackError,  cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,
+    cudaErrorInvalidAddressSpace, cudaErrorInvalidPc,          cudaErrorLaunchFailure,
+    cudaErrorECCUncorrectable,    cudaErrorExternalDevice};
 
 // Does not start the runtime to ask for an error that it cannot have.
 cudaError_t last(bool forget) {
@@ -33,7 +23,7 @@ cudaError_t last(bool forget) {
   const auto noted = static_cast<cudaError_t>(rt::noted_error(forget));
   if (!opened(kCudart)) return noted;
   const cudaError_t its = forget ? CROPDL_CUDART(cudaGetLastError)() : CROPDL_CUDART(cudaPeekAtLastError)();
-  return stays(its) ? its : noted;
+  return std::ranges::find(kStays, its) != std::end(kStays) ? its : noted;
 }
 
 }  // namespace

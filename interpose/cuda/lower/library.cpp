@@ -5,6 +5,7 @@
 
 #include "base/caught.h"
 #include "base/say.h"
+#include "gpu_state/memory/steering.h"
 #include "interpose/cuda/lower/callbacks.h"
 #include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/contexts.h"
@@ -24,9 +25,6 @@
 
 namespace cropdl::cuda {
 namespace {
-
-// Refusals that can be found while the program runs.
-std::string running_refusal() { return one_abi::family_refusal(libraries()); }
 
 // Runs on a new thread, and discards what the libraries keep for that thread (a device, contexts, errors). To
 // the libraries, the program's main thread then has made no call yet.
@@ -72,7 +70,7 @@ class Runtime final : public libraries::Library {
   void prepare(const launching::Boot& boot) override {
     choose_real_libraries(boot);
     variables_may_move_ = boot.moved_variables;
-    steer_driver();
+    memory::steer_first_reservation(memory::kDriverBegin, memory::kDriverLeast);
     prepare_static_runtimes(boot);
   }
   bool follows_objects() override { return true; }
@@ -102,12 +100,12 @@ class Runtime final : public libraries::Library {
   }
   void fill_status(coord::RankStatus& status) override {
     nccl::add_communicators(status);
-    if (status.refusal.empty()) status.refusal = running_refusal();
+    if (status.refusal.empty()) status.refusal = one_abi::family_refusal(libraries());
   }
   std::vector<coord::PeerCount> sent() override { return {}; }
 
   std::string refusal() override {
-    if (std::string why = running_refusal(); !why.empty()) return why;
+    if (std::string why = one_abi::family_refusal(libraries()); !why.empty()) return why;
     if (!used()) return "";
     if (driver_begun()) note_reading_of_environment(Reader::kDriver);
     std::string why = environment_refusal();
@@ -132,15 +130,14 @@ class Runtime final : public libraries::Library {
     if (Status kept = keep_environment_of_driver(); !kept) return kept;
     if (Status noted = event_times_.note(); !noted) return noted;
     nccl::quiesce();
-    memory_.settle();
-    return {};
+    return settle_memory();
   }
   void resume() override {
     event_times_.resume();
     let_contexts_go();
   }
 
-  Status save_contents(restart::ChunkSink& sink) override { return memory_.save(sink); }
+  Status save_contents(restart::ChunkSink& sink) override { return save_memory(sink); }
   uint64_t content_bytes() override { return memory_region_bytes(); }
   uint64_t memory_in_use() override { return cuda::memory_in_use(); }
   std::string devices() override { return noted_devices(); }
@@ -152,7 +149,6 @@ class Runtime final : public libraries::Library {
   // Of a cut: from its drain until the program continues.
   DeviceDrain devices_;
   EventTimes event_times_;
-  MemoryCut memory_;
 
   bool variables_may_move_ = false;
 };

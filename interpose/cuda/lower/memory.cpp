@@ -4,7 +4,6 @@
 #include <mutex>
 
 #include "base/say.h"
-#include "gpu_state/memory/steering.h"
 #include "interpose/cuda/lower/captures.h"
 #include "interpose/cuda/lower/contexts.h"
 #include "interpose/cuda/lower/devices.h"
@@ -14,10 +13,7 @@
 namespace cropdl::cuda {
 namespace {
 
-std::mutex& beginning() {
-  static auto& m = *new std::mutex;
-  return m;
-}
+std::mutex beginning;
 std::atomic<DeviceMemory*> made{nullptr};
 std::atomic<uint64_t> begun{0};  // one bit per device where the runtime has started
 // Each device's primary context, from when wait_for_device() first sees it until the device is reset.
@@ -102,14 +98,12 @@ HostMemory* DeviceMemory::host_around(uint64_t address) const {
   return address - one->begin < one->size ? one : nullptr;
 }
 
-void steer_driver() { memory::steer_first_reservation(memory::kDriverBegin, memory::kDriverLeast); }
-
 DeviceMemory* known_device_memory() { return made.load(std::memory_order_acquire); }
 
 DeviceMemory* device_memory() {
   if (DeviceMemory* there = known_device_memory()) return there;
   static bool tried = false;
-  std::scoped_lock lock(beginning());
+  std::scoped_lock lock(beginning);
   if (made || tried) return made;
   if (CROPDL_DRIVER(cuInit)(0) != CUDA_SUCCESS) return nullptr;
   tried = true;
@@ -149,8 +143,6 @@ CUresult enter_runtime(int* device) {
   begun |= bit;
   return CUDA_SUCCESS;
 }
-
-CUresult enter_driver(int* device) { return CROPDL_DRIVER(cuCtxGetDevice)(device); }
 
 cudaError_t of_runtime(CUresult result) {
   if (result != CUDA_SUCCESS) one_abi::note_error(kCudart, result);
@@ -209,35 +201,13 @@ CUresult verdict_of_driver(int device) {
   return CUDA_SUCCESS;
 }
 
-void make_room(int device) {
+bool make_room(int device) {
   DeviceMemory* its = known_device_memory();
-  if (!its || (device < 0 && CROPDL_DRIVER(cuCtxGetDevice)(&device) != CUDA_SUCCESS)) return;
-  its->pools.reclaim(device);
-  its->arena.trim(device);
-}
-
-CUresult free_block(CUdeviceptr address) {
-  DeviceMemory* its = device_memory();
-  if (!its) return CUDA_ERROR_INVALID_VALUE;
-  const auto find = [&] {
-    std::lock_guard lock(its->blocks.lock());
-    return its->blocks.at(address);
-  };
-  const memory::Block* block = find();
-  if (!block && memory::is_placed(address, 1)) return CUDA_ERROR_INVALID_VALUE;
-  if (!block) return CROPDL_DRIVER(cuMemFree_v2)(address);  // a graph's block, or invalid
-  const uint64_t id = block->id;
-  const bool managed = block->kind == memory::BlockKind::kManaged;
-  // Wait without the lock: other threads allocate meanwhile.
-  if (const CUresult error = wait_for_device(managed ? -1 : block->device)) return error;
-  std::lock_guard lock(its->blocks.lock());
-  memory::Block* still = its->blocks.at(address);
-  if (!still || still->id != id) return CUDA_ERROR_INVALID_VALUE;  // two threads freed it
-  if (managed)
-    its->managed.release(still);
-  else
-    its->pools.release(still);
-  return CUDA_SUCCESS;
+  if (its && (device >= 0 || CROPDL_DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS)) {
+    its->pools.reclaim(device);
+    its->arena.trim(device);
+  }
+  return its != nullptr;
 }
 
 void forget_memory_of(int device) {

@@ -12,6 +12,7 @@
 #include "gpu_state/memory/managed.h"
 #include "gpu_state/memory/own.h"
 #include "gpu_state/memory/pools.h"
+#include "interpose/cuda/lower/generated_support.h"
 #include "interpose/cuda/lower/real.h"
 
 namespace cropdl::cuda {
@@ -98,48 +99,42 @@ Result<DeviceMemory*> restored_device_memory();
 CUcontext primary_context(int device);
 void let_contexts_go();  // MAIN, when the process continues after a cut
 
-// --- Prologue of a function: finds the device of the memory.
-CUresult enter_runtime(int* device);  // the runtime's current device; starts the runtime there
-CUresult enter_driver(int* device);   // the current context's device
-// Epilogue: records the thread's last error as the runtime does.
+// The runtime's current device; starts the runtime there.
+CUresult enter_runtime(int* device);
+// Records the thread's last error as the runtime does.
 cudaError_t of_runtime(CUresult result);
-// A whole function of the runtime, or of the driver, after its prologue: `work(device)` returns a CUresult.
-// `valid`: false: the arguments are refused before the runtime looks for the device.
+// A whole function of the runtime, or of the driver, on the current device: `work(device)` returns a
+// CUresult. `valid`: false: the arguments are refused before the runtime looks for the device.
 template <class Work>
-cudaError_t in_runtime(bool valid, Work work) {
+cudaError_t in_runtime(Work work, bool valid = true) {
   rt::Call call;
   int device = 0;
   const CUresult error = valid ? enter_runtime(&device) : CUDA_ERROR_INVALID_VALUE;
   return of_runtime(error ? error : work(device));
 }
-template <class Work>
-cudaError_t in_runtime(Work work) {
-  return in_runtime(true, work);
-}
 // A whole function of the runtime that allocates: `work(device, &address)` returns a CUresult.
 template <class Work>
 cudaError_t allocate_in_runtime(void** p, Work work) {
-  return in_runtime(p, [&](int device) {
+  const auto allocate = [&](int device) {
     CUdeviceptr address = 0;
     const CUresult error = work(device, &address);
     if (error == CUDA_SUCCESS) *p = reinterpret_cast<void*>(address);
     return error;
-  });
+  };
+  return in_runtime(allocate, p != nullptr);
 }
 template <class Work>
 CUresult in_driver(Work work) {
   rt::Call call;
   int device = 0;
-  const CUresult error = enter_driver(&device);
+  const CUresult error = CROPDL_DRIVER(cuCtxGetDevice)(&device);
   return error ? error : work(device);
 }
 inline CUdeviceptr address_of(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 inline CUstream real_stream(CUstream stream) { return rt::real(stream, kind::cudaStream); }
 inline CUmemoryPool real_pool(CUmemoryPool pool) { return rt::real(pool, kind::cudaMemPool); }
 // For the functions in which stream 0 is the calling thread's own default stream.
-inline CUstream real_own_stream(CUstream stream) {
-  return stream ? real_stream(stream) : CU_STREAM_PER_THREAD;
-}
+inline CUstream own_stream(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
 
 // Waits until all work that may use memory of the device (-1: of all devices) has ended, except in streams
 // that are captured. Returns the error of failed work.
@@ -150,31 +145,14 @@ CUresult wait_for_device(int device);
 // fails. So the driver is asked only during captures, and once after each error returned to any thread.
 CUresult verdict_of_driver(int device);
 
-// Runs `allocate`, which asks the driver for memory of the device (-1: the current one). If memory is short,
-// returns the arena's spare memory to the driver and tries once more.
-void make_room(int device);
-template <class Allocate>
-auto with_room(int device, Allocate allocate) {
-  const auto result = allocate();
-  if (static_cast<int>(result) != CUDA_ERROR_OUT_OF_MEMORY || !known_device_memory()) return result;
-  make_room(device);
-  return allocate();
-}
-
 // The arena's side of a pool of the driver, which provides its memory. Each pool of device memory has one,
 // default pools from their first use. nullptr: the driver provides the pool's memory itself.
 memory::Pool* arenas_side(DeviceMemory& its, CUmemoryPool real);
-
-// Frees a block of the arena, for cudaFree and cuMemFree. CUDA_ERROR_INVALID_VALUE: no block begins there.
-CUresult free_block(CUdeviceptr address);
 
 // The device's primary context ends with everything in it (cudaDeviceReset).
 void forget_memory_of(int device);
 // Other devices lose access to its memory.
 void forget_peer(int device);
-
-// START, before any library of the driver is loaded.
-void steer_driver();
 
 // Bytes of all blocks of the program. AGENT.
 uint64_t memory_in_use();

@@ -24,9 +24,30 @@ CUresult allocate_on_device(int device, size_t size, CUdeviceptr* address) {
   return error;
 }
 
+// Frees a block of the arena. CUDA_ERROR_INVALID_VALUE: no block begins there.
 CUresult free_on_device(int device, CUdeviceptr address) {
-  const CUresult error = verdict_of_driver(device);
-  return error ? error : free_block(address);
+  if (const CUresult error = verdict_of_driver(device)) return error;
+  DeviceMemory* its = device_memory();
+  if (!its) return CUDA_ERROR_INVALID_VALUE;
+  const auto find = [&] {
+    std::lock_guard lock(its->blocks.lock());
+    return its->blocks.at(address);
+  };
+  const Block* block = find();
+  if (!block && cropdl::memory::is_placed(address, 1)) return CUDA_ERROR_INVALID_VALUE;
+  if (!block) return CROPDL_DRIVER(cuMemFree_v2)(address);  // a graph's block, or invalid
+  const uint64_t id = block->id;
+  const bool managed = block->kind == BlockKind::kManaged;
+  // Wait without the lock: other threads allocate meanwhile.
+  if (const CUresult error = wait_for_device(managed ? -1 : block->device)) return error;
+  std::lock_guard lock(its->blocks.lock());
+  Block* still = its->blocks.at(address);
+  if (!still || still->id != id) return CUDA_ERROR_INVALID_VALUE;  // two threads freed it
+  if (managed)
+    its->managed.release(still);
+  else
+    its->pools.release(still);
+  return CUDA_SUCCESS;
 }
 
 // The driver's row alignment on all devices (CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT).
@@ -74,18 +95,16 @@ cudaError_t lower_cudaMalloc(void** p, size_t size) {
 }
 
 cudaError_t lower_cudaMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
-  return in_runtime(p && pitch, [&](int device) { return runtime_rows(device, p, pitch, width, height); });
+  return in_runtime([&](int device) { return runtime_rows(device, p, pitch, width, height); }, p && pitch);
 }
 
 cudaError_t lower_cudaMalloc3D(cudaPitchedPtr* pitched, cudaExtent extent) {
-  rt::Call call;
-  int device = 0;
   size_t rows = 0;
   if (!pitched) return of_runtime(CUDA_ERROR_INVALID_VALUE);
   if (__builtin_mul_overflow(extent.height, extent.depth, &rows)) return of_runtime(CUDA_ERROR_OUT_OF_MEMORY);
   *pitched = {nullptr, 0, extent.width, extent.height};
-  if (const CUresult error = enter_runtime(&device)) return of_runtime(error);
-  return of_runtime(runtime_rows(device, &pitched->ptr, &pitched->pitch, extent.width, rows));
+  return in_runtime(
+      [&](int device) { return runtime_rows(device, &pitched->ptr, &pitched->pitch, extent.width, rows); });
 }
 
 cudaError_t lower_cudaFree(void* p) {

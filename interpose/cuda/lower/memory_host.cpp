@@ -55,6 +55,7 @@ CUresult enroll(int device, void* p, size_t size, unsigned flags, unsigned regis
 
 // `unknown`: the error if no registration of that kind begins there.
 CUresult strike_off(void* p, bool made, CUresult unknown) {
+  rt::Call call;
   DeviceMemory* its = known_device_memory();
   if (!its) return unknown;
   const auto find = [&]() -> HostMemory* {
@@ -91,16 +92,6 @@ CUresult make_host_memory(int device, void** p, size_t size, unsigned flags) {
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (!p || !*p || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
   return enroll(device, *p, size, flags, kMade, true);
-}
-
-CUresult flags_of(unsigned* flags, void* p) {
-  DeviceMemory* its = known_device_memory();
-  if (!flags || !its) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(its->blocks.lock());
-  const HostMemory* one = its->host_around(reinterpret_cast<uint64_t>(p));
-  if (!one) return CUDA_ERROR_INVALID_VALUE;
-  *flags = one->flags;
-  return CUDA_SUCCESS;
 }
 
 enum class Mapped { kAll, kNothing, kInPart };
@@ -184,37 +175,20 @@ cudaError_t lower_cudaHostAlloc(void** p, size_t size, unsigned flags) {
 }
 cudaError_t lower_cudaMallocHost(void** p, size_t size) { return lower_cudaHostAlloc(p, size, 0); }
 cudaError_t lower_cudaFreeHost(void* p) {
-  rt::Call call;
   return of_runtime(p ? strike_off(p, true, CUDA_ERROR_INVALID_VALUE) : CUDA_SUCCESS);
 }
 cudaError_t lower_cudaHostRegister(void* p, size_t size, unsigned flags) {
   return in_runtime([&](int device) { return enroll(device, p, size, flags, flags, false); });
 }
 cudaError_t lower_cudaHostUnregister(void* p) {
-  rt::Call call;
   return of_runtime(strike_off(p, false, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED));
-}
-cudaError_t lower_cudaHostGetDevicePointer(void** device_pointer, void* p, unsigned flags) {
-  return in_runtime([&](int) {
-    // Its type is spelled out: cuda_runtime.h overloads the name.
-    auto* const get =
-        rt::function_of<cudaError_t(void**, void*, unsigned)>(kCudart, cudart::kFn_cudaHostGetDevicePointer);
-    return static_cast<CUresult>(get(device_pointer, p, flags));
-  });
-}
-cudaError_t lower_cudaHostGetFlags(unsigned* flags, void* p) {
-  rt::Call call;
-  return of_runtime(flags_of(flags, p));
 }
 
 CUresult lower_cuMemHostAlloc(void** p, size_t size, unsigned flags) {
   return in_driver([&](int device) { return make_host_memory(device, p, size, flags); });
 }
 CUresult lower_cuMemAllocHost_v2(void** p, size_t size) { return lower_cuMemHostAlloc(p, size, 0); }
-CUresult lower_cuMemFreeHost(void* p) {
-  rt::Call call;
-  return strike_off(p, true, CUDA_ERROR_INVALID_VALUE);
-}
+CUresult lower_cuMemFreeHost(void* p) { return strike_off(p, true, CUDA_ERROR_INVALID_VALUE); }
 CUresult lower_cuMemHostRegister_v2(void* p, size_t size, unsigned flags) {
   return in_driver([&](int device) { return enroll(device, p, size, flags, flags, false); });
 }
@@ -222,12 +196,20 @@ CUresult lower_cuMemHostRegister(void* p, size_t size, unsigned flags) {
   return lower_cuMemHostRegister_v2(p, size, flags);
 }
 CUresult lower_cuMemHostUnregister(void* p) {
-  rt::Call call;
   return strike_off(p, false, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 CUresult lower_cuMemHostGetFlags(unsigned* flags, void* p) {
   rt::Call call;
-  return flags_of(flags, p);
+  DeviceMemory* its = known_device_memory();
+  if (!flags || !its) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(its->blocks.lock());
+  const HostMemory* one = its->host_around(reinterpret_cast<uint64_t>(p));
+  if (!one) return CUDA_ERROR_INVALID_VALUE;
+  *flags = one->flags;
+  return CUDA_SUCCESS;
+}
+cudaError_t lower_cudaHostGetFlags(unsigned* flags, void* p) {
+  return of_runtime(lower_cuMemHostGetFlags(flags, p));
 }
 
 }  // extern "C"

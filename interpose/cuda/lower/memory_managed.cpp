@@ -1,7 +1,6 @@
 // Managed memory, with the program's advice and prefetches. Sources: CUDA Runtime API and Driver API 13.0,
 // "Memory Management", "Unified Addressing". LH, LH FS base, a thread of the program.
 #include <optional>
-#include <vector>
 
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/memory.h"
@@ -33,6 +32,7 @@ CUmemLocation location(cudaMemLocation from) {
   to.id = from.id;
   return to;
 }
+CUmemLocation location(CUmemLocation from) { return from; }
 // The form before CUDA 12.2: a device's number.
 CUmemLocation location(CUdevice device) {
   CUmemLocation to{};
@@ -59,47 +59,40 @@ CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation where, unsigne
                            : CROPDL_DRIVER(cuMemPrefetchAsync_v2)(address, size, where, flags, real);
 }
 
-// Passes the batch on unchanged, and records it. `where`, `which`: as in cuMemPrefetchBatchAsync.
-template <class Call>
-CUresult prefetch_batch(Call call, const CUdeviceptr* addresses, const size_t* sizes, size_t n,
-                        const CUmemLocation* where, const size_t* which, size_t places) {
-  if (const CUresult error = call()) return error;
+// Records a batch after the call, which has passed it on unchanged. `where`, `which`: as in
+// cuMemPrefetchBatchAsync.
+template <class Location>
+void note_batch(const CUdeviceptr* addresses, const size_t* sizes, size_t n, const Location* where,
+                const size_t* which, size_t places) {
   DeviceMemory* its = known_device_memory();
   for (size_t i = 0, at = 0; its && i < n; ++i) {
     while (at + 1 < places && which[at + 1] <= i) ++at;
-    its->advised.prefetched(addresses[i], sizes[i], where[at]);
+    its->advised.prefetched(addresses[i], sizes[i], location(where[at]));
   }
-  return CUDA_SUCCESS;
 }
 
 // `function`: its type is spelled out here, since cuda_runtime.h overloads the names.
-// `real_of`: real_stream or real_own_stream.
-template <class Real>
-cudaError_t runtime_prefetch_batch(uint32_t function, void** p, size_t* sizes, size_t n,
-                                   cudaMemLocation* where, size_t* which, size_t places,
-                                   unsigned long long flags, CUstream stream, Real real_of) {
+cudaError_t runtime_batch(uint32_t function, void** p, size_t* sizes, size_t n, cudaMemLocation* where,
+                          size_t* which, size_t places, unsigned long long flags, CUstream stream) {
   using Batch = cudaError_t(void**, size_t*, size_t, cudaMemLocation*, size_t*, size_t, unsigned long long,
                             cudaStream_t);
   return in_runtime([&](int) {
     auto* const batch = rt::function_of<Batch>(kCudart, function);
-    std::vector<CUmemLocation> locations;
-    for (size_t i = 0; where && i < places; ++i) locations.push_back(location(where[i]));
-    return prefetch_batch(
-        [&] {
-          return static_cast<CUresult>(batch(p, sizes, n, where, which, places, flags, real_of(stream)));
-        },
-        reinterpret_cast<const CUdeviceptr*>(p), sizes, n, locations.data(), which, places);
+    const cudaError_t error = batch(p, sizes, n, where, which, places, flags, real_stream(stream));
+    if (error == cudaSuccess)
+      note_batch(reinterpret_cast<const CUdeviceptr*>(p), sizes, n, where, which, places);
+    return static_cast<CUresult>(error);
   });
 }
 
-template <class F, class Real>
-CUresult driver_prefetch_batch(RealFunction<F> batch, CUdeviceptr* addresses, size_t* sizes, size_t n,
-                               CUmemLocation* where, size_t* which, size_t places, unsigned long long flags,
-                               CUstream stream, Real real_of) {
+template <class F>
+CUresult driver_batch(RealFunction<F> batch, CUdeviceptr* addresses, size_t* sizes, size_t n,
+                      CUmemLocation* where, size_t* which, size_t places, unsigned long long flags,
+                      CUstream stream) {
   rt::Call call;
-  return prefetch_batch(
-      [&] { return batch(addresses, sizes, n, where, which, places, flags, real_of(stream)); }, addresses,
-      sizes, n, where, which, places);
+  const CUresult error = batch(addresses, sizes, n, where, which, places, flags, real_stream(stream));
+  if (error == CUDA_SUCCESS) note_batch(addresses, sizes, n, where, which, places);
+  return error;
 }
 
 // Stream attachment restricts devices that cannot share managed memory with the host at any time. On others
@@ -155,48 +148,48 @@ CUresult lower_cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise advice
 }
 
 // Each function, and its variant in which stream 0 is the calling thread's own default stream.
-#define RUNTIME_BATCH(name, suffix, real_of)                                                                 \
+#define RUNTIME_BATCH(name, suffix, own)                                                                     \
   cudaError_t lower_##name##suffix(void** p, size_t* sizes, size_t n, cudaMemLocation* where, size_t* which, \
                                    size_t places, unsigned long long flags, cudaStream_t stream) {           \
-    return runtime_prefetch_batch(cudart::kFn_##name, p, sizes, n, where, which, places, flags, stream,      \
-                                  real_of);                                                                  \
+    return runtime_batch(cudart::kFn_##name, p, sizes, n, where, which, places, flags, own(stream));         \
   }
-#define DRIVER_BATCH(name, suffix, real_of)                                                                \
+#define DRIVER_BATCH(name, suffix, own)                                                                    \
   CUresult lower_##name##suffix(CUdeviceptr* addresses, size_t* sizes, size_t n, CUmemLocation* where,     \
                                 size_t* which, size_t places, unsigned long long flags, CUstream stream) { \
-    return driver_prefetch_batch(CROPDL_DRIVER_FUNCTION(name), addresses, sizes, n, where, which, places,  \
-                                 flags, stream, real_of);                                                  \
+    return driver_batch(CROPDL_DRIVER_FUNCTION(name), addresses, sizes, n, where, which, places, flags,    \
+                        own(stream));                                                                      \
   }
-#define IN_STREAM(suffix, real_of)                                                                    \
-  cudaError_t lower_cudaMemPrefetchAsync##suffix(const void* p, size_t size, cudaMemLocation where,   \
-                                                 unsigned flags, cudaStream_t stream) {               \
-    return in_runtime(                                                                                \
-        [&](int) { return prefetch(address_of(p), size, location(where), flags, real_of(stream)); }); \
-  }                                                                                                   \
-  CUresult lower_cuMemPrefetchAsync_v2##suffix(CUdeviceptr address, size_t size, CUmemLocation where, \
-                                               unsigned flags, CUstream stream) {                     \
-    rt::Call call;                                                                                    \
-    return prefetch(address, size, where, flags, real_of(stream));                                    \
-  }                                                                                                   \
-  CUresult lower_cuMemPrefetchAsync##suffix(CUdeviceptr address, size_t size, CUdevice device,        \
-                                            CUstream stream) {                                        \
-    return lower_cuMemPrefetchAsync_v2##suffix(address, size, location(device), 0, stream);           \
-  }                                                                                                   \
-  RUNTIME_BATCH(cudaMemPrefetchBatchAsync, suffix, real_of)                                           \
-  RUNTIME_BATCH(cudaMemDiscardAndPrefetchBatchAsync, suffix, real_of)                                 \
-  DRIVER_BATCH(cuMemPrefetchBatchAsync, suffix, real_of)                                              \
-  DRIVER_BATCH(cuMemDiscardAndPrefetchBatchAsync, suffix, real_of)                                    \
-  cudaError_t lower_cudaStreamAttachMemAsync##suffix(cudaStream_t stream, void* p, size_t size,       \
-                                                     unsigned flags) {                                \
-    return in_runtime([&](int) { return attach(real_of(stream), address_of(p), size, flags); });      \
-  }                                                                                                   \
-  CUresult lower_cuStreamAttachMemAsync##suffix(CUstream stream, CUdeviceptr address, size_t size,    \
-                                                unsigned flags) {                                     \
-    rt::Call call;                                                                                    \
-    return attach(real_of(stream), address, size, flags);                                             \
+#define IN_STREAM(suffix, own)                                                                            \
+  cudaError_t lower_cudaMemPrefetchAsync##suffix(const void* p, size_t size, cudaMemLocation where,       \
+                                                 unsigned flags, cudaStream_t stream) {                   \
+    return in_runtime([&](int) {                                                                          \
+      return prefetch(address_of(p), size, location(where), flags, real_stream(own(stream)));             \
+    });                                                                                                   \
+  }                                                                                                       \
+  CUresult lower_cuMemPrefetchAsync_v2##suffix(CUdeviceptr address, size_t size, CUmemLocation where,     \
+                                               unsigned flags, CUstream stream) {                         \
+    rt::Call call;                                                                                        \
+    return prefetch(address, size, where, flags, real_stream(own(stream)));                               \
+  }                                                                                                       \
+  CUresult lower_cuMemPrefetchAsync##suffix(CUdeviceptr address, size_t size, CUdevice device,            \
+                                            CUstream stream) {                                            \
+    return lower_cuMemPrefetchAsync_v2##suffix(address, size, location(device), 0, stream);               \
+  }                                                                                                       \
+  RUNTIME_BATCH(cudaMemPrefetchBatchAsync, suffix, own)                                                   \
+  RUNTIME_BATCH(cudaMemDiscardAndPrefetchBatchAsync, suffix, own)                                         \
+  DRIVER_BATCH(cuMemPrefetchBatchAsync, suffix, own)                                                      \
+  DRIVER_BATCH(cuMemDiscardAndPrefetchBatchAsync, suffix, own)                                            \
+  cudaError_t lower_cudaStreamAttachMemAsync##suffix(cudaStream_t stream, void* p, size_t size,           \
+                                                     unsigned flags) {                                    \
+    return in_runtime([&](int) { return attach(real_stream(own(stream)), address_of(p), size, flags); }); \
+  }                                                                                                       \
+  CUresult lower_cuStreamAttachMemAsync##suffix(CUstream stream, CUdeviceptr address, size_t size,        \
+                                                unsigned flags) {                                         \
+    rt::Call call;                                                                                        \
+    return attach(real_stream(own(stream)), address, size, flags);                                        \
   }
-IN_STREAM(, real_stream)
-IN_STREAM(_ptsz, real_own_stream)
+IN_STREAM(, )
+IN_STREAM(_ptsz, own_stream)
 #undef IN_STREAM
 #undef DRIVER_BATCH
 #undef RUNTIME_BATCH

@@ -24,16 +24,6 @@ uint64_t name_allocation(Handle made, uint64_t size, const CUmemAllocationProp& 
   return rt::made_word(made, kind::cudaMemAllocation, kDriver, function, ours ? &recipe : nullptr);
 }
 
-int64_t create_memory_again(rt::Again& from) {
-  const auto size = from.value<uint64_t>();
-  Handle made = 0;
-  const CUmemAllocationProp* what = from.array<CUmemAllocationProp>();
-  const CUresult error =
-      cropdl::memory::with_patience([&] { return CROPDL_DRIVER(cuMemCreate)(&made, size, what, 0); });
-  from.made(made);
-  return error;
-}
-
 // Whether Own::set_access() keeps access from there.
 bool is_kept(const CUmemLocation& from) {
   return from.type == CU_MEM_LOCATION_TYPE_DEVICE && from.id < cropdl::memory::kDevices;
@@ -74,7 +64,15 @@ CUresult lower_cuMemCreate(Handle* handle, size_t size, const CUmemAllocationPro
   *handle = word;
   return CUDA_SUCCESS;
 }
-int64_t again_cuMemCreate(rt::Again& from) { return create_memory_again(from); }
+int64_t again_cuMemCreate(rt::Again& from) {
+  const auto size = from.value<uint64_t>();
+  Handle made = 0;
+  const CUmemAllocationProp* what = from.array<CUmemAllocationProp>();
+  const CUresult error =
+      cropdl::memory::with_patience([&] { return CROPDL_DRIVER(cuMemCreate)(&made, size, what, 0); });
+  from.made(made);
+  return error;
+}
 
 CUresult lower_cuMemRelease(Handle handle) {
   rt::Call call;
@@ -110,7 +108,7 @@ CUresult lower_cuMemRetainAllocationHandle(Handle* handle, void* address) {
   *handle = physical->word;
   return CUDA_SUCCESS;
 }
-int64_t again_cuMemRetainAllocationHandle(rt::Again& from) { return create_memory_again(from); }
+int64_t again_cuMemRetainAllocationHandle(rt::Again& from) { return again_cuMemCreate(from); }
 
 CUresult lower_cuMemMap(CUdeviceptr address, size_t size, size_t offset, Handle handle,
                         unsigned long long flags) {

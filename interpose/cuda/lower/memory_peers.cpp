@@ -26,11 +26,6 @@ CUresult open(int peer, int device, Enable enable, Disable disable) {
   return error ? error : opened;
 }
 
-CUresult close(int peer, int device) {
-  DeviceMemory* its = device_memory();
-  return its ? its->arena.allow_peer(peer, device, false) : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
 CUcontext real(CUcontext context) { return rt::real(context, kind::cudaContext); }
 
 // The same key for the runtime and the driver: either may undo the other.
@@ -40,7 +35,8 @@ struct PeerKey : rt::Key {
 
 CUresult closed(int peer, int device) {
   rt::undo_state(rt::kOfCurrent, kPeerAccess, PeerKey(peer));
-  return close(peer, device);
+  DeviceMemory* its = device_memory();
+  return its ? its->arena.allow_peer(peer, device, false) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 }  // namespace

@@ -37,6 +37,21 @@ CUmemoryPool pool_of(const Block& block) {
   return rt::handle_of<CUmemoryPool>(known);
 }
 
+// The context to which the driver's own memory of that device would belong: the current one if it is of the
+// device, else the device's primary one.
+CUcontext context_of(const Block& block) {
+  const CUcontext current = current_context();
+  CUdevice device = -1;
+  if (current && CROPDL_DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS && device == block.device)
+    return current;
+  CUcontext primary = nullptr;
+  if (!device_used(block.device) ||
+      CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(&primary, block.device) != CUDA_SUCCESS)
+    return current;
+  CROPDL_DRIVER(cuDevicePrimaryCtxRelease_v2)(block.device);
+  return primary;
+}
+
 // Answers from the block itself; false: ask the driver.
 bool from_block(void* data, CUpointer_attribute which, const Block& block) {
   switch (which) {
@@ -55,6 +70,8 @@ bool from_block(void* data, CUpointer_attribute which, const Block& block) {
       return give(data, block.device);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       return give(data, block.sync_memops != 0);
+    case CU_POINTER_ATTRIBUTE_CONTEXT:  // the driver knows mapped memory, which belongs to none
+      return block.kind != BlockKind::kManaged && give(data, virtual_context(context_of(block)));
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:  // the arena's are for NVIDIA's libraries only
       return block.kind != BlockKind::kManaged && give(data, uint64_t{CU_MEM_HANDLE_TYPE_NONE});
     default:
@@ -64,21 +81,6 @@ bool from_block(void* data, CUpointer_attribute which, const Block& block) {
 
 // Replaces a real context by the program's handle.
 void name_context(void* data) { give(data, virtual_context(*static_cast<CUcontext*>(data))); }
-
-// The context to which the driver's own memory of that device would belong: the current one if it is of the
-// device, else the device's primary one.
-CUcontext context_of(const Block& block) {
-  const CUcontext current = current_context();
-  CUdevice device = -1;
-  if (current && CROPDL_DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS && device == block.device)
-    return current;
-  CUcontext primary = nullptr;
-  if (!device_used(block.device) ||
-      CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(&primary, block.device) != CUDA_SUCCESS)
-    return current;
-  CROPDL_DRIVER(cuDevicePrimaryCtxRelease_v2)(block.device);
-  return primary;
-}
 
 bool is_number(CUpointer_attribute which) {
   return which == CU_POINTER_ATTRIBUTE_BUFFER_ID || which == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID;
@@ -120,11 +122,6 @@ CUresult attribute_at(void* data, CUpointer_attribute which, CUdeviceptr address
   const auto block = block_around(address);
   if (data && block && from_block(data, which, *block)) return CUDA_SUCCESS;
   if (!block && is_ours(address)) return CUDA_ERROR_INVALID_VALUE;
-  if (block && which == CU_POINTER_ATTRIBUTE_CONTEXT && block->kind != BlockKind::kManaged && data) {
-    give(data, context_of(*block));  // the driver knows mapped memory, which belongs to none
-    name_context(data);
-    return CUDA_SUCCESS;
-  }
   const CUresult error = CROPDL_DRIVER(cuPointerGetAttribute)(data, which, address);
   if (error == CUDA_SUCCESS && which == CU_POINTER_ATTRIBUTE_CONTEXT) name_context(data);
   if (error == CUDA_SUCCESS && is_number(which)) name_memory(data, address);

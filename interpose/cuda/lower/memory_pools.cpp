@@ -60,22 +60,6 @@ CUresult create_pool(CUmemoryPool* pool, const CUmemPoolProps* properties, Maker
   return CUDA_SUCCESS;
 }
 
-int64_t create_pool_again(rt::Again& from) {
-  CUmemoryPool made = nullptr;
-  const CUresult error = CROPDL_DRIVER(cuMemPoolCreate)(&made, from.array<CUmemPoolProps>());
-  from.made(rt::word_of(made));
-  return error;
-}
-
-CUresult destroy(CUmemoryPool pool) {
-  const uint64_t word = rt::word_of(pool);
-  if (const CUresult error = CROPDL_DRIVER(cuMemPoolDestroy)(real_pool(pool))) return error;
-  if (DeviceMemory* its = known_device_memory())
-    if (Pool* known = its->pools.known(word)) its->pools.destroy(known);
-  rt::forget_word(word);
-  return CUDA_SUCCESS;
-}
-
 // The arena's counter that is this attribute; nullptr: the attribute is the driver's.
 uint64_t Pool::*counter_of(CUmemPool_attribute attribute) {
   switch (attribute) {
@@ -92,23 +76,6 @@ uint64_t Pool::*counter_of(CUmemPool_attribute attribute) {
   }
 }
 
-CUresult get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
-  const Pool* known = value ? arenas_side(pool) : nullptr;
-  if (known) known_device_memory()->pools.collect();
-  const auto counter = counter_of(attribute);
-  const uint64_t counted = known && counter ? known->*counter : 0;
-  const CUresult error = CROPDL_DRIVER(cuMemPoolGetAttribute)(real_pool(pool), attribute, value);
-  if (error || !counter) return error;
-  memcpy(value, &counted, sizeof counted);
-  return CUDA_SUCCESS;
-}
-
-CUresult trim(CUmemoryPool pool, size_t keep) {
-  if (const CUresult error = CROPDL_DRIVER(cuMemPoolTrimTo)(real_pool(pool), keep)) return error;
-  if (Pool* known = arenas_side(pool)) known_device_memory()->pools.trim(known, keep);
-  return CUDA_SUCCESS;
-}
-
 CUmemPool_attribute as_driver(cudaMemPoolAttr attribute) {
   static_assert(int{cudaMemPoolAttrReleaseThreshold} == int{CU_MEMPOOL_ATTR_RELEASE_THRESHOLD} &&
                 int{cudaMemPoolAttrUsedMemHigh} == int{CU_MEMPOOL_ATTR_USED_MEM_HIGH});
@@ -119,6 +86,7 @@ CUmemPool_attribute as_driver(cudaMemPoolAttr attribute) {
 constexpr uint64_t kAttribute = 0x6d70'6174'7472, kAccess = 0x6d70'6163'6373;
 
 CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, Maker m) {
+  rt::Call call;
   const rt::Setting setting;
   if (const CUresult error = CROPDL_DRIVER(cuMemPoolSetAttribute)(real_pool(pool), attribute, value))
     return error;
@@ -141,12 +109,6 @@ CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* v
   return CUDA_SUCCESS;
 }
 
-int64_t set_attribute_again(rt::Again& from) {
-  const auto pool = rt::handle_of<CUmemoryPool>(from.handle());
-  const auto attribute = from.value<CUmemPool_attribute>();
-  return CROPDL_DRIVER(cuMemPoolSetAttribute)(pool, attribute, const_cast<char*>(from.array<char>()));
-}
-
 // Updates `peers`, the devices to which the pool is open (one bit each), by these accesses.
 uint32_t opened_to(uint32_t peers, const CUmemAccessDesc* access, size_t n) {
   for (size_t i = 0; i < n; ++i) {
@@ -167,6 +129,7 @@ bool is_last_for_its_device(const CUmemAccessDesc* access, size_t n, size_t i) {
 
 // The arena opens its memory before the driver opens the pool's. The driver's error has precedence.
 CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n, Maker m) {
+  rt::Call call;
   const rt::Setting setting;
   DeviceMemory* its = device_memory();
   Pool* known = its && access ? arenas_side(pool) : nullptr;
@@ -188,11 +151,6 @@ CUresult set_access(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n, 
     rt::keep_state(rt::word_of(pool), m.library, m.function, kAccess, key, recipe);
   }
   return CUDA_SUCCESS;
-}
-
-int64_t set_access_again(rt::Again& from) {
-  const auto pool = rt::handle_of<CUmemoryPool>(from.handle());
-  return CROPDL_DRIVER(cuMemPoolSetAccess)(pool, from.array<CUmemAccessDesc>(), 1);
 }
 
 // --- The current pool of a location. Four functions set it, and the last call of any of them counts. Source:
@@ -277,6 +235,16 @@ Pool* cropdl::cuda::arenas_side(DeviceMemory& its, CUmemoryPool real) {
 
 extern "C" {
 
+CUresult lower_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
+  rt::Call call;
+  return create_pool(pool, properties, CROPDL_DRIVER_MAKER(cuMemPoolCreate));
+}
+int64_t again_cuMemPoolCreate(rt::Again& from) {
+  CUmemoryPool made = nullptr;
+  const CUresult error = CROPDL_DRIVER(cuMemPoolCreate)(&made, from.array<CUmemPoolProps>());
+  from.made(rt::word_of(made));
+  return error;
+}
 cudaError_t lower_cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
   static_assert(sizeof(cudaMemPoolProps) == sizeof(CUmemPoolProps));
   return in_runtime([&](int) {
@@ -284,63 +252,70 @@ cudaError_t lower_cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*
                        CROPDL_CUDART_MAKER(cudaMemPoolCreate));
   });
 }
-int64_t again_cudaMemPoolCreate(rt::Again& from) { return create_pool_again(from); }
-CUresult lower_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
-  rt::Call call;
-  return create_pool(pool, properties, CROPDL_DRIVER_MAKER(cuMemPoolCreate));
-}
-int64_t again_cuMemPoolCreate(rt::Again& from) { return create_pool_again(from); }
+int64_t again_cudaMemPoolCreate(rt::Again& from) { return again_cuMemPoolCreate(from); }
 
-cudaError_t lower_cudaMemPoolDestroy(cudaMemPool_t pool) {
-  rt::Call call;
-  return of_runtime(destroy(pool));
-}
 CUresult lower_cuMemPoolDestroy(CUmemoryPool pool) {
   rt::Call call;
-  return destroy(pool);
+  const uint64_t word = rt::word_of(pool);
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolDestroy)(real_pool(pool))) return error;
+  if (DeviceMemory* its = known_device_memory())
+    if (Pool* known = its->pools.known(word)) its->pools.destroy(known);
+  rt::forget_word(word);
+  return CUDA_SUCCESS;
 }
+cudaError_t lower_cudaMemPoolDestroy(cudaMemPool_t pool) { return of_runtime(lower_cuMemPoolDestroy(pool)); }
 
-cudaError_t lower_cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  rt::Call call;
-  return of_runtime(get_attribute(pool, as_driver(attribute), value));
-}
 CUresult lower_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   rt::Call call;
-  return get_attribute(pool, attribute, value);
+  const Pool* known = value ? arenas_side(pool) : nullptr;
+  if (known) known_device_memory()->pools.collect();
+  const auto counter = counter_of(attribute);
+  const uint64_t counted = known && counter ? known->*counter : 0;
+  const CUresult error = CROPDL_DRIVER(cuMemPoolGetAttribute)(real_pool(pool), attribute, value);
+  if (error || !counter) return error;
+  memcpy(value, &counted, sizeof counted);
+  return CUDA_SUCCESS;
+}
+cudaError_t lower_cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  return of_runtime(lower_cuMemPoolGetAttribute(pool, as_driver(attribute), value));
 }
 
+CUresult lower_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  return set_attribute(pool, attribute, value, CROPDL_DRIVER_MAKER(cuMemPoolSetAttribute));
+}
+int64_t again_cuMemPoolSetAttribute(rt::Again& from) {
+  const auto pool = rt::handle_of<CUmemoryPool>(from.handle());
+  const auto attribute = from.value<CUmemPool_attribute>();
+  return CROPDL_DRIVER(cuMemPoolSetAttribute)(pool, attribute, const_cast<char*>(from.array<char>()));
+}
 cudaError_t lower_cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  rt::Call call;
   return of_runtime(
       set_attribute(pool, as_driver(attribute), value, CROPDL_CUDART_MAKER(cudaMemPoolSetAttribute)));
 }
-int64_t again_cudaMemPoolSetAttribute(rt::Again& from) { return set_attribute_again(from); }
-CUresult lower_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
-  rt::Call call;
-  return set_attribute(pool, attribute, value, CROPDL_DRIVER_MAKER(cuMemPoolSetAttribute));
-}
-int64_t again_cuMemPoolSetAttribute(rt::Again& from) { return set_attribute_again(from); }
+int64_t again_cudaMemPoolSetAttribute(rt::Again& from) { return again_cuMemPoolSetAttribute(from); }
 
+CUresult lower_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n) {
+  return set_access(pool, access, n, CROPDL_DRIVER_MAKER(cuMemPoolSetAccess));
+}
+int64_t again_cuMemPoolSetAccess(rt::Again& from) {
+  const auto pool = rt::handle_of<CUmemoryPool>(from.handle());
+  return CROPDL_DRIVER(cuMemPoolSetAccess)(pool, from.array<CUmemAccessDesc>(), 1);
+}
 cudaError_t lower_cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access, size_t n) {
-  rt::Call call;
   static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
   return of_runtime(set_access(pool, reinterpret_cast<const CUmemAccessDesc*>(access), n,
                                CROPDL_CUDART_MAKER(cudaMemPoolSetAccess)));
 }
-int64_t again_cudaMemPoolSetAccess(rt::Again& from) { return set_access_again(from); }
-CUresult lower_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, size_t n) {
-  rt::Call call;
-  return set_access(pool, access, n, CROPDL_DRIVER_MAKER(cuMemPoolSetAccess));
-}
-int64_t again_cuMemPoolSetAccess(rt::Again& from) { return set_access_again(from); }
+int64_t again_cudaMemPoolSetAccess(rt::Again& from) { return again_cuMemPoolSetAccess(from); }
 
-cudaError_t lower_cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
-  rt::Call call;
-  return of_runtime(trim(pool, keep));
-}
 CUresult lower_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
   rt::Call call;
-  return trim(pool, keep);
+  if (const CUresult error = CROPDL_DRIVER(cuMemPoolTrimTo)(real_pool(pool), keep)) return error;
+  if (Pool* known = arenas_side(pool)) known_device_memory()->pools.trim(known, keep);
+  return CUDA_SUCCESS;
+}
+cudaError_t lower_cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
+  return of_runtime(lower_cuMemPoolTrimTo(pool, keep));
 }
 
 cudaError_t lower_cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {

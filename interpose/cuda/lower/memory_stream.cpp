@@ -16,17 +16,13 @@ bool is_captured(CUstream stream) {
          status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-constexpr char kOfAGraph[] = "memory is allocated by a graph";
-constexpr char kNotOfADevice[] =
-    "memory comes from a pool of the host's, of managed memory or of another process";
-
 // `real`: null for the current pool of the stream's device.
 CUresult allocate_in_stream(CUdeviceptr* address, size_t size, CUmemoryPool real, CUstream stream) {
   if (!address || size == 0) return CUDA_ERROR_INVALID_VALUE;
   DeviceMemory* its = device_memory();
   if (!its) return CUDA_ERROR_OUT_OF_MEMORY;
   if (is_captured(stream)) {
-    rt::mark_unsaved(kDriver, driver::kFn_cuMemAllocAsync, kOfAGraph);
+    rt::mark_unsaved(kDriver, driver::kFn_cuMemAllocAsync, "memory is allocated by a graph");
     return real ? CROPDL_DRIVER(cuMemAllocFromPoolAsync)(address, size, real, stream)
                 : CROPDL_DRIVER(cuMemAllocAsync)(address, size, stream);
   }
@@ -37,7 +33,9 @@ CUresult allocate_in_stream(CUdeviceptr* address, size_t size, CUmemoryPool real
   Pool* pool = arenas_side(*its, real);
   if (!pool) {
     const CUresult error = CROPDL_DRIVER(cuMemAllocFromPoolAsync)(address, size, real, stream);
-    if (error == CUDA_SUCCESS) rt::mark_unsaved(kDriver, driver::kFn_cuMemAllocFromPoolAsync, kNotOfADevice);
+    if (error == CUDA_SUCCESS)
+      rt::mark_unsaved(kDriver, driver::kFn_cuMemAllocFromPoolAsync,
+                       "memory comes from a pool of the host's, of managed memory or of another process");
     return error;
   }
   Block* block = nullptr;
@@ -58,11 +56,10 @@ CUresult free_in_stream(CUdeviceptr address, CUstream stream) {
   return its->pools.free(block, stream);
 }
 
-// `handle`: the program's pool, null for the current one. `real_of`: real_stream or real_own_stream.
-template <class Real>
-cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool handle, CUstream stream, Real real_of) {
+// `handle`: the program's pool, null for the current one.
+cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool handle, CUstream stream) {
   return allocate_in_runtime(p, [&](int, CUdeviceptr* address) {
-    return allocate_in_stream(address, size, real_pool(handle), real_of(stream));
+    return allocate_in_stream(address, size, real_pool(handle), real_stream(stream));
   });
 }
 
@@ -71,33 +68,33 @@ cudaError_t runtime_allocate(void** p, size_t size, CUmemoryPool handle, CUstrea
 extern "C" {
 
 // Each function, and its variant in which stream 0 is the calling thread's own default stream.
-#define STREAM_ORDERED(suffix, real_of)                                                                \
+#define STREAM_ORDERED(suffix, own)                                                                    \
   cudaError_t lower_cudaMallocAsync##suffix(void** p, size_t size, cudaStream_t stream) {              \
-    return runtime_allocate(p, size, nullptr, stream, real_of);                                        \
+    return runtime_allocate(p, size, nullptr, own(stream));                                            \
   }                                                                                                    \
   cudaError_t lower_cudaMallocFromPoolAsync##suffix(void** p, size_t size, cudaMemPool_t pool,         \
                                                     cudaStream_t stream) {                             \
-    return runtime_allocate(pool ? p : nullptr, size, pool, stream, real_of);                          \
+    return runtime_allocate(pool ? p : nullptr, size, pool, own(stream));                              \
   }                                                                                                    \
   cudaError_t lower_cudaFreeAsync##suffix(void* p, cudaStream_t stream) {                              \
-    return in_runtime([&](int) { return free_in_stream(address_of(p), real_of(stream)); });            \
+    return in_runtime([&](int) { return free_in_stream(address_of(p), real_stream(own(stream))); });   \
   }                                                                                                    \
   CUresult lower_cuMemAllocAsync##suffix(CUdeviceptr* address, size_t size, CUstream stream) {         \
     rt::Call call;                                                                                     \
-    return allocate_in_stream(address, size, nullptr, real_of(stream));                                \
+    return allocate_in_stream(address, size, nullptr, real_stream(own(stream)));                       \
   }                                                                                                    \
   CUresult lower_cuMemAllocFromPoolAsync##suffix(CUdeviceptr* address, size_t size, CUmemoryPool pool, \
                                                  CUstream stream) {                                    \
     rt::Call call;                                                                                     \
-    return pool ? allocate_in_stream(address, size, real_pool(pool), real_of(stream))                  \
+    return pool ? allocate_in_stream(address, size, real_pool(pool), real_stream(own(stream)))         \
                 : CUDA_ERROR_INVALID_VALUE;                                                            \
   }                                                                                                    \
   CUresult lower_cuMemFreeAsync##suffix(CUdeviceptr address, CUstream stream) {                        \
     rt::Call call;                                                                                     \
-    return free_in_stream(address, real_of(stream));                                                   \
+    return free_in_stream(address, real_stream(own(stream)));                                          \
   }
-STREAM_ORDERED(, real_stream)
-STREAM_ORDERED(_ptsz, real_own_stream)
+STREAM_ORDERED(, )
+STREAM_ORDERED(_ptsz, own_stream)
 #undef STREAM_ORDERED
 
 }  // extern "C"

@@ -1,12 +1,16 @@
-// See contexts.h. Source: CUDA Driver API, "Primary Context Management".
+// See contexts.h; also calls that reset a device: the end of its primary context. Source: CUDA Driver API,
+// "Primary Context Management".
 #include "interpose/cuda/lower/contexts.h"
 
 #include <mutex>
 
+#include "interpose/cuda/lower/captures.h"
+#include "interpose/cuda/lower/code_order.h"
 #include "interpose/cuda/lower/devices.h"
 #include "interpose/cuda/lower/kept.h"
 #include "interpose/cuda/lower/memory.h"
 #include "interpose/cuda/lower/saved_devices.h"
+#include "interpose/cuda/lower/variables.h"
 
 namespace cropdl::cuda {
 namespace {
@@ -15,10 +19,7 @@ constexpr uint64_t kPrimaryFlags = 0x4e0d'93b1'57f2'a86c;  // kind of state: any
 
 // One reference of this run to a device's primary context stands for all references of the program. The
 // library's own count does not survive a restart.
-std::mutex& retaining() {
-  static auto& m = *new std::mutex;
-  return m;
-}
+std::mutex retaining;
 bool held[rt::kMaxDevices];
 
 CUresult hold(int device, CUcontext* context) {
@@ -59,6 +60,30 @@ Result flags_set(Result r, int device) {
   return r;
 }
 
+// Drops everything made in a context of the device. Registered code, and code loaded for all contexts, stays:
+// the library loads it again itself.
+void device_was_reset(int device) {
+  for (const uint64_t word : rt::living(kind::ncclComm))
+    if (rt::device_of(*rt::slot_of(word)) == device)
+      rt::mark_unsaved(kCudart, cudart::kFn_cudaDeviceReset,
+                       "the device was reset while NCCL communicators of it were there");
+  end_captures_of(device);  // before the handles of their streams are gone
+  rt::forget_device(device);
+  device_code_is_gone(device);
+  heap_has_ended(device);
+  forget_memory_of(device);
+  forget_peer(device);
+}
+
+// `r`: of the call that resets the device.
+template <class Result>
+Result was_reset(Result r, int device) {
+  if (static_cast<int>(r) != 0) return r;
+  device_was_reset(device);
+  note_no_context_of_thread();
+  return r;
+}
+
 }  // namespace
 
 uint64_t primary_word(CUcontext real, int device) {
@@ -74,30 +99,15 @@ uint64_t primary_word(CUcontext real, int device) {
 }
 
 bool make_primary_current(int device) {
-  const std::scoped_lock lock(retaining());
+  const std::scoped_lock lock(retaining);
   CUcontext context = nullptr;
   return hold(device, &context) == CUDA_SUCCESS && CROPDL_DRIVER(cuCtxSetCurrent)(context) == CUDA_SUCCESS;
 }
 
 CUcontext hold_primary(int device) {
-  const std::scoped_lock lock(retaining());
+  const std::scoped_lock lock(retaining);
   CUcontext context = nullptr;
   return hold(device, &context) == CUDA_SUCCESS ? context : nullptr;
-}
-
-CUresult release_primary(int device, void (*ended)(int device)) {
-  const std::scoped_lock lock(retaining());
-  {
-    const handles::SpinGuard guard(rt::family_lock);
-    Kept* k = kept();
-    if (!k || !has_number(device) || k->retained[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    if (--k->retained[device] > 0) return CUDA_SUCCESS;
-  }
-  if (!held[device]) return CUDA_SUCCESS;
-  held[device] = false;
-  const CUresult r = CROPDL_DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
-  if (r == CUDA_SUCCESS && !device_used(device)) ended(device);
-  return r;
 }
 
 Status hold_contexts() {
@@ -122,7 +132,7 @@ extern "C" {
 CUresult lower_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   rt::Call call;
   if (!context || !rt::need_family()) return CROPDL_DRIVER(cuDevicePrimaryCtxRetain)(context, device);
-  const std::scoped_lock lock(retaining());
+  const std::scoped_lock lock(retaining);
   CUcontext real = nullptr;
   const CUresult r = hold(device, &real);
   if (r != CUDA_SUCCESS) return r;
@@ -133,7 +143,7 @@ CUresult lower_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 }
 int64_t again_cuDevicePrimaryCtxRetain(rt::Again& from) {
   const auto device = from.value<int32_t>();
-  const std::scoped_lock lock(retaining());
+  const std::scoped_lock lock(retaining);
   const Kept* k = kept();
   const bool used = has_number(device) && (devices_of_image() >> device & 1) != 0;
   const bool wanted = k && has_number(device) && k->retained[device] > 0;
@@ -142,6 +152,35 @@ int64_t again_cuDevicePrimaryCtxRetain(rt::Again& from) {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   from.made(rt::word_of(context));
   return wanted ? hold(device, &context) : CUDA_SUCCESS;
+}
+CUresult lower_cuDevicePrimaryCtxRelease(CUdevice device) {
+  rt::Call call;
+  const std::scoped_lock lock(retaining);
+  {
+    const cropdl::handles::SpinGuard guard(rt::family_lock);
+    Kept* k = kept();
+    if (!k || !has_number(device) || k->retained[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    if (--k->retained[device] > 0) return CUDA_SUCCESS;
+  }
+  if (!held[device]) return CUDA_SUCCESS;
+  held[device] = false;
+  const CUresult r = CROPDL_DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
+  // Under the lock: before a thread can retain it anew.
+  if (r == CUDA_SUCCESS && !device_used(device)) device_was_reset(device);
+  return r;
+}
+CUresult lower_cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  return lower_cuDevicePrimaryCtxRelease(device);
+}
+CUresult lower_cuDevicePrimaryCtxReset(CUdevice device) {
+  rt::Call call;
+  return was_reset(CROPDL_DRIVER(cuDevicePrimaryCtxReset_v2)(device), device);
+}
+CUresult lower_cuDevicePrimaryCtxReset_v2(CUdevice device) { return lower_cuDevicePrimaryCtxReset(device); }
+cudaError_t lower_cudaDeviceReset() {
+  rt::Call call;
+  const int device = rt::current_device();
+  return was_reset(CROPDL_CUDART(cudaDeviceReset)(), device);
 }
 CUresult lower_cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
   rt::Call call;

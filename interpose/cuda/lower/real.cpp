@@ -16,11 +16,7 @@
 namespace cropdl::cuda {
 namespace {
 
-// Recursive: dlopen may run code that calls another of the libraries.
-std::recursive_mutex& opening() {
-  static auto& m = *new std::recursive_mutex;
-  return m;
-}
+std::recursive_mutex opening;  // dlopen may run code that calls another of the libraries
 
 struct LibraryFile {
   bool tried;
@@ -36,7 +32,7 @@ bool reads_environment(std::string_view function) {
 }
 
 // Call before a function is looked for. The driver read the environment when it started; this passes on what
-// the program has changed since. Under opening().
+// the program has changed since. Under `opening`.
 void take_environment() {
   static bool looking = false;
   if (looking) return;  // driver_begun() looks for functions
@@ -87,7 +83,7 @@ bool driver_begun() {
 }  // namespace cropdl::cuda
 
 void* cropdl::one_abi::find_function(const RealLibrary& library, uint32_t function) {
-  std::scoped_lock lock(cuda::opening());
+  std::scoped_lock lock(cuda::opening);
   cuda::take_environment();
   cuda::note_environment_of(library, function);
   cuda::LibraryFile& its = cuda::library_files[library.number];

@@ -11,7 +11,6 @@
 #include "calls_driver.h"
 #include "cudart_functions.h"
 #include "driver_functions.h"
-#include "interpose/one_abi/kinds.h"
 #include "interpose/one_abi/lower.h"
 
 extern const cropdl::one_abi::RealLibrary cropdl_cudart_lower_table_library;

@@ -90,19 +90,18 @@ std::vector<std::string> functions_of_shim() {
   return names;
 }
 
-// Finds a runtime without symbols by the code of a toolkit's of the same version; kStripped: none is here.
-StaticRuntime find_by_code(std::string_view file) {
+// Finds a runtime without symbols by the code of a toolkit's of the same version, if one is here.
+void find_by_code(std::string_view file, StaticRuntime* runtime) {
   const std::vector<std::string> known = functions_of_shim();
   std::set<std::string> seen;
   for (const std::string& folder : toolkit_folders()) {
     if (!seen.insert(folder).second) continue;
     const MappedFile archive((folder + "/libcudart_static.a").c_str());
     StaticRuntime found = static_runtime::static_runtime_by_code(file, archive.bytes(), known);
-    if (found.state != StaticRuntime::State::kAbsent) return found;
+    if (found.state == StaticRuntime::State::kAbsent) continue;
+    *runtime = std::move(found);
+    return;
   }
-  StaticRuntime stripped;
-  stripped.state = StaticRuntime::State::kStripped;
-  return stripped;
 }
 
 // The entry is as in the file, or already patched in an image.
@@ -203,7 +202,7 @@ Status take_over_static_runtime(const libraries::LoadedObject& object) {
   }
   StaticRuntime runtime = static_runtime::static_runtime_of(file.bytes(), known, object.program);
   if (runtime.state == StaticRuntime::State::kAbsent || !has_driver()) return {};
-  if (runtime.state == StaticRuntime::State::kStripped) runtime = find_by_code(file.bytes());
+  if (runtime.state == StaticRuntime::State::kStripped) find_by_code(file.bytes(), &runtime);
   switch (runtime.state) {
     case StaticRuntime::State::kThere:
       return take_over(object, runtime, functions_of_shim());

@@ -47,30 +47,27 @@ cudaError_t find(const char* name, void** function, unsigned version, unsigned l
   return noted(static_cast<cudaError_t>(result));
 }
 
-constexpr unsigned long long kLegacy = CU_GET_PROC_ADDRESS_LEGACY_STREAM;
-constexpr unsigned long long kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-
 }  // namespace
 
 extern "C" {
 
 cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
                                     cudaDriverEntryPointQueryResult* status) {
-  return find(name, function, CUDART_VERSION, flags, status, kLegacy);
+  return find(name, function, CUDART_VERSION, flags, status, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
 }
 cudaError_t cudaGetDriverEntryPoint_ptsz(const char* name, void** function, unsigned long long flags,
                                          cudaDriverEntryPointQueryResult* status) {
-  return find(name, function, CUDART_VERSION, flags, status, kPerThread);
+  return find(name, function, CUDART_VERSION, flags, status, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 }
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
                                              unsigned long long flags,
                                              cudaDriverEntryPointQueryResult* status) {
-  return find(name, function, version, flags, status, kLegacy);
+  return find(name, function, version, flags, status, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
 }
 cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* name, void** function, unsigned version,
                                                   unsigned long long flags,
                                                   cudaDriverEntryPointQueryResult* status) {
-  return find(name, function, version, flags, status, kPerThread);
+  return find(name, function, version, flags, status, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 }
 
 // Like NVIDIA's 13.0, whose code is the same two instructions.

@@ -21,8 +21,6 @@ struct PinnedHead {
   size_t mapped;  // including this page
 };
 
-inline PinnedHead* head_of(void* p) { return reinterpret_cast<PinnedHead*>(static_cast<char*>(p) - kPage); }
-
 inline void* map_pinned(size_t size) {
   if (size > ~size_t{0} - 2 * kPage) return nullptr;
   const size_t mapped = (size + kPage - 1) / kPage * kPage + kPage;
@@ -34,17 +32,17 @@ inline void* map_pinned(size_t size) {
 
 // The driver no longer uses the memory.
 inline void unmap_pinned(void* p) {
-  PinnedHead* head = head_of(p);
+  auto* head = reinterpret_cast<PinnedHead*>(static_cast<char*>(p) - kPage);
   if (head->mark == kMark) munmap(head, head->mapped);
 }
 
 // Maps memory and has the library's function register it. R: the library's code, with the driver's numbers.
-template <class R, class... Flags>
-R make_pinned(unsigned function, void** p, size_t size, Flags... flags) {
+template <class R>
+R make_pinned(unsigned function, void** p, size_t size, unsigned flags) {
   if (one_abi::in_host_function()) return static_cast<R>(one_abi::kNotPermitted);
   void* made = map_pinned(size);
   if (!made) return static_cast<R>(CUDA_ERROR_OUT_OF_MEMORY);
-  const R error = one_abi::call_library<R>(function, &made, size, flags...);
+  const R error = one_abi::call_library<R>(function, &made, size, flags);
   if (error != R{})
     unmap_pinned(made);
   else

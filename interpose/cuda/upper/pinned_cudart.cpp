@@ -10,24 +10,15 @@ using namespace cropdl;
 using namespace cropdl::cuda_shim;
 namespace own = cropdl::seam::cudart;
 
-namespace {
-
-template <class... Flags>
-cudaError_t allocate(unsigned function, void** p, size_t size, Flags... flags) {
-  if (!p) return noted(cudaErrorInvalidValue);
-  *p = nullptr;
-  if (size == 0) return cudaSuccess;
-  return noted(make_pinned<cudaError_t>(function, p, size, flags...));
-}
-
-}  // namespace
-
 extern "C" {
 
 cudaError_t cudaHostAlloc(void** p, size_t size, unsigned flags) {
-  return allocate(own::kFn_cudaHostAlloc, p, size, flags);
+  if (!p) return noted(cudaErrorInvalidValue);
+  *p = nullptr;
+  if (size == 0) return cudaSuccess;
+  return noted(make_pinned<cudaError_t>(own::kFn_cudaHostAlloc, p, size, flags));
 }
-cudaError_t cudaMallocHost(void** p, size_t size) { return allocate(own::kFn_cudaMallocHost, p, size); }
+cudaError_t cudaMallocHost(void** p, size_t size) { return cudaHostAlloc(p, size, 0); }
 cudaError_t cudaFreeHost(void* p) { return free_pinned<cudaError_t>(own::kFn_cudaFreeHost, p); }
 
 }  // extern "C"

@@ -1,5 +1,5 @@
 // cuRAND. No function returns a generator's position, and no offset can represent it: draws and settings are
-// recorded (curand_history.h) and repeated (curand_restart.cpp). LH, LH FS base, threads of the program.
+// recorded and repeated (curand_history.h). LH, LH FS base, threads of the program.
 #include <cstring>
 #include <mutex>
 
@@ -7,13 +7,9 @@
 #include "interpose/cuda/lower/libraries/curand_history.h"
 #include "interpose/cuda/lower/real.h"
 #include "interpose/handles/heap.h"
-#include "interpose/one_abi/kinds.h"
 
 namespace cropdl::cuda::curand {
 namespace {
-
-namespace rt = one_abi;
-namespace kind = one_abi::kind;
 
 const rt::RealLibrary& kCurand = cropdl_curand_lower_table_library;
 

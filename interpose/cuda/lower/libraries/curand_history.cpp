@@ -1,8 +1,10 @@
 #include "interpose/cuda/lower/libraries/curand_history.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
+#include <memory>
 
+#include "interpose/cuda/lower/memory.h"
 #include "interpose/handles/heap.h"
 
 namespace cropdl::cuda::curand {
@@ -134,4 +136,83 @@ void forget_draws(History& h) {
   while (count) append(h, last[--count]);
 }
 
+// --- A restart repeats all draws and settings, into memory whose contents do not matter. START.
+
+namespace {
+
+size_t bytes_of(const Step& s) {
+  switch (s.function) {
+    case fn::kFn_curandGenerateLongLong:
+    case fn::kFn_curandGenerateUniformDouble:
+    case fn::kFn_curandGenerateNormalDouble:
+    case fn::kFn_curandGenerateLogNormalDouble:
+      return s.n * 8;
+    default:
+      return is_setter(s.function) ? 0 : s.n * 4;
+  }
+}
+
+// A block of the program of at least that size. 0: there is none.
+uint64_t block(size_t bytes, int device) {
+  uint64_t found = 0;
+  if (const auto* its = known_device_memory())
+    its->blocks.each([&](const memory::Block* b) {
+      if (b->device == device && b->kind != memory::BlockKind::kManaged && b->size >= bytes) found = b->begin;
+    });
+  return found;
+}
+
+// Memory that a device's or the host's generator may write. A device's: preferably a block of the program,
+// whose contents are loaded later, since the program may have drawn into more memory than is free.
+using Room = std::unique_ptr<void, void (*)(void*)>;
+Room room_for(size_t bytes, int device, bool on_host) {
+  using Allocate = cudaError_t(void**, size_t);  // cuda_runtime.h overloads the names
+  void* at = nullptr;
+  if (on_host) return {malloc(bytes), free};
+  if (const uint64_t found = block(bytes, device)) return {reinterpret_cast<void*>(found), [](void*) {}};
+  if (one_abi::function_of<Allocate>(kCudart, seam::cudart::kFn_cudaMalloc)(&at, bytes) == cudaSuccess)
+    return {at, [](void* it) { CROPDL_CUDART(cudaFree)(it); }};
+  // The program's may have been, too.
+  if (one_abi::function_of<Allocate>(kCudart, seam::cudart::kFn_cudaMallocHost)(&at, bytes) == cudaSuccess)
+    return {at, [](void* it) { CROPDL_CUDART(cudaFreeHost)(it); }};
+  return {nullptr, free};
+}
+
+}  // namespace
+
+extern "C" {
+
+// Repeats the whole history in place of one draw.
+int64_t again_curandGenerate(one_abi::Again& from) {
+  const auto g = one_abi::handle_of<curandGenerator_t>(from.handle());
+  auto& h = *reinterpret_cast<History*>(from.value<uint64_t>());
+  size_t most = 0;
+  for (uint32_t i = 0; i < h.run_count; ++i) most = std::max(most, bytes_of(h.run()[i].step));
+  const bool on_host = from.value<uint64_t>() != 0;
+  const Room room = most ? room_for(most, from.device(), on_host) : Room(nullptr, free);
+  if (most && !room) return CURAND_STATUS_ALLOCATION_FAILED;
+  const auto runs = [&](uint32_t first, uint32_t length) {
+    for (const Run* run = h.run() + first; run != h.run() + first + length; ++run)
+      for (uint64_t time = 0; time < run->times; ++time)
+        if (const auto r = perform(g, run->step, room.get()); r != CURAND_STATUS_SUCCESS) return r;
+    return CURAND_STATUS_SUCCESS;
+  };
+  for (uint32_t l = 0; l < h.loop_count; ++l) {
+    const Loop& loop = h.loop()[l];
+    for (uint64_t time = 0; time < loop.times; ++time)
+      if (const auto r = runs(loop.first, loop.length); r != CURAND_STATUS_SUCCESS) return r;
+  }
+  const auto r = h.run_count ? runs(h.run_count - 1, 1) : CURAND_STATUS_SUCCESS;
+  if (r == CURAND_STATUS_SUCCESS && h.run_count && !on_host &&
+      CROPDL_CUDART(cudaDeviceSynchronize)() != cudaSuccess)  // waits for the draws
+    return CURAND_STATUS_LAUNCH_FAILURE;
+  return r;
+}
+
+int64_t again_curandSetStream(one_abi::Again& from) {
+  const auto g = one_abi::handle_of<curandGenerator_t>(from.handle());
+  return CROPDL_CURAND(curandSetStream)(g, one_abi::handle_of<cudaStream_t>(from.handle()));
+}
+
+}  // extern "C"
 }  // namespace cropdl::cuda::curand
