@@ -3,6 +3,8 @@
 // (preload.cpp), which uses libc only: hence plain arrays. Any thread.
 #pragma once
 
+#include <string.h>
+
 namespace cropdl::launching {
 
 // Ranks also inherit the variables of an outer launcher (mpirun within srun), so inner launchers come first.
@@ -51,5 +53,12 @@ constexpr const char* kLauncherExecutables[] = {"mpirun",        "mpiexec",    "
 // Executables between a launcher and the ranks of a node.
 constexpr const char* kProxyExecutables[] = {"orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_proxy",
                                              "mpispawn"};
+
+template <size_t N>
+bool is_one_of(const char* const (&names)[N], const char* name) {
+  for (const char* one : names)
+    if (strcmp(name, one) == 0) return true;
+  return false;
+}
 
 }  // namespace cropdl::launching
