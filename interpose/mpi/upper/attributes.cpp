@@ -183,16 +183,11 @@ int newest_key(Object* o) {  // 0: there is none
   return o->attributes ? o->attributes->keyval : 0;
 }
 
-int invalid_object(Vid vid) {
-  const Kind kind = seam::vid_kind(vid);
-  return kind == Kind::kDatatype ? seam::kErrType : kind == Kind::kWin ? seam::kErrWin : seam::kErrComm;
-}
-
 }  // namespace
 
 int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn) {
   Keyval k;
-  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
+  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_handle(seam::vid_kind(vid)), fn);
   // A freed key that attributes still use is as good as before, in both MPIs.
   if (!copy_keyval(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail_mpi_call(vid, kWrongKeyval, fn);
   Object* o = object(vid, true);
@@ -211,7 +206,7 @@ int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::F
 int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, seam::Fn fn) {
   void* pointer = nullptr;
   int64_t number = 0;
-  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
+  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_handle(seam::vid_kind(vid)), fn);
   if (!out || !flag) return fail_mpi_call(vid, seam::kErrArg, fn);
   *flag = 0;
   int error = seam::kSuccess;
@@ -248,7 +243,7 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
 }
 
 static int delete_attribute(Vid vid, int keyval, seam::Fn fn) {
-  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
+  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_handle(seam::vid_kind(vid)), fn);
   Object* o = object(vid, false);
   Keyval k;
   if (!copy_keyval(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail_mpi_call(vid, kWrongKeyval, fn);

@@ -1,7 +1,7 @@
 // Attribute caching, for the rest of the shim and the C++ and Fortran libraries above it. UH, any thread.
 #pragma once
 
-#include "interpose/mpi/upper/rank_cache.h"
+#include "interpose/mpi/upper/objects.h"
 
 namespace cropdl::shim {
 

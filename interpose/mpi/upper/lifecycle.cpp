@@ -3,7 +3,6 @@
 
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/mpi/upper/error_handlers.h"
-#include "interpose/mpi/upper/rank_cache.h"
 #include "interpose/seam/message.h"
 #include "interpose/seam/state.h"
 
