@@ -98,11 +98,6 @@ MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Greque
   return MPI_SUCCESS;
 }
 
-MPI_FUNCTION(int, Grequest_complete, MPI_Request request) {
-  const int r = call_library<int>(seam::kFn_MPI_Grequest_complete, handle_in<Kind::kRequest>(request));
-  return r ? fail_mpi_call(kNoObject, r, seam::kFn_MPI_Grequest_complete) : MPI_SUCCESS;
-}
-
 #if defined(CROPDL_ABI_MPICH)
 // MPICH's Fortran library calls this after MPI_Grequest_start.
 extern "C" __attribute__((visibility("default"))) void MPII_Grequest_set_lang_f77(MPI_Request request) {
