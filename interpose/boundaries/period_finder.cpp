@@ -54,10 +54,6 @@ PeriodFinder::PeriodFinder() : symbols_(kHistory) {}
 
 uint64_t PeriodFinder::known() const { return std::min<uint64_t>(size_ - begin_, kHistory - 1); }
 
-bool PeriodFinder::same(uint64_t a, uint64_t b, bool by_site) const {
-  return by_site ? symbol(a).site == symbol(b).site : symbol(a).exact == symbol(b).exact;
-}
-
 bool PeriodFinder::ends_with(const Pattern& p, uint64_t back) const {
   if (p.length == 0 || known() < (back + 1) * p.length) return false;
   const uint64_t end = size_ - back * p.length, begin = end - p.length;
@@ -133,7 +129,7 @@ bool PeriodFinder::is_whole(uint64_t length, bool by_site) const {
   const uint64_t alike = alike_at_the_end(length, by_site);
   std::unordered_map<uint64_t, uint64_t> counts;
   for (uint64_t i = size_ - length; i < size_; ++i) {
-    const uint64_t often = ++counts[by_site ? symbol(i).site : symbol(i).exact];
+    const uint64_t often = ++counts[hash(i, by_site)];
     if (often > 1 && alike < often + kWindows) return false;
   }
   return true;
@@ -178,8 +174,7 @@ bool PeriodFinder::found_now(uint64_t length, bool any_order, bool by_site) {
 // Bits of evidence per repeated symbol, from the number of kinds seen lately.
 double PeriodFinder::surprise(bool by_site) const {
   std::unordered_set<uint64_t> kinds;
-  for (uint64_t i = 1; i <= std::min(known(), kLookBack); ++i)
-    kinds.insert(by_site ? symbol(size_ - i).site : symbol(size_ - i).exact);
+  for (uint64_t i = 1; i <= std::min(known(), kLookBack); ++i) kinds.insert(hash(size_ - i, by_site));
   return std::log2(std::max(kLeastKinds, static_cast<double>(kinds.size())));
 }
 

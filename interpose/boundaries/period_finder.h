@@ -93,7 +93,10 @@ class PeriodFinder {
   const Pattern* interrupted_pattern() const;
   uint64_t known() const;  // symbols in the history since the last gap
   const Symbol& symbol(uint64_t position) const { return symbols_[position % kHistory]; }
-  bool same(uint64_t a, uint64_t b, bool by_site) const;
+  uint64_t hash(uint64_t position, bool by_site) const {
+    return by_site ? symbol(position).site : symbol(position).exact;
+  }
+  bool same(uint64_t a, uint64_t b, bool by_site) const { return hash(a, by_site) == hash(b, by_site); }
   bool ends_with(const Pattern& p, uint64_t back = 0) const;
   bool find(bool by_site);
   bool alike(const Sums& sums, bool any_order, uint64_t length) const;
