@@ -125,8 +125,7 @@ class Turn {
 // Sets a value; adds the attribute if it does not exist. kThere: another thread has added it meanwhile.
 enum Put { kPut, kThere, kNoKey };
 Put put(Object* o, int keyval, Language language, int64_t value, bool existed) {
-  auto* fresh = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
-  if (!fresh) abort();
+  auto* fresh = allocate<Attribute>();
   Put result = kPut;
   {
     Locked locked(attributes_lock);
@@ -165,8 +164,7 @@ void take_out(Object* o, int keyval) {
 // All keys, newest first, terminated by 0. The caller frees the array.
 int* keys_of(Object* o) {
   for (size_t room = 16;; room *= 2) {
-    auto* keys = static_cast<int*>(calloc(room, sizeof(int)));
-    if (!keys) abort();
+    int* keys = allocate<int>(room);
     size_t n = 0;
     {
       Locked locked(attributes_lock);
@@ -290,8 +288,7 @@ int copy_attributes(Vid from, CopiedAttributes* to) {
     if (!copy_of(o, *key, &a) || !copy_keyval(*key, &k)) continue;
     result = run_copy(k, *key, from, a, &value, &flag);
     if (result != MPI_SUCCESS || !flag) continue;
-    auto* added = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
-    if (!added) abort();
+    auto* added = allocate<Attribute>();
     *added = {nullptr, *key, a.language, value, nullptr};
     *end = added;
     end = &added->next;

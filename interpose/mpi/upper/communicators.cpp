@@ -1,6 +1,5 @@
 // Communicators: rank and size without a call to the lower half; duplicating and freeing. UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/mpi/upper/info_lists.h"
 
 namespace cropdl::shim {

@@ -3,12 +3,9 @@
 #include <cstring>
 
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/error_handlers.h"
 
 using namespace cropdl;
 using namespace cropdl::shim;
-
-#define EXPORTED extern "C" __attribute__((visibility("default")))
 
 // --- Predefined attribute callbacks: C names, and Fortran names with every mangling and in upper case.
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/mpi/upper/fortran_handles.h"
+#include "interpose/mpi/upper/objects.h"
 #include "interpose/seam/message.h"
 
 namespace cropdl::shim {
@@ -173,11 +173,6 @@ void set_errhandler(Vid vid, Vid handler) {
   Object* o = object(vid, true);
   const Vid old = __atomic_exchange_n(&o->errhandler, handler, __ATOMIC_ACQ_REL);
   if (old) free_callback(old);
-}
-
-Vid make_errhandler(Kind kind, void (*function)(), Language language) {
-  const Callback* made = new_callback(kind, function, language);
-  return made ? made->vid : make_vid(Kind::kErrhandler, 0);
 }
 
 // The null file has a handler, for files not yet open.

@@ -45,11 +45,17 @@
 #undef PMPI_Aint_add
 #undef PMPI_Aint_diff
 
+#define EXPORTED extern "C" __attribute__((visibility("default")))
 // Defines PMPI_name, and MPI_name as its weak alias, as MPI's profiling interface requires.
 #define CROPDL_PRAGMA(text) _Pragma(#text)
 #define MPI_FUNCTION(result, name, ...)        \
   CROPDL_PRAGMA(weak MPI_##name = PMPI_##name) \
-  extern "C" __attribute__((visibility("default"))) result PMPI_##name(__VA_ARGS__)
+  EXPORTED result PMPI_##name(__VA_ARGS__)
+
+#if defined(CROPDL_ABI_OPENMPI)
+// The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
+EXPORTED int ompi_mpi_state;
+#endif
 
 namespace cropdl::shim {
 
@@ -254,6 +260,14 @@ class Statuses : public Scratch<seam::Status, 16> {
     }
   }
 };
+
+// Zeroed memory of the program's malloc, for `n` of them. Aborts if there is none.
+template <class T>
+T* allocate(size_t n = 1) {
+  void* memory = calloc(n, sizeof(T));
+  if (!memory) abort();
+  return static_cast<T*>(memory);
+}
 
 // Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory is
 // left.
