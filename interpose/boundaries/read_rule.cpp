@@ -282,38 +282,35 @@ bool find_entry(uint64_t address, uint64_t header, uint64_t* begin, uint64_t* en
   return true;
 }
 
-// False: there is no entry for the address, the frame is a signal handler's, or the entry has a form that
+}  // namespace
+
+// Empty if there is no entry for the site, the frame is a signal handler's, or the entry has a form that
 // compilers do not use for x86-64.
-bool find_row(uint64_t address, uint64_t eh_frame_hdr, Row* row) {
+FrameRule read_rule(uint64_t site, uint64_t eh_frame_hdr) {
+  const uint64_t address = site - 1;
+  FrameRule rule;
   uint64_t begin, entry;
-  if (eh_frame_hdr == 0 || !find_entry(address, eh_frame_hdr, &begin, &entry)) return false;
+  if (eh_frame_hdr == 0 || !find_entry(address, eh_frame_hdr, &begin, &entry)) return rule;
   Reader r{0, 0};
-  if (!read_length(entry, &r)) return false;
+  if (!read_length(entry, &r)) return rule;
   const uint64_t pointer = r.at();
   const auto distance = r.get<uint32_t>();
   Common common;
-  if (distance == 0 || !read_common(pointer - distance, &common)) return false;
+  if (distance == 0 || !read_common(pointer - distance, &common)) return rule;
   const uint8_t format = common.encoding & kFormat;
   const bool short_form = format == kUdata4 || format == kSdata4;
   r.skip(short_form ? 4 : 8);  // where the function begins: the table has told
   const uint64_t size = short_form ? r.get<uint32_t>() : r.get<uint64_t>();
-  if (address - begin >= size) return false;
+  if (address - begin >= size) return rule;
   r.skip(r.uleb());  // augmentation data
   Machine machine(common);
-  if (!machine.run(common.instructions, begin, ~uint64_t{0})) return false;
+  if (!machine.run(common.instructions, begin, ~uint64_t{0})) return rule;
   machine.keep_as_initial();
-  if (!machine.run(r, begin, address)) return false;
-  *row = machine.row;
-  return row->cfa_register >= 0;
-}
-
-}  // namespace
-
-FrameRule read_rule(uint64_t site, uint64_t eh_frame_hdr) {
-  FrameRule rule;
-  Row row;
-  if (!find_row(site - 1, eh_frame_hdr, &row)) return rule;
-  if (row.cfa_offset <= 0 || row.cfa_offset >= kLargestFrame || row.cfa_offset % 8 != 0) return rule;
+  if (!machine.run(r, begin, address)) return rule;
+  const Row& row = machine.row;
+  if (row.cfa_register < 0 || row.cfa_offset <= 0 || row.cfa_offset >= kLargestFrame ||
+      row.cfa_offset % 8 != 0)
+    return rule;
   if (row.cfa_register == kRsp)
     rule.above_sp = row.cfa_offset;
   else if (row.cfa_register == kRbp)

@@ -39,22 +39,6 @@ inline int find_membership(Vid comm, Membership* m) {
   return seam::kSuccess;
 }
 
-// Runs the copy callbacks before the communicator is made: if one fails, none is made.
-template <class Make>
-int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
-  const Vid vid = handle_in<Kind::kComm>(comm);
-  if (!newcomm) return fail_mpi_call(vid, seam::kErrArg, fn);
-  *newcomm = MPI_COMM_NULL;
-  CopiedAttributes copies;
-  if (const int r = copy_attributes(vid, &copies)) return fail_mpi_call_with(vid, r, fn);
-  Vid made = make_vid(Kind::kComm, 0);
-  if (const int r = make(vid, &made)) return fail_mpi_call(vid, r, fn);
-  inherit_errhandler(vid, made, fn);
-  attach_attributes(made, &copies);
-  *newcomm = handle_out<Kind::kComm>(made);
-  return MPI_SUCCESS;
-}
-
 }  // namespace
 
 void forget_rank(Vid comm) { __atomic_store_n(entry_of(comm), 0, __ATOMIC_RELAXED); }
@@ -85,16 +69,18 @@ MPI_FUNCTION(int, Comm_size, MPI_Comm comm, int* size) {
 }
 
 MPI_FUNCTION(int, Comm_dup, MPI_Comm comm, MPI_Comm* newcomm) {
-  return duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup,
-                   [](Vid from, Vid* made) { return call_library<int>(seam::kFn_MPI_Comm_dup, from, made); });
+  return duplicate<Kind::kComm>(comm, newcomm, seam::kFn_MPI_Comm_dup, [](Vid from, Vid* made) {
+    return call_library<int>(seam::kFn_MPI_Comm_dup, from, made);
+  });
 }
 MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   {
     // Some hints count only here (interpose/mpi/lower/topologies.cpp).
     const LowerInfo lower(info);
-    const int r = duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup_with_info, [&](Vid from, Vid* made) {
-      return call_library<int>(seam::kFn_MPI_Comm_dup_with_info, from, lower.vid(), made);
-    });
+    const int r =
+        duplicate<Kind::kComm>(comm, newcomm, seam::kFn_MPI_Comm_dup_with_info, [&](Vid from, Vid* made) {
+          return call_library<int>(seam::kFn_MPI_Comm_dup_with_info, from, lower.vid(), made);
+        });
     if (r != MPI_SUCCESS) return r;
   }
   // Keeps the hints; on ranks without any, too: the call is a counted collective, and hints may differ.
@@ -107,7 +93,7 @@ MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* ne
 }
 static int begin_duplicate(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request, seam::Fn fn) {
   if (!request) return fail_mpi_call(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest, fn), fn);
-  return duplicate(comm, newcomm, fn, [request](Vid from, Vid* made) {
+  return duplicate<Kind::kComm>(comm, newcomm, fn, [request](Vid from, Vid* made) {
     Vid pending = make_vid(Kind::kRequest, 0);
     const int r = call_library<int>(seam::kFn_MPI_Comm_idup, from, made, &pending);
     if (r == seam::kSuccess) *request = handle_out<Kind::kRequest>(pending);

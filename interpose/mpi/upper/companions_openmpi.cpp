@@ -1,6 +1,7 @@
 // Symbols that Open MPI's C++ and Fortran libraries import from libmpi besides MPI's functions: predefined
 // callbacks in both languages, and a few internals (Open MPI 4.1). UH, any thread.
 #include <cstring>
+#include <utility>
 
 #include "interpose/mpi/upper/attributes.h"
 
@@ -168,30 +169,24 @@ static void free_words(char** words) {
   for (char** word = words; word && *word; ++word) free(*word);
   free(words);
 }
-static int collect(const char* array, int count, int length, int advance, char*** argv) {
-  int n = 0;
-  *argv = nullptr;
-  auto** list = static_cast<char**>(calloc(1, sizeof(char*)));
-  while (list && (count < 0 || n < count)) {
-    char* text = nullptr;
-    ompi_fortran_string_f2c(array + static_cast<long>(n) * advance, length, &text);
-    if (text && count < 0 && !*text) {
-      free(text);
-      break;
-    }
-    auto** grown =
-        text ? static_cast<char**>(realloc(list, (static_cast<size_t>(n) + 2) * sizeof(char*))) : nullptr;
-    if (!grown) {
-      free(text);
-      free_words(list);
-      return MPI_ERR_NO_MEM;
-    }
-    list = grown;
-    list[n++] = text;
-    list[n] = nullptr;
+static bool is_blank(const char* fortran, int length) {
+  while (length > 0 && *fortran == ' ') {
+    ++fortran;
+    --length;
   }
-  *argv = list;
-  return list ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+  return length <= 0 || !*fortran;
+}
+// `count` words, or all up to a blank one if it is negative.
+static int collect(const char* array, int count, int length, int advance, char*** argv) {
+  const auto word = [=](int i) { return array + static_cast<long>(i) * advance; };
+  int n = 0;
+  while (count < 0 ? !is_blank(word(n), length) : n < count) ++n;
+  *argv = static_cast<char**>(calloc(static_cast<size_t>(n) + 1, sizeof(char*)));
+  int result = *argv ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+  for (int i = 0; i < n && result == MPI_SUCCESS; ++i)
+    result = ompi_fortran_string_f2c(word(i), length, &(*argv)[i]);
+  if (result != MPI_SUCCESS) free_words(std::exchange(*argv, nullptr));
+  return result;
 }
 EXPORTED int ompi_fortran_argv_blank_f2c(char* array, int length, int advance, char*** argv) {
   return collect(array, -1, length, advance, argv);
