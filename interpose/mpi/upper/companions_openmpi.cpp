@@ -1,6 +1,5 @@
 // Symbols that Open MPI's C++ and Fortran libraries import from libmpi besides MPI's functions: predefined
 // callbacks in both languages, and a few internals (Open MPI 4.1). UH, any thread.
-#include <cstring>
 #include <utility>
 
 #include "interpose/mpi/upper/attributes.h"

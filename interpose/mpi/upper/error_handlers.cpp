@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "interpose/mpi/upper/fortran_handles.h"

@@ -1,10 +1,6 @@
 // Generalized requests: calls the program's functions in their language when the MPI underneath asks. UH, any
 // thread; run() is above an LH frame, so no checkpoint is taken inside.
-#include "interpose/seam/mpi_abi.h"
-
 #include <dlfcn.h>
-
-#include <cstring>
 
 #include "interpose/mpi/upper/objects.h"
 

@@ -3,8 +3,6 @@
 // MPI_INFO_ENV is the lower half's: it describes the launch of this run. UH, any thread.
 #include "interpose/mpi/upper/info_lists.h"
 
-#include <cstring>
-
 namespace cropdl::shim {
 namespace {
 

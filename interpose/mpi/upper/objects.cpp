@@ -1,7 +1,6 @@
 // Tables of what the program attached to MPI objects (objects.h), in its malloc's memory. UH, any thread.
 #include "interpose/mpi/upper/objects.h"
 
-#include <cstring>
 #include <utility>
 
 #include "interpose/mpi/upper/fortran_handles.h"
