@@ -10,8 +10,6 @@
 #include <cstring>
 #include <ctime>
 
-#include "interpose/boundaries/unwind_row.h"
-
 namespace cropdl::boundaries {
 
 FrameRules frame_rules;
@@ -82,25 +80,8 @@ FrameRule rule_for(const Frame& f) {
 
 }  // namespace
 
-FrameRule read_rule(uint64_t site, uint64_t eh_frame_hdr) {
-  FrameRule rule;
-  UnwindRow row;
-  if (!find_unwind_row(site - 1, eh_frame_hdr, &row)) return rule;
-  if (row.cfa_offset <= 0 || row.cfa_offset >= kLargestFrame || row.cfa_offset % 8 != 0) return rule;
-  if (row.cfa_register == kRsp)
-    rule.above_sp = row.cfa_offset;
-  else if (row.cfa_register == kRbp)
-    rule.above_bp = row.cfa_offset;
-  rule.saved_bp = row.rbp_is_lost ? -1 : row.saved_rbp;
-  return rule;
-}
-
 FrameRule& FrameRules::find(const Frame& f) {
-  static FrameRule none = [] {
-    FrameRule rule;
-    rule.in_object = true;  // it may be
-    return rule;
-  }();
+  static FrameRule none{.in_object = true};  // it may be
   if (f.site == 0 || f.site == kClaimed) return none;
   FrameRule* free_slot = nullptr;
   for (size_t i = 0; i < kProbes; ++i) {

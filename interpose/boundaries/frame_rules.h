@@ -46,7 +46,8 @@ inline constexpr uint64_t kClaimed = 0x8c1a'13ed'5107'0000;  // no address; unli
 inline constexpr int32_t kLargestFrame = 1 << 20;
 
 // Reads the rule for a call that returns to `site`, from the sorted table of unwind entries (.eh_frame_hdr)
-// of the object that contains it. A rule without a CFA: the table does not tell, or with an expression.
+// of the object that contains it. A rule without a CFA: the table does not tell, or with an expression. Pure,
+// apart from reading the tables: no lock, no allocation (read_rule.cpp).
 FrameRule read_rule(uint64_t site, uint64_t eh_frame_hdr);
 
 // The state of a thread as a call returns.

@@ -46,17 +46,14 @@ void PeriodFinder::Sums::add(uint64_t position, uint64_t symbol) {
   sequence_[next] = at(sequence_, position) * kBase + hash;
 }
 
-uint64_t PeriodFinder::Sums::sequence(uint64_t begin, uint64_t end) const {
-  return at(sequence_, end) - at(sequence_, begin) * power(kBase, end - begin);
+uint64_t PeriodFinder::Sums::window(bool any_order, uint64_t begin, uint64_t end) const {
+  return any_order ? at(multiset_, end) - at(multiset_, begin)
+                   : at(sequence_, end) - at(sequence_, begin) * power(kBase, end - begin);
 }
 
 PeriodFinder::PeriodFinder() : symbols_(kHistory) {}
 
 uint64_t PeriodFinder::known() const { return std::min<uint64_t>(size_ - begin_, kHistory - 1); }
-
-bool PeriodFinder::same(uint64_t a, uint64_t b, bool by_site) const {
-  return by_site ? symbol(a).site == symbol(b).site : symbol(a).exact == symbol(b).exact;
-}
 
 bool PeriodFinder::ends_with(const Pattern& p, uint64_t back) const {
   if (p.length == 0 || known() < (back + 1) * p.length) return false;
@@ -109,43 +106,37 @@ void PeriodFinder::add(Symbol symbol) {
 // Finds the shortest length whose last windows are equal, in order first, then in any order. If they prove
 // nothing yet, longer lengths (multiples) are not tried.
 bool PeriodFinder::find(bool by_site) {
-  const Sums& sums = by_site ? site_ : exact_;
   const uint64_t longest = std::min<uint64_t>(known() / kWindows, kLongest);
   for (const bool any_order : {false, true})
     for (uint64_t length = 1 + any_order; length <= longest; ++length) {
       if (!any_order && !same(size_ - 1, size_ - 1 - length, by_site)) continue;
-      if (!alike(sums, any_order, length)) continue;
+      if (equal_windows(length, any_order, by_site, kWindows) < kWindows) continue;
       if (any_order && !is_whole(length, by_site)) continue;
       return found_now(length, any_order, by_site);
     }
   return false;
 }
 
-bool PeriodFinder::alike(const Sums& sums, bool any_order, uint64_t length) const {
+// Number of last windows that are equal, at most `most`.
+uint64_t PeriodFinder::equal_windows(uint64_t length, bool any_order, bool by_site, uint64_t most) const {
+  const Sums& sums = by_site ? site_ : exact_;
   const uint64_t last = sums.window(any_order, size_ - length, size_);
-  return sums.window(any_order, size_ - 2 * length, size_ - length) == last &&
-         sums.window(any_order, size_ - 3 * length, size_ - 2 * length) == last;
+  uint64_t windows = 1, begin = size_ - length;
+  for (; windows < most && begin >= size_ - known() + length; ++windows, begin -= length)
+    if (sums.window(any_order, begin - length, begin) != last) break;
+  return windows;
 }
 
 // If a loop repeats a symbol several times in a row, windows that are one too short are equal multisets for a
 // while, each beginning one symbol deeper in the row. Rejects these.
 bool PeriodFinder::is_whole(uint64_t length, bool by_site) const {
-  const uint64_t alike = alike_at_the_end(length, by_site);
+  const uint64_t alike = equal_windows(length, true, by_site);
   std::unordered_map<uint64_t, uint64_t> counts;
   for (uint64_t i = size_ - length; i < size_; ++i) {
-    const uint64_t often = ++counts[by_site ? symbol(i).site : symbol(i).exact];
+    const uint64_t often = ++counts[hash(i, by_site)];
     if (often > 1 && alike < often + kWindows) return false;
   }
   return true;
-}
-
-// Number of last windows that are the same multiset.
-uint64_t PeriodFinder::alike_at_the_end(uint64_t length, bool by_site) const {
-  const Sums& sums = by_site ? site_ : exact_;
-  const uint64_t first = size_ - known(), last = sums.multiset(size_ - length, size_);
-  uint64_t begin = size_ - length;
-  while (begin >= first + length && sums.multiset(begin - length, begin) == last) begin -= length;
-  return (size_ - begin) / length;
 }
 
 // Accepts the length if the repetition is proved. Iterations begin where the repetition begins.
@@ -153,7 +144,7 @@ bool PeriodFinder::found_now(uint64_t length, bool any_order, bool by_site) {
   const uint64_t first = size_ - known();
   uint64_t begin = size_ - kWindows * length;
   if (any_order) {
-    begin = size_ - alike_at_the_end(length, by_site) * length;
+    begin = size_ - equal_windows(length, true, by_site) * length;
   } else {
     while (begin > first && same(begin - 1, begin - 1 + length, by_site)) --begin;
   }
@@ -178,8 +169,7 @@ bool PeriodFinder::found_now(uint64_t length, bool any_order, bool by_site) {
 // Bits of evidence per repeated symbol, from the number of kinds seen lately.
 double PeriodFinder::surprise(bool by_site) const {
   std::unordered_set<uint64_t> kinds;
-  for (uint64_t i = 1; i <= std::min(known(), kLookBack); ++i)
-    kinds.insert(by_site ? symbol(size_ - i).site : symbol(size_ - i).exact);
+  for (uint64_t i = 1; i <= std::min(known(), kLookBack); ++i) kinds.insert(hash(size_ - i, by_site));
   return std::log2(std::max(kLeastKinds, static_cast<double>(kinds.size())));
 }
 
@@ -250,14 +240,14 @@ void PeriodFinder::change_to(Pattern next, uint64_t windows, bool is_former) {
 void PeriodFinder::begin_behind_interruption(uint64_t boundary) {
   const uint64_t length = current_.length, window = size_ - length;
   since_boundary_ = 0;
-  if (current_.any_order || current_.by_site || exact_.sequence(window, size_) != current_.exact) return;
+  if (current_.any_order || current_.by_site || exact_.window(false, window, size_) != current_.exact) return;
   if (boundary < size_ - known()) return;  // forgotten
   uint64_t before = 0, behind = 0;         // symbols of a window, on both sides of the interruption
   while (boundary + before < window && same(boundary + before, window + before, false)) ++before;
   while (behind < length - before && same(window - 1 - behind, size_ - 1 - behind, false)) ++behind;
   if (before == 0 || behind == 0 || before + behind != length || window - behind < boundary + before) return;
-  current_.exact = exact_.sequence(window - behind, size_ - behind);
-  current_.site = site_.sequence(window - behind, size_ - behind);
+  current_.exact = exact_.window(false, window - behind, size_ - behind);
+  current_.site = site_.window(false, window - behind, size_ - behind);
   since_boundary_ = size_ - boundary - before;
 }
 

@@ -75,13 +75,7 @@ class PeriodFinder {
    public:
     Sums() : multiset_(kHistory), sequence_(kHistory) {}
     void add(uint64_t position, uint64_t symbol);
-    uint64_t multiset(uint64_t begin, uint64_t end) const {
-      return at(multiset_, end) - at(multiset_, begin);
-    }
-    uint64_t sequence(uint64_t begin, uint64_t end) const;
-    uint64_t window(bool any_order, uint64_t begin, uint64_t end) const {
-      return any_order ? multiset(begin, end) : sequence(begin, end);
-    }
+    uint64_t window(bool any_order, uint64_t begin, uint64_t end) const;
 
    private:
     static uint64_t at(const std::vector<uint64_t>& sums, uint64_t n) { return sums[n % kHistory]; }
@@ -93,12 +87,14 @@ class PeriodFinder {
   const Pattern* interrupted_pattern() const;
   uint64_t known() const;  // symbols in the history since the last gap
   const Symbol& symbol(uint64_t position) const { return symbols_[position % kHistory]; }
-  bool same(uint64_t a, uint64_t b, bool by_site) const;
+  uint64_t hash(uint64_t position, bool by_site) const {
+    return by_site ? symbol(position).site : symbol(position).exact;
+  }
+  bool same(uint64_t a, uint64_t b, bool by_site) const { return hash(a, by_site) == hash(b, by_site); }
   bool ends_with(const Pattern& p, uint64_t back = 0) const;
   bool find(bool by_site);
-  bool alike(const Sums& sums, bool any_order, uint64_t length) const;
+  uint64_t equal_windows(uint64_t length, bool any_order, bool by_site, uint64_t most = ~uint64_t{0}) const;
   bool is_whole(uint64_t length, bool by_site) const;
-  uint64_t alike_at_the_end(uint64_t length, bool by_site) const;
   bool found_now(uint64_t length, bool any_order, bool by_site);
   bool always_new() const;
   double surprise(bool by_site) const;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
+#include <iterator>
 
 #include "interpose/entry/variables.h"
 #include "interpose/launch/launchers.h"
@@ -29,8 +30,7 @@ int look(struct dl_phdr_info* info, size_t, void*) {
   return has_mpi;
 }
 
-/* Whether a launcher has started this process that tells the number of ranks (if not `told`: that does not).
- */
+/* Whether a launcher started this process that tells the number of ranks (`told` 0: that does not). */
 int launched(int told) {
   for (const cropdl::launching::Launcher& l : cropdl::launching::kLaunchers)
     if ((l.sizes[0] != nullptr) == told && getenv(l.only_with ? l.only_with : l.rank)) return 1;
@@ -39,14 +39,10 @@ int launched(int told) {
 
 /* Whether the program only starts others, which load this file themselves. */
 int is_helper(const char* name) {
-  for (const char* launcher : cropdl::launching::kLauncherExecutables)
-    if (!strcmp(name, launcher)) return 1;
-  for (const char* proxy : cropdl::launching::kProxyExecutables)
-    if (!strcmp(name, proxy)) return 1;
-  static const char* const others[] = {"cropdl", "cropdl-run", "cropdl-restart", "gdb", "ssh"};
-  for (const char* other : others)
-    if (!strcmp(name, other)) return 1;
-  return !strncmp(name, "cropdl-lower-", 13);
+  using namespace cropdl::launching;
+  return is_one_of(kLauncherExecutables, name) || is_one_of(kProxyExecutables, name) ||
+         is_one_of({"cropdl", "cropdl-run", "cropdl-restart", "gdb", "ssh"}, name) ||
+         !strncmp(name, "cropdl-lower-", 13);
 }
 
 /* Finds cropdl-run from this library's path: PREFIX/lib/libcropdl.so, PREFIX/lib/.../cropdl/libcropdl.so. */
@@ -98,12 +94,10 @@ __attribute__((constructor)) void enter(int argc, char** argv, char**) {
   // The command line: cropdl-run, its options from environment variables, --, the program's path, and its
   // words. Its argv[0] is passed, too: Python finds its virtual environment by it.
   char** words =
-      static_cast<char**>(calloc((size_t)argc + 2 * cropdl::entry::kMostVariables + 6, sizeof *words));
-  const size_t length = strlen(argv[0]) + sizeof "--argv0=";
-  char* const called = static_cast<char*>(malloc(length));
-  if (!words || !called) {
+      static_cast<char**>(calloc((size_t)argc + 2 * std::size(cropdl::entry::kVariables) + 6, sizeof *words));
+  char* called;
+  if (!words || asprintf(&called, "--argv0=%s", argv[0]) < 0) {
     fprintf(stderr, "libcropdl.so: out of memory; %s runs without checkpoints\n", name);
-    free(called);
     free(words);
     return;
   }
@@ -114,15 +108,9 @@ __attribute__((constructor)) void enter(int argc, char** argv, char**) {
     if (!value) continue;
     words[w++] = const_cast<char*>(v.option);
     if (v.value == v.kNextWord) words[w++] = value;
-    if (v.value == v.kSameWord) {
-      const size_t room = strlen(v.option) + strlen(value) + sizeof "=";
-      if (char* joined = static_cast<char*>(malloc(room))) {
-        snprintf(joined, room, "%s=%s", v.option, value);
-        words[w - 1] = joined;
-      }
-    }
+    char* joined;
+    if (v.value == v.kSameWord && asprintf(&joined, "%s=%s", v.option, value) >= 0) words[w - 1] = joined;
   }
-  snprintf(called, length, "--argv0=%s", argv[0]);
   if (argv[0][0]) words[w++] = called;
   words[w++] = (char*)"--";
   words[w++] = self;

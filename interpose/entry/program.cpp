@@ -18,30 +18,28 @@
 namespace cropdl::entry {
 namespace {
 
-template <class Names = std::initializer_list<const char*>>
-bool is_one_of(const Names& names, const std::string& name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
+using launching::is_one_of;
 
 // Whether the path is a tool of the system: in a system directory, and only root can write to it. A user's
 // own program may have the same name.
 bool of_the_system(const std::string& path) {
   struct stat st {};
-  return is_one_of({"/bin", "/usr/bin", "/usr/sbin", "/sbin", "/usr/local/bin"}, folder_of(path)) &&
+  return is_one_of({"/bin", "/usr/bin", "/usr/sbin", "/sbin", "/usr/local/bin"}, folder_of(path).c_str()) &&
          stat(path.c_str(), &st) == 0 && st.st_uid == 0 && (st.st_mode & S_IWOTH) == 0 &&
          ((st.st_mode & S_IWGRP) == 0 || st.st_gid == 0);
 }
 
-bool is_tool(const std::string& path, std::initializer_list<const char*> names) {
-  return of_the_system(path) && is_one_of(names, file_name_of(path));
+template <size_t N>
+bool is_tool(const std::string& path, const char* const (&names)[N]) {
+  return of_the_system(path) && is_one_of(names, file_name_of(path).c_str());
 }
 
-constexpr std::initializer_list<const char*> kShells = {"sh",   "bash",    "dash", "zsh",  "ksh", "ksh93",
-                                                        "mksh", "busybox", "fish", "tcsh", "csh"};
+constexpr const char* kShells[] = {"sh",   "bash",    "dash", "zsh",  "ksh", "ksh93",
+                                   "mksh", "busybox", "fish", "tcsh", "csh"};
 
 // Starters only start other programs, which are protected. Launchers may be installed anywhere.
 bool is_starter(const std::string& path) {
-  return is_one_of(launching::kLauncherExecutables, file_name_of(path)) || is_tool(path, kShells) ||
+  return is_one_of(launching::kLauncherExecutables, file_name_of(path).c_str()) || is_tool(path, kShells) ||
          is_tool(path, {"env", "nice", "time", "timeout", "nohup", "setsid", "stdbuf", "taskset", "numactl",
                         "chrt", "ionice", "xargs", "prlimit", "setarch", "flock", "hwloc-bind"});
 }
@@ -223,7 +221,7 @@ Result<ProgramFacts> inspect_program(const std::string& path, int depth) {
     auto inner = inspect_program(interpreter->path, depth + 1);
     if (!inner) return Error{"{}: its interpreter: {}", path, inner.error().message};
     // A shell that runs a script is one in any folder (Nix, Guix, Conda).
-    if (inner->kind == ProgramKind::kStarter || is_one_of(kShells, file_name_of(interpreter->path)) ||
+    if (inner->kind == ProgramKind::kStarter || is_one_of(kShells, file_name_of(interpreter->path).c_str()) ||
         !inner->before.empty()) {  // execve finds the interpreter itself
       facts.kind = ProgramKind::kStarter;
       return facts;

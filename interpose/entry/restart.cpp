@@ -35,18 +35,19 @@ int fail_together(uint32_t rank, const std::string& line) {
 }
 
 int restart_main(int argc, char** argv) {
-  entry::RestartOptions options;
+  entry::Options options;
   int status = 0;
-  if (!options.parse(argc, argv, &status)) return status;
+  if (!entry::parse_restart(argc, argv, &options, &status)) return status;
+  launching::Boot& boot = options.boot;
 
   const auto told = launching::read_launch("cropdl-restart");
   if (!told) return fail(told.error().message);
   const launching::Launch& launch = *told;
-  const std::string directory = resolved_path(options.directory);
-  if (directory.empty()) return fail_together(launch.rank, options.directory + ": " + errno_text(errno));
+  const std::string directory = resolved_path(boot.directory);
+  if (directory.empty()) return fail_together(launch.rank, boot.directory + ": " + errno_text(errno));
   const auto store = restart::StoreReader::open(directory, Folder::Whose::kMine);
   if (!store) return fail_together(launch.rank, store.error().message);
-  const auto chosen = store->version(options.version);
+  const auto chosen = store->version(boot.version);
   if (!chosen) return fail_together(launch.rank, chosen.error().message);
   const restart::Manifest& manifest = chosen->manifest;
 
@@ -54,20 +55,13 @@ int restart_main(int argc, char** argv) {
     std::vector<std::string> words{manifest.launcher};
     words.insert(words.end(), manifest.launcher_options.begin(), manifest.launcher_options.end());
     words.push_back(entry::own_directory() + "/cropdl-restart");
-    for (const std::string& word : options.words()) words.push_back(word);
+    for (const std::string& word : options.given_words()) words.push_back(word);
     words.push_back(directory);
     return fail(entry::become(manifest.launcher, words).message);
   }
 
-  launching::Boot boot;
   boot.restart = true;
   boot.directory = directory;
-  boot.version = options.version;
-  boot.files = options.files;
-  boot.moved_variables = !options.moved_variables.empty();
-  options.schedule.tell(&boot);
-  options.reports.tell(&boot);
-  options.devices.tell(&boot);
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
     return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");

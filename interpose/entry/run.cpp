@@ -29,34 +29,21 @@ void say(const Result<launching::Launch>& launch, const std::string& line) {
 }
 
 // Orders for a program that a starter starts later: libcropdl.so in it gives them to cropdl-run.
-void leave_orders(const entry::RunOptions& options, const launching::Boot& boot) {
-  std::vector<std::string> words = options.option_words();
-  words.insert(words.end(), {"--dir", boot.directory});
-  const auto next = [&](size_t i) { return i + 1 < words.size() ? words[i + 1] : ""; };
-  for (size_t i = 0; i < words.size(); ++i)
-    for (const entry::Variable& v : entry::kVariables) {
-      const std::string joined = std::string(v.option) + "=";
-      if (v.value == entry::Variable::kSameWord && words[i].starts_with(joined))
-        setenv(v.name, words[i].c_str() + joined.size(), 1);
-      else if (v.value != entry::Variable::kSameWord && words[i] == v.option)
-        setenv(v.name, v.value == entry::Variable::kNone ? "1" : next(i).c_str(), 1);
-    }
+void leave_orders(entry::Options& options) {
+  options.given.push_back({"--dir", options.boot.directory, false});
+  for (const entry::GivenOption& given : options.given)
+    for (const entry::Variable& v : entry::kVariables)
+      if (given.name == v.option) setenv(v.name, v.value == v.kNone ? "1" : given.value.c_str(), 1);
 }
 
-int run(const entry::RunOptions& options) {
-  std::vector<std::string> words = options.words;
+int run(entry::Options& options) {
+  launching::Boot& boot = options.boot;
+  std::vector<std::string>& words = options.program;
   const auto found = entry::find_program(words.front());
   if (!found) return fail(found.error().message);
   const auto facts = entry::inspect_program(found->path);
   if (!facts) return fail(facts.error().message);
 
-  launching::Boot boot;
-  boot.directory = entry::absolute(options.directory);
-  options.schedule.tell(&boot);
-  options.reports.tell(&boot);
-  boot.save_files = options.save_files;
-  boot.by_reference = options.by_reference;
-  options.devices.tell(&boot);
   boot.program = facts->path;
   boot.installation = entry::library_directory();
   if (boot.installation.empty())
@@ -83,7 +70,7 @@ int run(const entry::RunOptions& options) {
   if (facts->kind == entry::ProgramKind::kStarter) {
     // A starter runs natively; libcropdl.so protects the program that it execs.
     say(launch, facts->path + " itself runs unprotected; an MPI program that it starts is protected");
-    leave_orders(options, boot);
+    leave_orders(options);
     if (boot.preload.find(ours) == std::string::npos)
       setenv("LD_PRELOAD", boot.preload.empty() ? ours.c_str() : (ours + ":" + boot.preload).c_str(), 1);
     return fail(entry::become(found->name, words).message);
@@ -106,9 +93,9 @@ int run(const entry::RunOptions& options) {
 
 int main(int argc, char** argv) {
   try {
-    entry::RunOptions options;
+    entry::Options options;
     int status = 0;
-    return options.parse(argc, argv, &status) ? run(options) : status;
+    return entry::parse_run(argc, argv, &options, &status) ? run(options) : status;
   } catch (const std::exception& e) {  // out of memory
     return fail(e.what());
   }

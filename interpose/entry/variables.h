@@ -26,6 +26,5 @@ inline constexpr Variable kVariables[] = {
     {"CROPDL_ON_SOFTWARE_GPUS", "--software-gpu", Variable::kSameWord},
     {"CROPDL_SOFTWARE_NCCL", "--software-nccl", Variable::kNone},
 };
-inline constexpr auto kMostVariables = sizeof kVariables / sizeof *kVariables;
 
 }  // namespace cropdl::entry

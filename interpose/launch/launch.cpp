@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "base/file.h"
@@ -50,14 +49,10 @@ std::string process_identity(pid_t pid) {
   return std::to_string(pid) + (since.empty() ? "" : "." + since);
 }
 
-template <size_t N>
-bool is_one_of(const char* const (&names)[N], const std::string& exe) {
-  const std::string name = file_name_of(exe);
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+bool is_launcher(const std::string& exe) {
+  return is_one_of(kLauncherExecutables, file_name_of(exe).c_str());
 }
-
-bool is_launcher(const std::string& exe) { return is_one_of(kLauncherExecutables, exe); }
-bool is_proxy(const std::string& exe) { return is_one_of(kProxyExecutables, exe); }
+bool is_proxy(const std::string& exe) { return is_one_of(kProxyExecutables, file_name_of(exe).c_str()); }
 
 std::string program_of(pid_t pid) { return link_text(formatted("/proc/{}/exe", pid)); }
 

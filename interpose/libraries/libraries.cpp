@@ -1,37 +1,11 @@
 #include "interpose/libraries/libraries.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "interpose/handles/heap.h"
 #include "interpose/seam/control_page.h"
 
 namespace cropdl::libraries {
-namespace {
-
-using All = std::vector<Library*>;
-
-template <class Of, class... A>
-std::string first_line(const All& all, Of of, const A&... values) {
-  for (Library* l : all)
-    if (std::string line = (l->*of)(values...); !line.empty()) return line;
-  return "";
-}
-
-template <class Of, class... A>
-void each_active(const All& all, Of of, const A&... values) {
-  for (Library* l : all)
-    if (l->active()) (l->*of)(values...);
-}
-
-uint64_t sum_of_used(const All& all, uint64_t (Library::*of)()) {
-  uint64_t sum = 0;
-  for (Library* l : all)
-    if (l->used()) sum += (l->*of)();
-  return sum;
-}
-
-}  // namespace
 
 Library* Libraries::by_number(uint32_t number) const {
   for (Library* l : all_)
@@ -63,16 +37,10 @@ Status Libraries::restart() const {
   return {};
 }
 
-void Libraries::prepare(const launching::Boot& boot) const {
-  for (Library* l : all_) l->prepare(boot);
-}
-
 std::string Libraries::function_name(uint32_t library, uint32_t function) const {
   const auto found = table(library);
   return found && found->names != nullptr && function < found->functions ? found->names[function] : "";
 }
-
-bool Libraries::follow_objects() const { return std::ranges::any_of(all_, &Library::follows_objects); }
 
 Status Libraries::look_at(const LoadedObject& object) const {
   for (Library* l : all_)
@@ -105,19 +73,11 @@ std::vector<coord::PeerCount> Libraries::sent() const {
   return {};
 }
 
-std::string Libraries::drain_trouble() const { return first_line(all_, &Library::drain_trouble); }
-
 std::optional<Library::Place> Libraries::place() const {
   for (Library* l : all_)
     if (auto place = l->place()) return place;
   return std::nullopt;
 }
-
-bool Libraries::met_others() const { return std::ranges::any_of(all_, &Library::met_others); }
-
-std::string Libraries::refusal() const { return first_line(all_, &Library::refusal); }
-
-bool Libraries::open_descriptors() const { return std::ranges::any_of(all_, &Library::used); }
 
 bool Libraries::drains_early() const {
   return std::ranges::any_of(all_, [](Library* l) { return l->active() && l->drains_early(); });
@@ -128,25 +88,9 @@ void Libraries::begin_early_drain() const {
     if (l->active() && l->drains_early()) l->begin_early_drain();
 }
 
-std::string Libraries::early_drain_trouble() const { return first_line(all_, &Library::early_drain_trouble); }
-
-std::string Libraries::stop_trouble(int64_t since) const {
-  return first_line(all_, &Library::stop_trouble, since);
-}
-
-void Libraries::end_early_drain() const {
-  for (Library* l : all_) l->end_early_drain();
-}
-
 void Libraries::drive(seam::LibraryNumber held_in) const {
   for (Library* l : all_)
     if (l->active()) l->drive(l->number() == held_in);
-}
-
-void Libraries::progress() const { each_active(all_, &Library::progress); }
-
-void Libraries::begin_drain(std::span<const coord::PeerCount> expected) const {
-  each_active(all_, &Library::begin_drain, expected);
 }
 
 bool Libraries::drain_step() const {
@@ -164,19 +108,11 @@ Status Libraries::quiesce() const {
   return all;
 }
 
-void Libraries::announce_end() const { each_active(all_, &Library::announce_end); }
-
-void Libraries::resume() const { each_active(all_, &Library::resume); }
-
 Status Libraries::save_contents(restart::ChunkSink& sink) const {
   for (Library* l : all_)
     if (auto s = l->used() ? l->save_contents(sink) : Status(); !s) return s;
   return {};
 }
-
-uint64_t Libraries::memory_in_use() const { return sum_of_used(all_, &Library::memory_in_use); }
-
-uint64_t Libraries::content_bytes() const { return sum_of_used(all_, &Library::content_bytes); }
 
 std::string Libraries::devices() const {
   std::string text;

@@ -2,6 +2,8 @@
 // numbers. Threads as in library.h. The list may be empty.
 #pragma once
 
+#include <algorithm>
+
 #include "interpose/counting/agreement.h"
 #include "interpose/libraries/library.h"
 
@@ -33,9 +35,11 @@ class Libraries final : public counting::Source {
   Status restart() const;  // checks the image's heap first
   Status load_contents(const restart::ImageReader& image) const;
   void publish() const;  // puts the tables into the control page
-  void prepare(const launching::Boot& boot) const;
+  void prepare(const launching::Boot& boot) const {
+    for (Library* l : all_) l->prepare(boot);
+  }
 
-  bool follow_objects() const;                       // whether any library does
+  bool follow_objects() const { return any(&Library::follows_objects); }
   Status look_at(const LoadedObject& object) const;  // as Library::look_at
 
   // AGENT. All libraries share one hold and one set of targets (counting/agreement.h).
@@ -44,34 +48,61 @@ class Libraries final : public counting::Source {
   void add_counts(std::vector<coord::CollectiveCount>& counts,
                   uint64_t (*target)(uint64_t identity)) const override;
   std::vector<coord::PeerCount> sent() const;
-  std::string drain_trouble() const;
+  std::string drain_trouble() const { return first_line(&Library::drain_trouble); }
   std::optional<Library::Place> place() const;  // from the first library that knows it
 
-  bool met_others() const;  // by any library
+  bool met_others() const { return any(&Library::met_others); }
 
   bool drains_early() const;  // whether any active library does
   void begin_early_drain() const;
-  std::string early_drain_trouble() const;
-  void end_early_drain() const;  // AGENT or MAIN
-  std::string stop_trouble(int64_t since) const;
-  uint64_t memory_in_use() const;
+  std::string early_drain_trouble() const { return first_line(&Library::early_drain_trouble); }
+  void end_early_drain() const {  // AGENT or MAIN
+    for (Library* l : all_) l->end_early_drain();
+  }
+  std::string stop_trouble(int64_t since) const { return first_line(&Library::stop_trouble, since); }
+  uint64_t memory_in_use() const { return sum_of_used(&Library::memory_in_use); }
 
-  std::string refusal() const;    // AGENT or MAIN
-  bool open_descriptors() const;  // MAIN. Whether a library in use may open descriptors
+  std::string refusal() const { return first_line(&Library::refusal); }  // AGENT or MAIN
+  // MAIN. Whether a library in use may open descriptors.
+  bool open_descriptors() const { return any(&Library::used); }
 
   // MAIN, while the rank is stopped. Contents and devices: of libraries in use; the others: active libraries.
-  void progress() const;
+  void progress() const { each_active(&Library::progress); }
   void drive(seam::LibraryNumber held_in) const override;  // called by a held thread
-  void begin_drain(std::span<const coord::PeerCount> expected) const;
+  void begin_drain(std::span<const coord::PeerCount> expected) const {
+    each_active(&Library::begin_drain, expected);
+  }
   bool drain_step() const;
   Status quiesce() const;  // calls every library, even after a failure; returns the first failure
-  void resume() const;
-  void announce_end() const;
+  void resume() const { each_active(&Library::resume); }
+  void announce_end() const { each_active(&Library::announce_end); }
   Status save_contents(restart::ChunkSink& sink) const;
-  uint64_t content_bytes() const;
+  uint64_t content_bytes() const { return sum_of_used(&Library::content_bytes); }
   std::string devices() const;
 
  private:
+  bool any(bool (Library::*of)()) const { return std::ranges::any_of(all_, of); }
+
+  template <class Of, class... A>
+  std::string first_line(Of of, const A&... values) const {
+    for (Library* l : all_)
+      if (std::string line = (l->*of)(values...); !line.empty()) return line;
+    return "";
+  }
+
+  template <class Of, class... A>
+  void each_active(Of of, const A&... values) const {
+    for (Library* l : all_)
+      if (l->active()) (l->*of)(values...);
+  }
+
+  uint64_t sum_of_used(uint64_t (Library::*of)()) const {
+    uint64_t sum = 0;
+    for (Library* l : all_)
+      if (l->used()) sum += (l->*of)();
+    return sum;
+  }
+
   const std::vector<Library*> all_;
 };
 

@@ -10,13 +10,13 @@ namespace {
 using Words = std::vector<std::string>;
 
 // The exit status of the command line's parsing; 0: the options are read.
-int read(Words words, RestartOptions* options) {
+int read(Words words, Options* options) {
   words.insert(words.begin(), "cropdl-restart");
   words.push_back("DIR");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   int status = 0;
-  options->parse(static_cast<int>(argv.size()), argv.data(), &status);
+  parse_restart(static_cast<int>(argv.size()), argv.data(), options, &status);
   return status;
 }
 
@@ -34,37 +34,33 @@ TEST(RestartOptions, TheirWordsAreReadAsTheSameOptions) {
                                                            "keep",           "--moved-variables",
                                                            "accept",         "--software-gpu=2",
                                                            "--software-nccl"}}) {
-    RestartOptions options, again;
+    Options options, again;
     ASSERT_EQ(read(given, &options), 0);
-    EXPECT_EQ(options.words().size(), given.size()) << "an option is not passed on";
-    ASSERT_EQ(read(options.words(), &again), 0);
-    EXPECT_EQ(again.words(), options.words());
-    EXPECT_EQ(again.directory, "DIR");
+    EXPECT_EQ(options.given_words().size(), given.size()) << "an option is not passed on";
+    ASSERT_EQ(read(options.given_words(), &again), 0);
+    EXPECT_EQ(again.given_words(), options.given_words());
+    EXPECT_EQ(again.boot.directory, "DIR");
   }
 }
 
 TEST(RestartOptions, TheSoftwareNcclReachesTheLowerHalf) {
   for (const bool wanted : {false, true}) {
-    RestartOptions options;
-    launching::Boot boot;
+    Options options;
     ASSERT_EQ(read(wanted ? Words{"--software-nccl"} : Words{}, &options), 0);
-    options.devices.tell(&boot);
-    EXPECT_EQ(boot.software_nccl, wanted);
-    EXPECT_FALSE(boot.software_gpu);
+    EXPECT_EQ(options.boot.software_nccl, wanted);
+    EXPECT_FALSE(options.boot.software_gpu);
   }
 }
 
 TEST(RestartOptions, TheSoftwareGpuAndItsNumberOfDevicesReachTheLowerHalf) {
   for (const auto& [word, number] : {std::pair{"--software-gpu", 0}, {"--software-gpu=2", 2}}) {
-    RestartOptions options;
-    launching::Boot boot;
+    Options options;
     ASSERT_EQ(read({word}, &options), 0);
-    options.devices.tell(&boot);
-    EXPECT_TRUE(boot.software_gpu);
-    EXPECT_EQ(boot.software_gpus, number);
+    EXPECT_TRUE(options.boot.software_gpu);
+    EXPECT_EQ(options.boot.software_gpus, number);
   }
   for (const char* wrong : {"0", "17", "x"}) {
-    RestartOptions options;
+    Options options;
     EXPECT_EQ(read({std::string("--software-gpu=") + wrong}, &options), 2) << wrong;
   }
 }

@@ -1,8 +1,5 @@
 // Calls the program's copy and delete functions in their language. UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
-
-#include <cstring>
-
 #include "interpose/mpi/upper/fortran_handles.h"
 
 namespace cropdl::shim {

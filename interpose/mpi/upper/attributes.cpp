@@ -125,8 +125,7 @@ class Turn {
 // Sets a value; adds the attribute if it does not exist. kThere: another thread has added it meanwhile.
 enum Put { kPut, kThere, kNoKey };
 Put put(Object* o, int keyval, Language language, int64_t value, bool existed) {
-  auto* fresh = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
-  if (!fresh) abort();
+  auto* fresh = allocate<Attribute>();
   Put result = kPut;
   {
     Locked locked(attributes_lock);
@@ -165,8 +164,7 @@ void take_out(Object* o, int keyval) {
 // All keys, newest first, terminated by 0. The caller frees the array.
 int* keys_of(Object* o) {
   for (size_t room = 16;; room *= 2) {
-    auto* keys = static_cast<int*>(calloc(room, sizeof(int)));
-    if (!keys) abort();
+    int* keys = allocate<int>(room);
     size_t n = 0;
     {
       Locked locked(attributes_lock);
@@ -183,16 +181,11 @@ int newest_key(Object* o) {  // 0: there is none
   return o->attributes ? o->attributes->keyval : 0;
 }
 
-int invalid_object(Vid vid) {
-  const Kind kind = seam::vid_kind(vid);
-  return kind == Kind::kDatatype ? seam::kErrType : kind == Kind::kWin ? seam::kErrWin : seam::kErrComm;
-}
-
 }  // namespace
 
 int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn) {
   Keyval k;
-  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
+  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_handle(seam::vid_kind(vid)), fn);
   // A freed key that attributes still use is as good as before, in both MPIs.
   if (!copy_keyval(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail_mpi_call(vid, kWrongKeyval, fn);
   Object* o = object(vid, true);
@@ -211,7 +204,7 @@ int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::F
 int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, seam::Fn fn) {
   void* pointer = nullptr;
   int64_t number = 0;
-  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
+  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_handle(seam::vid_kind(vid)), fn);
   if (!out || !flag) return fail_mpi_call(vid, seam::kErrArg, fn);
   *flag = 0;
   int error = seam::kSuccess;
@@ -248,7 +241,7 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
 }
 
 static int delete_attribute(Vid vid, int keyval, seam::Fn fn) {
-  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_object(vid), fn);
+  if (!handle_exists(vid)) return fail_mpi_call(vid, invalid_handle(seam::vid_kind(vid)), fn);
   Object* o = object(vid, false);
   Keyval k;
   if (!copy_keyval(keyval, &k) || k.kind != seam::vid_kind(vid)) return fail_mpi_call(vid, kWrongKeyval, fn);
@@ -295,8 +288,7 @@ int copy_attributes(Vid from, CopiedAttributes* to) {
     if (!copy_of(o, *key, &a) || !copy_keyval(*key, &k)) continue;
     result = run_copy(k, *key, from, a, &value, &flag);
     if (result != MPI_SUCCESS || !flag) continue;
-    auto* added = static_cast<Attribute*>(calloc(1, sizeof(Attribute)));
-    if (!added) abort();
+    auto* added = allocate<Attribute>();
     *added = {nullptr, *key, a.language, value, nullptr};
     *end = added;
     end = &added->next;

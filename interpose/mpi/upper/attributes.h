@@ -1,7 +1,7 @@
 // Attribute caching, for the rest of the shim and the C++ and Fortran libraries above it. UH, any thread.
 #pragma once
 
-#include "interpose/mpi/upper/rank_cache.h"
+#include "interpose/mpi/upper/objects.h"
 
 namespace cropdl::shim {
 
@@ -18,6 +18,28 @@ struct CopiedAttributes {
 int copy_attributes(Vid from, CopiedAttributes* to);
 void attach_attributes(Vid to, CopiedAttributes* copies);
 int delete_attributes(Vid vid);
+// Duplicates an object by `make`, a call of the lower half, after its copy callbacks: if one fails, nothing
+// is made.
+template <Kind K, class Make>
+int duplicate(typename HandleOf<K>::type from, typename HandleOf<K>::type* to, seam::Fn fn, Make make) {
+  const Vid vid = handle_in<K>(from), on = K == Kind::kComm ? vid : kNoObject;
+#if defined(CROPDL_ABI_OPENMPI)
+  constexpr bool kTypeOfOpenMpi = K == Kind::kDatatype;
+#else
+  constexpr bool kTypeOfOpenMpi = false;
+#endif
+  if (!to) return fail_mpi_call(on, null_result(K, fn), fn);
+  if (!kTypeOfOpenMpi) *to = HandleOf<K>::of(0);
+  CopiedAttributes copies;
+  if (const int r = copy_attributes(vid, &copies))
+    return kTypeOfOpenMpi ? fail_mpi_call(on, seam::kErrIntern, fn) : fail_mpi_call_with(on, r, fn);
+  Vid made = make_vid(K, 0);
+  if (const int r = make(vid, &made)) return fail_mpi_call(on, r, fn);
+  if (K == Kind::kComm) inherit_errhandler(vid, made, fn);
+  attach_attributes(made, &copies);
+  *to = handle_out<K>(made);
+  return MPI_SUCCESS;
+}
 // Frees an object after its delete callbacks. Predefined ones cannot be freed, so their attributes stay.
 template <Kind K>
 int free_with_attributes(typename HandleOf<K>::type* handle, seam::Fn fn) {

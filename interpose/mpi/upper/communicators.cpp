@@ -1,88 +1,86 @@
 // Communicators: rank and size without a call to the lower half; duplicating and freeing. UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/mpi/upper/info_lists.h"
-#include "interpose/mpi/upper/rank_cache.h"
 
 namespace cropdl::shim {
 namespace {
+
+// The calling rank and the size of communicators, which never change, not even over a restart. One word per
+// entry, for atomic access: the communicator's index, rank and size (20 bits each), and whether it is an
+// inter-communicator (1 bit); 0: empty. Larger communicators are not cached.
+constexpr unsigned kRankEntries = 256;
+constexpr uint64_t kRankLimit = 1u << 20;
+constexpr unsigned kIndexShift = 44, kRankShift = 24, kSizeShift = 4;
+uint64_t rank_entries[kRankEntries];
+
+uint64_t* entry_of(Vid comm) { return &rank_entries[vid_index(comm) % kRankEntries]; }
 
 struct Membership {
   int rank, size, inter;
 };
 // Asks the lower half, and fills the cache. Returns the neutral error.
-int ask(Vid comm, Membership* m) {
+__attribute__((cold, noinline)) int ask(Vid comm, Membership* m) {
   int error = call_library<int>(seam::kFn_MPI_Comm_rank, comm, &m->rank);
   if (!error) error = call_library<int>(seam::kFn_MPI_Comm_size, comm, &m->size);
   if (!error) error = call_library<int>(seam::kFn_MPI_Comm_test_inter, comm, &m->inter);
-  if (error) return error;
-  cache_rank(comm, m->rank, m->size, m->inter != 0);
+  if (error || vid_index(comm) == 0 || static_cast<uint64_t>(m->size) >= kRankLimit) return error;
+  const uint64_t e = static_cast<uint64_t>(vid_index(comm)) << kIndexShift |
+                     static_cast<uint64_t>(m->rank) << kRankShift |
+                     static_cast<uint64_t>(m->size) << kSizeShift | (m->inter ? 1 : 0);
+  __atomic_store_n(entry_of(comm), e, __ATOMIC_RELAXED);
   return seam::kSuccess;
 }
-// For MPI_Comm_rank and MPI_Comm_size: sets *value to `member`.
-int ask_for(int Membership::*member, Vid comm, int* value, seam::Fn fn) {
-  Membership m{};
-  if (const int error = ask(comm, &m)) return fail_mpi_call(comm, error, fn);
-  *value = m.*member;
-  return MPI_SUCCESS;
-}
-
-// Runs the copy callbacks before the communicator is made: if one fails, none is made.
-template <class Make>
-int duplicate(MPI_Comm comm, MPI_Comm* newcomm, seam::Fn fn, Make make) {
-  const Vid vid = handle_in<Kind::kComm>(comm);
-  if (!newcomm) return fail_mpi_call(vid, seam::kErrArg, fn);
-  *newcomm = MPI_COMM_NULL;
-  CopiedAttributes copies;
-  if (const int r = copy_attributes(vid, &copies)) return fail_mpi_call_with(vid, r, fn);
-  Vid made = make_vid(Kind::kComm, 0);
-  if (const int r = make(vid, &made)) return fail_mpi_call(vid, r, fn);
-  inherit_errhandler(vid, made, fn);
-  attach_attributes(made, &copies);
-  *newcomm = handle_out<Kind::kComm>(made);
-  return MPI_SUCCESS;
+// From the cache, or else from the lower half. Returns the neutral error.
+inline int find_membership(Vid comm, Membership* m) {
+  const uint64_t e = __atomic_load_n(entry_of(comm), __ATOMIC_RELAXED);
+  if (__builtin_expect(e == 0 || e >> kIndexShift != vid_index(comm), 0)) return ask(comm, m);
+  *m = {static_cast<int>(e >> kRankShift & (kRankLimit - 1)),
+        static_cast<int>(e >> kSizeShift & (kRankLimit - 1)), static_cast<int>(e & 1)};
+  return seam::kSuccess;
 }
 
 }  // namespace
 
+void forget_rank(Vid comm) { __atomic_store_n(entry_of(comm), 0, __ATOMIC_RELAXED); }
+void forget_ranks() {
+  for (uint64_t& e : rank_entries) __atomic_store_n(&e, 0, __ATOMIC_RELAXED);
+}
+
 bool is_root(MPI_Comm comm, int root) {
-  const Vid vid = handle_in<Kind::kComm>(comm);
-  Membership m{};
-  if (const uint64_t e = cached_rank(vid); __builtin_expect(e != 0, 1))
-    m = {rank_of(e), size_of(e), is_inter(e)};
-  else if (ask(vid, &m))
-    return false;
-  return root == (m.inter ? MPI_ROOT : m.rank);
+  Membership m;
+  return !find_membership(handle_in<Kind::kComm>(comm), &m) && root == (m.inter ? MPI_ROOT : m.rank);
 }
 
 MPI_FUNCTION(int, Comm_rank, MPI_Comm comm, int* rank) {
   const Vid vid = handle_in<Kind::kComm>(comm);
-  if (__builtin_expect(!rank, 0)) return fail_mpi_call(vid, seam::kErrArg, seam::kFn_MPI_Comm_rank);
-  const uint64_t e = cached_rank(vid);
-  if (__builtin_expect(!e, 0)) return ask_for(&Membership::rank, vid, rank, seam::kFn_MPI_Comm_rank);
-  *rank = rank_of(e);
+  Membership m;
+  const int error = __builtin_expect(rank != nullptr, 1) ? find_membership(vid, &m) : seam::kErrArg;
+  if (__builtin_expect(error, 0)) return fail_mpi_call(vid, error, seam::kFn_MPI_Comm_rank);
+  *rank = m.rank;
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Comm_size, MPI_Comm comm, int* size) {
   const Vid vid = handle_in<Kind::kComm>(comm);
-  if (__builtin_expect(!size, 0)) return fail_mpi_call(vid, seam::kErrArg, seam::kFn_MPI_Comm_size);
-  const uint64_t e = cached_rank(vid);
-  if (__builtin_expect(!e, 0)) return ask_for(&Membership::size, vid, size, seam::kFn_MPI_Comm_size);
-  *size = size_of(e);
+  Membership m;
+  const int error = __builtin_expect(size != nullptr, 1) ? find_membership(vid, &m) : seam::kErrArg;
+  if (__builtin_expect(error, 0)) return fail_mpi_call(vid, error, seam::kFn_MPI_Comm_size);
+  *size = m.size;
   return MPI_SUCCESS;
 }
 
 MPI_FUNCTION(int, Comm_dup, MPI_Comm comm, MPI_Comm* newcomm) {
-  return duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup,
-                   [](Vid from, Vid* made) { return call_library<int>(seam::kFn_MPI_Comm_dup, from, made); });
+  return duplicate<Kind::kComm>(comm, newcomm, seam::kFn_MPI_Comm_dup, [](Vid from, Vid* made) {
+    return call_library<int>(seam::kFn_MPI_Comm_dup, from, made);
+  });
 }
 MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   {
     // Some hints count only here (interpose/mpi/lower/topologies.cpp).
     const LowerInfo lower(info);
-    const int r = duplicate(comm, newcomm, seam::kFn_MPI_Comm_dup_with_info, [&](Vid from, Vid* made) {
-      return call_library<int>(seam::kFn_MPI_Comm_dup_with_info, from, lower.vid(), made);
-    });
+    const int r =
+        duplicate<Kind::kComm>(comm, newcomm, seam::kFn_MPI_Comm_dup_with_info, [&](Vid from, Vid* made) {
+          return call_library<int>(seam::kFn_MPI_Comm_dup_with_info, from, lower.vid(), made);
+        });
     if (r != MPI_SUCCESS) return r;
   }
   // Keeps the hints; on ranks without any, too: the call is a counted collective, and hints may differ.
@@ -95,7 +93,7 @@ MPI_FUNCTION(int, Comm_dup_with_info, MPI_Comm comm, MPI_Info info, MPI_Comm* ne
 }
 static int begin_duplicate(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request, seam::Fn fn) {
   if (!request) return fail_mpi_call(handle_in<Kind::kComm>(comm), null_result(Kind::kRequest, fn), fn);
-  return duplicate(comm, newcomm, fn, [request](Vid from, Vid* made) {
+  return duplicate<Kind::kComm>(comm, newcomm, fn, [request](Vid from, Vid* made) {
     Vid pending = make_vid(Kind::kRequest, 0);
     const int r = call_library<int>(seam::kFn_MPI_Comm_idup, from, made, &pending);
     if (r == seam::kSuccess) *request = handle_out<Kind::kRequest>(pending);

@@ -1,12 +1,9 @@
 // Functions that MPICH's C++ and Fortran libraries import besides MPI's: calling conventions of callbacks,
 // and attributes with their languages' types (src/binding of MPICH 4.0). UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/error_handlers.h"
 
 using namespace cropdl;
 using namespace cropdl::shim;
-
-#define EXPORTED extern "C" __attribute__((visibility("default")))
 
 // MPIR_Attr_type of mpir_attr_generic.h: 0 a pointer, 1 an address integer, 3 a default integer.
 static Language language_of(int attribute_type) {

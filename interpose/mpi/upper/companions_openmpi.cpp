@@ -1,14 +1,11 @@
 // Symbols that Open MPI's C++ and Fortran libraries import from libmpi besides MPI's functions: predefined
 // callbacks in both languages, and a few internals (Open MPI 4.1). UH, any thread.
-#include <cstring>
+#include <utility>
 
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/error_handlers.h"
 
 using namespace cropdl;
 using namespace cropdl::shim;
-
-#define EXPORTED extern "C" __attribute__((visibility("default")))
 
 // --- Predefined attribute callbacks: C names, and Fortran names with every mangling and in upper case.
 
@@ -29,10 +26,10 @@ C_CALLBACKS(TYPE_, MPI_Datatype)
 C_CALLBACKS(WIN_, MPI_Win)
 
 // Fortran callbacks get addresses; `Integer` has the width of the attribute.
-#define FORTRAN_NAMES(lower, upper, signature)                      \
-  EXPORTED void lower##_ signature __attribute__((alias(#lower)));  \
-  EXPORTED void lower##__ signature __attribute__((alias(#lower))); \
-  EXPORTED void upper signature __attribute__((weak, alias(#lower)));
+#define FORTRAN_NAMES(lower, upper)                                  \
+  EXPORTED decltype(lower) lower##_ __attribute__((alias(#lower)));  \
+  EXPORTED decltype(lower) lower##__ __attribute__((alias(#lower))); \
+  EXPORTED decltype(lower) lower##_upper __asm__(upper) __attribute__((weak, alias(#lower)));
 // NOLINTBEGIN(bugprone-macro-parentheses): Integer is a type.
 #define FORTRAN_CALLBACKS(lower, upper, Integer)                                                         \
   EXPORTED void mpi_##lower##null_copy_fn(MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*,            \
@@ -49,26 +46,10 @@ C_CALLBACKS(WIN_, MPI_Win)
   EXPORTED void mpi_##lower##null_delete_fn(MPI_Fint*, MPI_Fint*, Integer*, Integer*, MPI_Fint* error) { \
     *error = MPI_SUCCESS;                                                                                \
   }                                                                                                      \
-  FORTRAN_NAMES(mpi_##lower##null_copy_fn, MPI_##upper##NULL_COPY_FN,                                    \
-                (MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*, MPI_Fint*, MPI_Fint*))              \
-  FORTRAN_NAMES(mpi_##lower##dup_fn, MPI_##upper##DUP_FN,                                                \
-                (MPI_Fint*, MPI_Fint*, Integer*, Integer*, Integer*, MPI_Fint*, MPI_Fint*))              \
-  FORTRAN_NAMES(mpi_##lower##null_delete_fn, MPI_##upper##NULL_DELETE_FN,                                \
-                (MPI_Fint*, MPI_Fint*, Integer*, Integer*, MPI_Fint*))
+  FORTRAN_NAMES(mpi_##lower##null_copy_fn, "MPI_" #upper "NULL_COPY_FN")                                 \
+  FORTRAN_NAMES(mpi_##lower##dup_fn, "MPI_" #upper "DUP_FN")                                             \
+  FORTRAN_NAMES(mpi_##lower##null_delete_fn, "MPI_" #upper "NULL_DELETE_FN")
 // NOLINTEND(bugprone-macro-parentheses)
-#undef MPI_NULL_COPY_FN
-#undef MPI_DUP_FN
-#undef MPI_NULL_DELETE_FN
-#undef MPI_COMM_NULL_COPY_FN
-#undef MPI_COMM_DUP_FN
-#undef MPI_COMM_NULL_DELETE_FN
-#undef MPI_TYPE_NULL_COPY_FN
-#undef MPI_TYPE_DUP_FN
-#undef MPI_TYPE_NULL_DELETE_FN
-#undef MPI_WIN_NULL_COPY_FN
-#undef MPI_WIN_DUP_FN
-#undef MPI_WIN_NULL_DELETE_FN
-#undef MPI_CONVERSION_FN_NULL
 FORTRAN_CALLBACKS(, , MPI_Fint)
 FORTRAN_CALLBACKS(comm_, COMM_, MPI_Aint)
 FORTRAN_CALLBACKS(type_, TYPE_, MPI_Aint)
@@ -76,21 +57,16 @@ FORTRAN_CALLBACKS(win_, WIN_, MPI_Aint)
 
 EXPORTED void mpi_conversion_fn_null() {}
 EXPORTED void mpi_conversion_fn_null_f() {}
-FORTRAN_NAMES(mpi_conversion_fn_null, MPI_CONVERSION_FN_NULL, ())
+FORTRAN_NAMES(mpi_conversion_fn_null, "MPI_CONVERSION_FN_NULL")
 
-// Fortran functions with a result.
-#define FORTRAN_FUNCTION(Result, lower, upper, signature)             \
-  EXPORTED Result lower##_ signature __attribute__((alias(#lower)));  \
-  EXPORTED Result lower##__ signature __attribute__((alias(#lower))); \
-  EXPORTED Result upper signature __attribute__((alias(#lower)));
 EXPORTED double mpi_wtime_f90() { return PMPI_Wtime(); }
-FORTRAN_FUNCTION(double, mpi_wtime_f90, MPI_WTIME_F90, ())
+FORTRAN_NAMES(mpi_wtime_f90, "MPI_WTIME_F90")
 EXPORTED double mpi_wtick_f90() { return PMPI_Wtick(); }
-FORTRAN_FUNCTION(double, mpi_wtick_f90, MPI_WTICK_F90, ())
+FORTRAN_NAMES(mpi_wtick_f90, "MPI_WTICK_F90")
 EXPORTED MPI_Aint mpi_aint_add_f90(MPI_Aint* base, MPI_Aint* displacement) { return *base + *displacement; }
-FORTRAN_FUNCTION(MPI_Aint, mpi_aint_add_f90, MPI_AINT_ADD_F90, (MPI_Aint*, MPI_Aint*))
+FORTRAN_NAMES(mpi_aint_add_f90, "MPI_AINT_ADD_F90")
 EXPORTED MPI_Aint mpi_aint_diff_f90(MPI_Aint* a, MPI_Aint* b) { return *a - *b; }
-FORTRAN_FUNCTION(MPI_Aint, mpi_aint_diff_f90, MPI_AINT_DIFF_F90, (MPI_Aint*, MPI_Aint*))
+FORTRAN_NAMES(mpi_aint_diff_f90, "MPI_AINT_DIFF_F90")
 
 // --- Internals that the bindings call. Numbers are enumerators of the header named.
 
@@ -179,11 +155,8 @@ EXPORTED int ompi_fortran_string_f2c(const char* fortran, int length, char** c) 
     --length;
   }
   while (length > 0 && fortran[length - 1] == ' ') --length;
-  *c = static_cast<char*>(malloc(static_cast<size_t>(length < 0 ? 0 : length) + 1));
-  if (!*c) return MPI_ERR_NO_MEM;
-  if (length > 0) memcpy(*c, fortran, static_cast<size_t>(length));
-  (*c)[length > 0 ? length : 0] = 0;
-  return MPI_SUCCESS;
+  *c = strndup(fortran, length > 0 ? static_cast<size_t>(length) : 0);
+  return *c ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }
 EXPORTED int ompi_fortran_string_c2f(const char* c, char* fortran, int length) {
   const size_t n = strnlen(c, static_cast<size_t>(length));
@@ -195,30 +168,24 @@ static void free_words(char** words) {
   for (char** word = words; word && *word; ++word) free(*word);
   free(words);
 }
-static int collect(const char* array, int count, int length, int advance, char*** argv) {
-  int n = 0;
-  *argv = nullptr;
-  auto** list = static_cast<char**>(calloc(1, sizeof(char*)));
-  while (list && (count < 0 || n < count)) {
-    char* text = nullptr;
-    ompi_fortran_string_f2c(array + static_cast<long>(n) * advance, length, &text);
-    if (text && count < 0 && !*text) {
-      free(text);
-      break;
-    }
-    auto** grown =
-        text ? static_cast<char**>(realloc(list, (static_cast<size_t>(n) + 2) * sizeof(char*))) : nullptr;
-    if (!grown) {
-      free(text);
-      free_words(list);
-      return MPI_ERR_NO_MEM;
-    }
-    list = grown;
-    list[n++] = text;
-    list[n] = nullptr;
+static bool is_blank(const char* fortran, int length) {
+  while (length > 0 && *fortran == ' ') {
+    ++fortran;
+    --length;
   }
-  *argv = list;
-  return list ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+  return length <= 0 || !*fortran;
+}
+// `count` words, or all up to a blank one if it is negative.
+static int collect(const char* array, int count, int length, int advance, char*** argv) {
+  const auto word = [=](int i) { return array + static_cast<long>(i) * advance; };
+  int n = 0;
+  while (count < 0 ? !is_blank(word(n), length) : n < count) ++n;
+  *argv = static_cast<char**>(calloc(static_cast<size_t>(n) + 1, sizeof(char*)));
+  int result = *argv ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+  for (int i = 0; i < n && result == MPI_SUCCESS; ++i)
+    result = ompi_fortran_string_f2c(word(i), length, &(*argv)[i]);
+  if (result != MPI_SUCCESS) free_words(std::exchange(*argv, nullptr));
+  return result;
 }
 EXPORTED int ompi_fortran_argv_blank_f2c(char* array, int length, int advance, char*** argv) {
   return collect(array, -1, length, advance, argv);

@@ -7,23 +7,10 @@ using namespace cropdl;
 using namespace cropdl::shim;
 
 MPI_FUNCTION(int, Type_dup, MPI_Datatype type, MPI_Datatype* newtype) {
-  constexpr seam::Fn kFn = seam::kFn_MPI_Type_dup;
-  const Vid vid = handle_in<Kind::kDatatype>(type);
-  if (!newtype) return fail_mpi_call(kNoObject, null_result(Kind::kDatatype, kFn), kFn);
-  CopiedAttributes copies;  // see duplicate() in communicators.cpp
-#if defined(CROPDL_ABI_OPENMPI)
-  if (copy_attributes(vid, &copies)) return fail_mpi_call(kNoObject, seam::kErrIntern, kFn);
-#else
-  *newtype = MPI_DATATYPE_NULL;
-  if (const int r = copy_attributes(vid, &copies)) return fail_mpi_call_with(kNoObject, r, kFn);
-#endif
-  Vid made = make_vid(Kind::kDatatype, 0);
-  if (const int r = call_library<int>(kFn, vid, &made)) return fail_mpi_call(kNoObject, r, kFn);
-  attach_attributes(made, &copies);
-  *newtype = handle_out<Kind::kDatatype>(made);
-  return MPI_SUCCESS;
+  return duplicate<Kind::kDatatype>(type, newtype, seam::kFn_MPI_Type_dup, [](Vid from, Vid* made) {
+    return call_library<int>(seam::kFn_MPI_Type_dup, from, made);
+  });
 }
-
 MPI_FUNCTION(int, Type_free, MPI_Datatype* type) {
   return free_with_attributes<Kind::kDatatype>(type, seam::kFn_MPI_Type_free);
 }

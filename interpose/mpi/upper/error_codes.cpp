@@ -1,5 +1,5 @@
 // Error classes and codes, in the upper half: another MPI must not change their meaning. UH, any thread.
-#include "interpose/mpi/upper/error_handlers.h"
+#include "interpose/mpi/upper/objects.h"
 
 namespace cropdl::shim {
 namespace {
@@ -165,25 +165,23 @@ MPI_FUNCTION(int, Add_error_string, int code, const char* string) {
                        seam::kFn_MPI_Add_error_string);
 }
 #if defined(CROPDL_ABI_MPICH)
-extern "C" {
 #pragma weak MPIX_Delete_error_class = PMPIX_Delete_error_class
 #pragma weak MPIX_Delete_error_code = PMPIX_Delete_error_code
 #pragma weak MPIX_Delete_error_string = PMPIX_Delete_error_string
-__attribute__((visibility("default"))) int PMPIX_Delete_error_class(int error_class) {
+EXPORTED int PMPIX_Delete_error_class(int error_class) {
   Locked locked(added_lock);
   Added* a = (error_class >> kCodeShift & (kCodes - 1)) ? nullptr : find_added(error_class);
   if (a) classes.give_back(a);
   return a ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
-__attribute__((visibility("default"))) int PMPIX_Delete_error_code(int code) {
+EXPORTED int PMPIX_Delete_error_code(int code) {
   Locked locked(added_lock);
   Added* a = (code >> kCodeShift & (kCodes - 1)) ? find_added(code) : nullptr;
   if (a) codes.give_back(a);
   return a ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
-__attribute__((visibility("default"))) int PMPIX_Delete_error_string(int code) {
+EXPORTED int PMPIX_Delete_error_string(int code) {
   return set_error_text(code, nullptr) ? MPI_SUCCESS : MPI_ERR_OTHER;
-}
 }
 #endif
 

@@ -5,11 +5,10 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
-#include "interpose/mpi/upper/error_handlers.h"
 #include "interpose/mpi/upper/fortran_handles.h"
+#include "interpose/mpi/upper/objects.h"
 #include "interpose/seam/message.h"
 
 namespace cropdl::shim {
@@ -175,25 +174,12 @@ void set_errhandler(Vid vid, Vid handler) {
   if (old) free_callback(old);
 }
 
-Vid make_errhandler(Kind kind, void (*function)(), Language language) {
-  const Callback* made = new_callback(kind, function, language);
-  return made ? made->vid : make_vid(Kind::kErrhandler, 0);
-}
-
 // The null file has a handler, for files not yet open.
-template <Kind K>
-static bool carries_handler(Vid on) {
-  return handle_exists(on) || (K == Kind::kFile && vid_index(on) == 0);
+static bool carries_handler(Kind kind, Vid on) {
+  return handle_exists(on) || (kind == Kind::kFile && vid_index(on) == 0);
 }
-template <Kind K>
-constexpr int kInvalid = K == Kind::kComm   ? seam::kErrComm
-                         : K == Kind::kWin  ? seam::kErrWin
-                         : K == Kind::kFile ? seam::kErrFile
-                                            : seam::kErrSession;
-
-template <Kind K>
-static int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
-  if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
+static int get(Kind kind, Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
+  if (!carries_handler(kind, on)) return fail_mpi_call(on, invalid_handle(kind), fn);
   if (!errhandler) return fail_mpi_call(on, seam::kErrArg, fn);
   // The program frees the handler that it gets (MPI-3.1, 8.3.1). Another thread may set another meanwhile.
   Vid handler = errhandler_of(on);
@@ -202,44 +188,42 @@ static int get(Vid on, MPI_Errhandler* errhandler, seam::Fn fn) {
   *errhandler = handle_out<Kind::kErrhandler>(handler);
   return MPI_SUCCESS;
 }
-template <Kind K, class F>
-static int create_handler(F* function, MPI_Errhandler* errhandler, seam::Fn fn) {
+static int create_handler(Kind kind, void (*function)(), MPI_Errhandler* errhandler, seam::Fn fn) {
   if (!function || !errhandler) return fail_mpi_call(kNoObject, seam::kErrArg, fn);
-  const Vid made = make_errhandler(K, reinterpret_cast<void (*)()>(function), Language::kC);
+  const Vid made = make_errhandler(kind, function, Language::kC);
   if (vid_index(made) == 0) return fail_mpi_call(kNoObject, seam::kErrNoMem, fn);
   *errhandler = handle_out<Kind::kErrhandler>(made);
   return MPI_SUCCESS;
 }
-template <Kind K>
-static int set(Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
-  if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
+static int set(Kind kind, Vid on, MPI_Errhandler errhandler, seam::Fn fn) {
+  if (!carries_handler(kind, on)) return fail_mpi_call(on, invalid_handle(kind), fn);
   const Vid handler = handle_in<Kind::kErrhandler>(errhandler);
   const Callback* own = callback_of(handler);
-  if (!handle_exists(handler) || (vid_index(handler) >= seam::kFirstDynamic && !(own && own->kind == K)))
+  if (!handle_exists(handler) || (vid_index(handler) >= seam::kFirstDynamic && !(own && own->kind == kind)))
     return fail_mpi_call(on, seam::kErrArg, fn);
   set_errhandler(on, handler);
   return MPI_SUCCESS;
 }
-template <Kind K>
-static int call_handler(Vid on, int code, seam::Fn fn) {
-  if (!carries_handler<K>(on)) return fail_mpi_call(on, kInvalid<K>, fn);
+static int call_handler(Kind kind, Vid on, int code, seam::Fn fn) {
+  if (!carries_handler(kind, on)) return fail_mpi_call(on, invalid_handle(kind), fn);
   invoke_errhandler(errhandler_of(on), on, code, seam::kFunctionNames[fn]);
   return MPI_SUCCESS;
 }
 #define ERRHANDLERS(Type, Handle, kind)                                                              \
   MPI_FUNCTION(int, Type##_create_errhandler, MPI_##Type##_errhandler_function* function,            \
                MPI_Errhandler* e) {                                                                  \
-    return create_handler<Kind::kind>(function, e, seam::kFn_MPI_##Type##_create_errhandler);        \
+    return create_handler(Kind::kind, reinterpret_cast<void (*)()>(function), e,                     \
+                          seam::kFn_MPI_##Type##_create_errhandler);                                 \
   }                                                                                                  \
   MPI_FUNCTION(int, Type##_set_errhandler, Handle object, MPI_Errhandler e) {                        \
-    return set<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_set_errhandler); \
+    return set(Kind::kind, handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_set_errhandler); \
   }                                                                                                  \
   MPI_FUNCTION(int, Type##_get_errhandler, Handle object, MPI_Errhandler* e) {                       \
-    return get<Kind::kind>(handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_get_errhandler); \
+    return get(Kind::kind, handle_in<Kind::kind>(object), e, seam::kFn_MPI_##Type##_get_errhandler); \
   }                                                                                                  \
   MPI_FUNCTION(int, Type##_call_errhandler, Handle object, int code) {                               \
-    return call_handler<Kind::kind>(handle_in<Kind::kind>(object), code,                             \
-                                    seam::kFn_MPI_##Type##_call_errhandler);                         \
+    return call_handler(Kind::kind, handle_in<Kind::kind>(object), code,                             \
+                        seam::kFn_MPI_##Type##_call_errhandler);                                     \
   }
 ERRHANDLERS(Comm, MPI_Comm, kComm)
 ERRHANDLERS(Win, MPI_Win, kWin)

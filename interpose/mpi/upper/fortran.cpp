@@ -2,10 +2,6 @@
 #include "interpose/mpi/upper/fortran_handles.h"
 #include "interpose/mpi/upper/objects.h"
 
-#if defined(CROPDL_ABI_OPENMPI)
-extern "C" __attribute__((visibility("default"))) int ompi_mpi_state;  // lifecycle.cpp
-#endif
-
 namespace cropdl::shim {
 
 #if defined(CROPDL_ABI_OPENMPI)

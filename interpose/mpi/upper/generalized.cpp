@@ -1,10 +1,6 @@
 // Generalized requests: calls the program's functions in their language when the MPI underneath asks. UH, any
 // thread; run() is above an LH frame, so no checkpoint is taken inside.
-#include "interpose/seam/mpi_abi.h"
-
 #include <dlfcn.h>
-
-#include <cstring>
 
 #include "interpose/mpi/upper/objects.h"
 
@@ -80,8 +76,7 @@ MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Greque
   if (!request) return fail_mpi_call(kNoObject, null_result(Kind::kRequest, kFn), kFn);
   if (called_by_fortran(__builtin_return_address(0)))
     return fail_mpi_call(kNoObject, seam::kErrUnsupportedOperation, kFn);
-  auto* g = static_cast<Generalized*>(calloc(1, sizeof(Generalized)));
-  if (!g) abort();
+  auto* g = allocate<Generalized>();
   *g = {{run}, query, released, cancel, extra, 0, false, nullptr};
   Vid vid = make_vid(Kind::kRequest, 0);
   if (const int r = call_library<int>(kFn, static_cast<void*>(g), &vid)) {
@@ -98,14 +93,9 @@ MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Greque
   return MPI_SUCCESS;
 }
 
-MPI_FUNCTION(int, Grequest_complete, MPI_Request request) {
-  const int r = call_library<int>(seam::kFn_MPI_Grequest_complete, handle_in<Kind::kRequest>(request));
-  return r ? fail_mpi_call(kNoObject, r, seam::kFn_MPI_Grequest_complete) : MPI_SUCCESS;
-}
-
 #if defined(CROPDL_ABI_MPICH)
 // MPICH's Fortran library calls this after MPI_Grequest_start.
-extern "C" __attribute__((visibility("default"))) void MPII_Grequest_set_lang_f77(MPI_Request request) {
+EXPORTED void MPII_Grequest_set_lang_f77(MPI_Request request) {
   const Vid vid = handle_in<Kind::kRequest>(request);
   Locked locked(generalized_lock);
   for (Generalized* g = all; g; g = g->next)

@@ -3,12 +3,9 @@
 // MPI_INFO_ENV is the lower half's: it describes the launch of this run. UH, any thread.
 #include "interpose/mpi/upper/info_lists.h"
 
-#include <cstring>
-
 namespace cropdl::shim {
 namespace {
 
-bool is_env(Vid vid) { return vid == seam::kVid_MPI_INFO_ENV; }
 // Error classes of the program's own MPI for a null Info, a wrong index, a null value; and for a value that
 // did not fit, whose beginning the program gets.
 #if defined(CROPDL_ABI_MPICH)
@@ -25,13 +22,14 @@ int wrong_key(const char* key) {
 }
 
 // Calls `in_list` with the program's list, or `in_env` for the lower half's, unless `wrong` says that an
-// argument is. `in_list` runs under the lock and returns a neutral error.
+// argument is. Both return a neutral error; `in_list` runs under the lock.
 template <class F, class G>
 int look_up(seam::Fn fn, MPI_Info info, int wrong, F in_list, G in_env) {
   const Vid vid = handle_in<Kind::kInfo>(info);
   if (info == MPI_INFO_NULL) wrong = kNullInfo;
-  if (!wrong && is_env(vid)) return in_env(vid);
-  if (!wrong) {
+  if (!wrong && vid == seam::kVid_MPI_INFO_ENV) {
+    wrong = in_env(vid);
+  } else if (!wrong) {
     Locked locked(info_lock);
     InfoList* list = info_list(vid);
     wrong = list ? in_list(*list) : seam::kErrInfo;
@@ -40,7 +38,31 @@ int look_up(seam::Fn fn, MPI_Info info, int wrong, F in_list, G in_env) {
 }
 template <class F>
 int change(seam::Fn fn, MPI_Info info, int wrong, F in_list) {
-  return look_up(fn, info, wrong, in_list, [fn](Vid) { return bad(fn, seam::kErrInfo); });
+  return look_up(fn, info, wrong, in_list, [](Vid) { return seam::kErrInfo; });
+}
+
+Vid make_list() {
+  Locked locked(info_lock);
+  return make_info_list();
+}
+
+// Returns a list with the entries of the lower half's Info; kNoInfo: no memory.
+Vid copy_lower(Vid lower) {
+  const Vid vid = make_list();
+  int n = 0;
+  if (vid == kNoInfo || call_library<int>(seam::kFn_MPI_Info_get_nkeys, lower, &n) != seam::kSuccess)
+    return vid;
+  for (int i = 0; i < n; ++i) {
+    char key[512], value[2048];
+    int flag = 0;
+    call_library<int>(seam::kFn_MPI_Info_get_nthkey, lower, i, key);
+    call_library<int>(seam::kFn_MPI_Info_get, lower, key, MPI_MAX_INFO_VAL, value, &flag);
+    Locked locked(info_lock);
+    if (!flag || info_list(vid)->put(key, value)) continue;
+    free_info_list(vid);
+    return kNoInfo;
+  }
+  return vid;
 }
 
 }  // namespace
@@ -65,37 +87,15 @@ LowerInfo::~LowerInfo() {
 }
 
 MPI_Info info_from_lower(Vid lower) {
-  Vid vid;
-  {
-    Locked locked(info_lock);
-    vid = make_info_list();
-  }
-  int n = 0;
-  if (vid_index(lower) == 0) return handle_out<Kind::kInfo>(vid);
-  if (vid != kNoInfo && call_library<int>(seam::kFn_MPI_Info_get_nkeys, lower, &n) == seam::kSuccess) {
-    for (int i = 0; i < n; ++i) {
-      char key[512], value[2048];
-      int flag = 0;
-      call_library<int>(seam::kFn_MPI_Info_get_nthkey, lower, i, key);
-      call_library<int>(seam::kFn_MPI_Info_get, lower, key, MPI_MAX_INFO_VAL, value, &flag);
-      Locked locked(info_lock);
-      if (!flag || info_list(vid)->put(key, value)) continue;
-      free_info_list(vid);
-      vid = kNoInfo;
-      break;
-    }
-  }
+  if (vid_index(lower) == 0) return handle_out<Kind::kInfo>(make_list());
+  const Vid copy = copy_lower(lower);
   call_library<int>(seam::kFn_MPI_Info_free, &lower);
-  return handle_out<Kind::kInfo>(vid);
+  return handle_out<Kind::kInfo>(copy);
 }
 
 MPI_FUNCTION(int, Info_create, MPI_Info* info) {
   if (!info) return bad(seam::kFn_MPI_Info_create, kNullInfo);
-  Vid made;
-  {
-    Locked locked(info_lock);
-    made = make_info_list();
-  }
+  const Vid made = make_list();
   if (made == kNoInfo) return bad(seam::kFn_MPI_Info_create, seam::kErrNoMem);
   *info = handle_out<Kind::kInfo>(made);
   return MPI_SUCCESS;
@@ -177,28 +177,15 @@ MPI_FUNCTION(int, Info_get_nthkey, MPI_Info info, int n, char* key) {
   return look_up(seam::kFn_MPI_Info_get_nthkey, info, key && n >= 0 ? seam::kSuccess : seam::kErrArg, in_list,
                  [&](Vid env) { return call_library<int>(seam::kFn_MPI_Info_get_nthkey, env, n, key); });
 }
-// Copies MPI_INFO_ENV, which is in the lower half.
-static int copy_environment(MPI_Info info, MPI_Info* made) {
-  int keys = 0, r = PMPI_Info_get_nkeys(info, &keys);
-  if (r == MPI_SUCCESS) r = PMPI_Info_create(made);
-  for (int i = 0; i < keys && r == MPI_SUCCESS; i++) {
-    char key[MPI_MAX_INFO_KEY + 1], value[MPI_MAX_INFO_VAL + 1];
-    int there = 0;
-    r = PMPI_Info_get_nthkey(info, i, key);
-    if (r == MPI_SUCCESS) r = PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &there);
-    if (r == MPI_SUCCESS && there) r = PMPI_Info_set(*made, key, value);
-  }
-  return r;
-}
 MPI_FUNCTION(int, Info_dup, MPI_Info info, MPI_Info* newinfo) {
-  const auto in_list = [&](InfoList&) {
-    const Vid copy = copy_info_list(handle_in<Kind::kInfo>(info));
-    if (copy == kNoInfo) return seam::kErrNoMem;
-    *newinfo = handle_out<Kind::kInfo>(copy);
-    return seam::kSuccess;
+  const auto give = [&](Vid copy) {
+    if (copy != kNoInfo) *newinfo = handle_out<Kind::kInfo>(copy);
+    return copy != kNoInfo ? seam::kSuccess : seam::kErrNoMem;
   };
-  return look_up(seam::kFn_MPI_Info_dup, info, newinfo ? seam::kSuccess : kNullInfo, in_list,
-                 [&](Vid) { return copy_environment(info, newinfo); });
+  return look_up(
+      seam::kFn_MPI_Info_dup, info, newinfo ? seam::kSuccess : kNullInfo,
+      [&](InfoList&) { return give(copy_info_list(handle_in<Kind::kInfo>(info))); },
+      [&](Vid env) { return give(copy_lower(env)); });
 }
 #if defined(CROPDL_ABI_MPICH)
 MPI_FUNCTION(int, Info_create_env, int, char**, MPI_Info* info) { return PMPI_Info_create(info); }

@@ -1,7 +1,6 @@
 // The table of Info objects, and their entries. Memory comes from the program's malloc. UH, any thread.
 #include "interpose/mpi/upper/info_lists.h"
 
-#include <cstring>
 #include <utility>
 
 namespace cropdl::shim {

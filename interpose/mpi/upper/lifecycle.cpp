@@ -2,15 +2,10 @@
 #include <unistd.h>
 
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/error_handlers.h"
-#include "interpose/mpi/upper/rank_cache.h"
 #include "interpose/seam/message.h"
 #include "interpose/seam/state.h"
 
-#if defined(CROPDL_ABI_OPENMPI)
-// The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
-extern "C" __attribute__((visibility("default"))) int ompi_mpi_state;
-#else
+#if defined(CROPDL_ABI_MPICH)
 // What MPICH's libmpichfort passes where a program with mpi_f08 passes MPI_UNWEIGHTED or MPI_WEIGHTS_EMPTY.
 // The library defines both itself, before the shim in the order of symbols, so a value in the shim's data is
 // not enough. Weak: an MPICH without Fortran has neither.

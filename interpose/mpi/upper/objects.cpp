@@ -1,7 +1,6 @@
 // Tables of what the program attached to MPI objects (objects.h), in its malloc's memory. UH, any thread.
 #include "interpose/mpi/upper/objects.h"
 
-#include <cstring>
 #include <utility>
 
 #include "interpose/mpi/upper/fortran_handles.h"
@@ -45,8 +44,7 @@ class PointerTable {
     for (uint32_t i = 0; i < n; ++i) alive += old[i] && old[i] != kRemoved();
     uint32_t size = 64;
     while (size < alive * 4) size *= 2;
-    slots_ = static_cast<T**>(calloc(size, sizeof(T*)));
-    if (!slots_) abort();
+    slots_ = allocate<T*>(size);
     mask_ = size - 1;
     used_ = 0;
     for (uint32_t i = 0; i < n; ++i)
@@ -98,8 +96,7 @@ Object* object(Vid vid, bool create) {
   Locked locked(objects_lock);
   Object* o = objects.find(vid);
   if (o || !create) return o;
-  o = static_cast<Object*>(calloc(1, sizeof(Object)));
-  if (!o) abort();
+  o = allocate<Object>();
   o->vid = vid;
   objects.insert(o);
   return o;
@@ -135,7 +132,6 @@ void FreedObject::drop() {
   if (o->hints) drop_info(o->hints);
   if (o->asked_hints) drop_info(o->asked_hints);
   for (Attribute* a = o->attributes; a;) free(std::exchange(a, a->next));
-  free(o->window_values);
   free(o->name);
   free(o);
 }
@@ -167,24 +163,27 @@ bool object_name(Vid vid, char* to, int* length) {
 }
 
 Callback* new_callback(Kind kind, void (*function)(), Language language) {
-  auto* c = static_cast<Callback*>(calloc(1, sizeof(Callback)));
-  if (!c) abort();
+  auto* c = allocate<Callback>();
   c->function = function;
   c->language = language;
   c->kind = kind;
   c->references = 1;
-  if (kind == Kind::kOp) return c;
+  return c;
+}
+
+Vid make_errhandler(Kind kind, void (*function)(), Language language) {
+  Callback* c = new_callback(kind, function, language);
   {
     Locked locked(objects_lock);
     c->vid = free_errhandler_number();
     if (vid_index(c->vid) != 0) {
       ++errhandlers;
       callbacks.insert(c);
-      return c;
+      return c->vid;
     }
   }
   free(c);
-  return nullptr;
+  return make_vid(Kind::kErrhandler, 0);
 }
 
 void bind_callback(Vid vid, Callback* callback) {
@@ -242,11 +241,10 @@ void* object_of(Vid vid) {
   if (free_handles) {
     h = free_handles;
     free_handles = h->next_free;
+    memset(h, 0, sizeof *h);
   } else {
-    h = static_cast<HandleObject*>(malloc(sizeof *h));
-    if (!h) abort();
+    h = allocate<HandleObject>();
   }
-  memset(h, 0, sizeof *h);
   h->vid = vid;
   write_fields(h);
   handles.insert(h);

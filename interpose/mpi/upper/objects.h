@@ -19,6 +19,7 @@ struct Attribute {
   const void* changing;
 };
 
+inline constexpr int kWindowValues = seam::win_attribute::k_MPI_WIN_MODEL + 1;
 struct Object {
   Vid vid;
   Vid errhandler;         // 0: the kind's default
@@ -28,7 +29,7 @@ struct Object {
   // (communicator_hints.cpp): Infos of the upper half.
   Vid hints, asked_hints;
   // Values of predefined attributes; the program keeps pointers to them (predefined_attributes.cpp).
-  int64_t* window_values;
+  int64_t window_values[kWindowValues];
 };
 
 // The target of a pointer handle of a communicator, datatype, window or group. Open MPI's companion libraries
@@ -77,9 +78,10 @@ struct Callback {
 static_assert(__builtin_offsetof(Callback, op_flags) == 84);
 static_assert(__builtin_offsetof(Callback, cxx_dispatch) == 120);
 
-// Gives an error handler a new vid. Returns nullptr when no index is left.
+// Returns the null handle when no index is left.
+Vid make_errhandler(Kind kind, void (*function)(), Language language);
+// Makes an operation's, which then gets the vid that the lower half gave.
 Callback* new_callback(Kind kind, void (*function)(), Language language);
-// Uses a vid that the lower half gave.
 void bind_callback(Vid vid, Callback* callback);
 Callback* callback_of(Vid vid);
 // Copies the callback, for use while another thread may free it. Returns false if there is none.
@@ -89,5 +91,17 @@ bool hold_callback(Vid vid);
 void free_callback(Vid vid);
 // Drops an operation's callback, whose vid may already name another operation.
 void drop_callback(Callback* callback);
+
+// --- error_handlers.cpp
+// Runs `handler` for the program's error code `code` on the object `on`. Does not return if it is fatal.
+int invoke_errhandler(Vid handler, Vid on, int code, const char* function);
+// The same with the error handler that `object` has. (Objects without one: MPI_COMM_WORLD's.)
+int invoke_errhandler_of(Vid object, int code, const char* function);
+void set_errhandler(Vid object, Vid handler);
+
+// --- error_codes.cpp
+// At most MPI_MAX_ERROR_STRING - 1 characters; an unknown code has a text, too.
+void error_text(int code, char* to, int* length);
+int last_used_code();
 
 }  // namespace cropdl::shim

@@ -64,14 +64,5 @@ MPI_FUNCTION(int, Op_create_c, MPI_User_function_c* function, int commute, MPI_O
                           seam::kFn_MPI_Op_create_c);
 }
 #endif
-MPI_FUNCTION(int, Op_free, MPI_Op* op) {
-  if (!op) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Op_free);
-  Vid vid = handle_in<Kind::kOp>(*op);
-  // The lower half drops the callback when no request uses it.
-  const int r = call_library<int>(seam::kFn_MPI_Op_free, &vid);
-  if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Op_free);
-  *op = MPI_OP_NULL;
-  return MPI_SUCCESS;
-}
 
 }  // namespace cropdl::shim

@@ -1,29 +1,17 @@
 // Predefined attributes: the only ones that are read from the lower half. UH, any thread.
 #include "interpose/mpi/upper/attributes.h"
-#include "interpose/mpi/upper/error_handlers.h"
 
 namespace cropdl::shim {
 namespace {
 
-SpinLock window_values_lock;
-
 // Values of predefined attributes, by their numbers in the seam; the program gets pointers. A query refreshes
 // the value; after a restart it is the new MPI's, except MPI_TAG_UB (tell_largest_tag).
 constexpr int kWorldValues = seam::comm_attribute::k_MPI_APPNUM + 1;
-constexpr int kWindowValues = seam::win_attribute::k_MPI_WIN_MODEL + 1;
 int world_values[kWorldValues];
 int lastusedcode;
 
 // -1: `number` is no predefined attribute. (Other keyvals are translated to themselves, never to such.)
 int numbered(int number, int numbers) { return number >= 0 && number < numbers ? number : -1; }
-
-int64_t* window_slot(Vid win, int i) {
-  Object* o = object(win, true);
-  Locked locked(window_values_lock);
-  if (!o->window_values) o->window_values = static_cast<int64_t*>(calloc(kWindowValues, sizeof(int64_t)));
-  if (!o->window_values) abort();
-  return &o->window_values[i];
-}
 
 }  // namespace
 
@@ -62,7 +50,7 @@ bool get_predefined_attribute(Vid vid, int keyval, void** pointer, int64_t* numb
   *error = call_library<int>(seam::kFn_MPI_Win_get_attr, vid, i, &value, flag);
   if (*error || !*flag) return true;
   if (keyval == MPI_WIN_MODEL) value = value ? MPI_WIN_UNIFIED : MPI_WIN_SEPARATE;
-  int64_t* slot = window_slot(vid, i);
+  int64_t* slot = &object(vid, true)->window_values[i];
   if (keyval == MPI_WIN_SIZE) {
     *slot = value;
   } else {

@@ -25,8 +25,7 @@ void* request_object(Vid vid) {
   RequestObject** block = &blocks[index / kInBlock];
   RequestObject* objects = __atomic_load_n(block, __ATOMIC_ACQUIRE);
   if (!objects) {
-    auto* made = static_cast<RequestObject*>(calloc(kInBlock, sizeof(RequestObject)));
-    if (!made) abort();
+    auto* made = allocate<RequestObject>(kInBlock);
     for (uint32_t i = 0; i < kInBlock; ++i) {
       made[i].vid = make_vid(Kind::kRequest, index / kInBlock * kInBlock + i);
       made[i].number = static_cast<MPI_Fint>(made[i].vid);

@@ -11,18 +11,51 @@
 #include <type_traits>
 
 #include "interpose/handles/spin_lock.h"
-#include "interpose/mpi/upper/abi.h"
 #include "interpose/seam/gate.h"
 #include "interpose/seam/mpi_abi.h"
 #include "mpi_constants.h"
 #include "mpi_functions.h"
 #include "mpi_predefined.h"
 
+// The application ABI that the shim is compiled for; the build defines CROPDL_ABI_OPENMPI or _MPICH. Without
+// the C++ bindings, of another library; with functions that MPI 3 removed and Open MPI still exports.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#define OMPI_OMIT_MPI1_COMPAT_DECLS 0
+#define OMPI_REMOVED_USE_STATIC_ASSERT 0
+// The shim exports the functions of these headers; everything else is hidden.
+#pragma GCC visibility push(default)
+#include <mpi.h>
+#if defined(CROPDL_ABI_OPENMPI)
+#include <mpi-ext.h>
+#endif
+#pragma GCC visibility pop
+#if defined(CROPDL_ABI_OPENMPI)
+#include "constants_openmpi.h"
+#include "upper_handles_openmpi.h"
+#elif defined(CROPDL_ABI_MPICH)
+#include "constants_mpich.h"
+#include "upper_handles_mpich.h"
+#else
+#error "the build must say which application ABI the shim is for"
+#endif
+// mpi.h also defines these names as macros.
+#undef MPI_Aint_add
+#undef MPI_Aint_diff
+#undef PMPI_Aint_add
+#undef PMPI_Aint_diff
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
 // Defines PMPI_name, and MPI_name as its weak alias, as MPI's profiling interface requires.
 #define CROPDL_PRAGMA(text) _Pragma(#text)
 #define MPI_FUNCTION(result, name, ...)        \
   CROPDL_PRAGMA(weak MPI_##name = PMPI_##name) \
-  extern "C" __attribute__((visibility("default"))) result PMPI_##name(__VA_ARGS__)
+  EXPORTED result PMPI_##name(__VA_ARGS__)
+
+#if defined(CROPDL_ABI_OPENMPI)
+// The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
+EXPORTED int ompi_mpi_state;
+#endif
 
 namespace cropdl::shim {
 
@@ -228,6 +261,14 @@ class Statuses : public Scratch<seam::Status, 16> {
   }
 };
 
+// Zeroed memory of the program's malloc, for `n` of them. Aborts if there is none.
+template <class T>
+T* allocate(size_t n = 1) {
+  void* memory = calloc(n, sizeof(T));
+  if (!memory) abort();
+  return static_cast<T*>(memory);
+}
+
 // Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory is
 // left.
 // NOLINTBEGIN(bugprone-sizeof-expression): T may be a pointer.
@@ -280,6 +321,14 @@ int fail_mpi_call_with(Vid object, int code, seam::Fn fn);  // the same with the
 int fail_completion(int neutral, seam::Fn fn);              // the same for a call that completes requests
 // Neither the null handle nor an unknown one.
 inline bool handle_exists(Vid vid) { return vid_index(vid) != 0 && vid_index(vid) != kUnknownIndex; }
+// The class for an invalid handle of a kind that has attributes or an error handler.
+constexpr int invalid_handle(Kind kind) {
+  return kind == Kind::kDatatype  ? seam::kErrType
+         : kind == Kind::kWin     ? seam::kErrWin
+         : kind == Kind::kFile    ? seam::kErrFile
+         : kind == Kind::kSession ? seam::kErrSession
+                                  : seam::kErrComm;
+}
 // The class by which the program's own MPI rejects a null result pointer, a negative number of requests.
 #if defined(CROPDL_ABI_OPENMPI)
 inline constexpr int kNegativeCount = seam::kErrArg;
@@ -298,6 +347,11 @@ constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
 int refuse(seam::Fn fn);  // for a function that is not offered: says so once, and fails
 // Gives a communicator that `fn` made from `parent` that one's error handler, if the program's MPI does so.
 void inherit_errhandler(Vid parent, Vid child, seam::Fn fn);
+
+// --- Communicators (communicators.cpp)
+
+void forget_rank(Vid comm);  // `comm` is about to end
+void forget_ranks();         // MPI ends
 
 // --- Which arguments MPI ignores (`when` in annotations.toml); they may be anything, such as unset variables
 

@@ -1,11 +1,15 @@
-#include "interpose/boundaries/unwind_row.h"
-
+// Reads DWARF call frame information, as compilers write it for x86-64 (.eh_frame and its sorted table
+// .eh_frame_hdr: Linux Standard Base Core 5.0, 10.6; the instructions: DWARF 5, 6.4). Only what tells where a
+// frame's caller is.
 #include <cstring>
+
+#include "interpose/boundaries/frame_rules.h"
 
 namespace cropdl::boundaries {
 
 namespace {
 
+constexpr int kRbp = 6, kRsp = 7, kReturnAddress = 16;  // DWARF's numbers (x86-64 psABI, 3.6.2)
 // Encodings of addresses (DW_EH_PE_…).
 constexpr uint8_t kUdata4 = 0x03, kSdata4 = 0x0b, kFormat = 0x0f, kTableOfSdata4 = 0x3b, kOmit = 0xff;
 
@@ -95,11 +99,18 @@ bool read_common(uint64_t entry, Common* common) {
   return true;
 }
 
+struct Row {
+  int cfa_register = -1;  // -1: the CFA is an expression
+  int32_t cfa_offset = 0;
+  int32_t saved_rbp = 0;  // bytes below the CFA; 0: rbp is the caller's
+  bool rbp_is_lost = false;
+};
+
 // Runs the instructions that lead to the row of one address.
 class Machine {
  public:
   explicit Machine(const Common& common) : common_(common) {}
-  UnwindRow row;
+  Row row;
 
   // `begin`: the first address of the function. False: an unknown instruction.
   bool run(Reader r, uint64_t begin, uint64_t address) {
@@ -144,7 +155,7 @@ class Machine {
   bool step_extended(uint8_t operation, Reader* r);
 
   const Common& common_;
-  UnwindRow before_, initial_, remembered_[4];
+  Row before_, initial_, remembered_[4];
   size_t remembered_count_ = 0;
   uint64_t location_ = 0;
   bool return_address_moved_ = false;
@@ -254,11 +265,11 @@ bool find_entry(uint64_t address, uint64_t header, uint64_t* begin, uint64_t* en
              table = r.get<uint8_t>();
   if (version != 1 || (list & kFormat) != kSdata4 || count != kUdata4 || table != kTableOfSdata4)
     return false;
-  struct Row {
+  struct Entry {
     int32_t begin, entry;  // relative to the header
   };
   const auto entries = Reader(header + 8, header + 12).get<uint32_t>();
-  const auto row = [&](uint64_t i) { return Reader(header + 12 + 8 * i, header + 20 + 8 * i).get<Row>(); };
+  const auto row = [&](uint64_t i) { return Reader(header + 12 + 8 * i, header + 20 + 8 * i).get<Entry>(); };
   const auto begins = [&](uint64_t i) { return header + static_cast<uint64_t>(int64_t{row(i).begin}); };
   uint64_t low = 0, high = entries;
   if (entries == 0 || begins(0) > address) return false;
@@ -273,27 +284,39 @@ bool find_entry(uint64_t address, uint64_t header, uint64_t* begin, uint64_t* en
 
 }  // namespace
 
-bool find_unwind_row(uint64_t address, uint64_t eh_frame_hdr, UnwindRow* row) {
+// Empty if there is no entry for the site, the frame is a signal handler's, or the entry has a form that
+// compilers do not use for x86-64.
+FrameRule read_rule(uint64_t site, uint64_t eh_frame_hdr) {
+  const uint64_t address = site - 1;
+  FrameRule rule;
   uint64_t begin, entry;
-  if (eh_frame_hdr == 0 || !find_entry(address, eh_frame_hdr, &begin, &entry)) return false;
+  if (eh_frame_hdr == 0 || !find_entry(address, eh_frame_hdr, &begin, &entry)) return rule;
   Reader r{0, 0};
-  if (!read_length(entry, &r)) return false;
+  if (!read_length(entry, &r)) return rule;
   const uint64_t pointer = r.at();
   const auto distance = r.get<uint32_t>();
   Common common;
-  if (distance == 0 || !read_common(pointer - distance, &common)) return false;
+  if (distance == 0 || !read_common(pointer - distance, &common)) return rule;
   const uint8_t format = common.encoding & kFormat;
   const bool short_form = format == kUdata4 || format == kSdata4;
   r.skip(short_form ? 4 : 8);  // where the function begins: the table has told
   const uint64_t size = short_form ? r.get<uint32_t>() : r.get<uint64_t>();
-  if (address - begin >= size) return false;
+  if (address - begin >= size) return rule;
   r.skip(r.uleb());  // augmentation data
   Machine machine(common);
-  if (!machine.run(common.instructions, begin, ~uint64_t{0})) return false;
+  if (!machine.run(common.instructions, begin, ~uint64_t{0})) return rule;
   machine.keep_as_initial();
-  if (!machine.run(r, begin, address)) return false;
-  *row = machine.row;
-  return row->cfa_register >= 0;
+  if (!machine.run(r, begin, address)) return rule;
+  const Row& row = machine.row;
+  if (row.cfa_register < 0 || row.cfa_offset <= 0 || row.cfa_offset >= kLargestFrame ||
+      row.cfa_offset % 8 != 0)
+    return rule;
+  if (row.cfa_register == kRsp)
+    rule.above_sp = row.cfa_offset;
+  else if (row.cfa_register == kRbp)
+    rule.above_bp = row.cfa_offset;
+  rule.saved_bp = row.rbp_is_lost ? -1 : row.saved_rbp;
+  return rule;
 }
 
 }  // namespace cropdl::boundaries
