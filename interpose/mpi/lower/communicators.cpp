@@ -144,7 +144,6 @@ bool register_world_and_self() {
     if (!s || !set_members(s, own) || !set_members(w, all)) return false;
     s->gid = (static_cast<uint64_t>(state->rank) + 1) << 32;
     comm_records[self & kIndexMask] = s;
-    state->more[0] = reinterpret_cast<uint64_t>(w);
     state->more[1] = reinterpret_cast<uint64_t>(s);
   }
   for (auto [vid, real] : {std::pair{world, MPI_COMM_WORLD}, std::pair{self, MPI_COMM_SELF}}) {
@@ -210,8 +209,6 @@ void unlist_record(CommRecord* c) {
 }
 
 int remake_comms() {
-  comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = record_at(state->more[0]);
-  comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = record_at(state->more[1]);
   if (!register_world_and_self()) return MPI_ERR_NO_MEM;
   // Ascending gids, on all ranks: the members of the least communicator not yet made wait for no other.
   struct Again {

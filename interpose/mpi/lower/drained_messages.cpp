@@ -4,7 +4,7 @@
 #include <atomic>
 #include <climits>
 
-#include "interpose/mpi/lower/cut_session.h"
+#include "interpose/mpi/lower/message_drain.h"
 #include "interpose/mpi/lower/point_to_point.h"
 #include "interpose/mpi/lower/state.h"
 
@@ -108,7 +108,7 @@ int check_receive(void* buffer, int count, Vid type) {
 }
 
 int deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* status) {
-  if (!m->complete) cut_session().drain.wait_for(m);
+  if (!m->complete) wait_for_drained(m);
   // A message to this process, so that the MPI unpacks the bytes into the program's datatype. CropDL
   // truncates it, because Open MPI 4.1 does not report truncation between a process and itself.
   MPI_Count element = 0;
@@ -149,7 +149,7 @@ std::vector<DrainedMessage*> take_all_drained(Vid comm) {
 
 void drop_drained(std::span<DrainedMessage* const> messages) {
   for (DrainedMessage* m : messages) {
-    if (!m->complete) cut_session().drain.wait_for(m);
+    if (!m->complete) wait_for_drained(m);
     handles::heap_free(m);
   }
 }

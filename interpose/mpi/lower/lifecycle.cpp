@@ -11,8 +11,8 @@
 
 #include "base/float_modes.h"
 #include "interpose/mpi/lower/counting.h"
-#include "interpose/mpi/lower/cut_session.h"
 #include "interpose/mpi/lower/lifecycle.h"
+#include "interpose/mpi/lower/message_drain.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
 #include "lower_functions.h"
@@ -91,7 +91,7 @@ int initialize_mpi(int required) {
   if (const int r = prepare_end(); r != MPI_SUCCESS) return r;
   state->provided = constants::to_seam_thread_level(provided);
   multiple = state->provided == seam::kThreadMultiple;
-  cut_session().early.start();
+  start_early_drain();
   return code;
 }
 

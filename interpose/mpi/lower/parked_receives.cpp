@@ -1,12 +1,17 @@
-// Pending receives at a cut (cut_session.h).
+// Pending receives at a cut (message_drain.h).
 #include <algorithm>
 
 #include "base/caught.h"
-#include "interpose/mpi/lower/cut_session.h"
+#include "interpose/mpi/lower/message_drain.h"
 
 namespace cropdl::mpi {
+namespace {
 
-static int take_back(Vid v) {
+// The receives that may be parked, in the order of posting, each with its serial number. Kept for posting,
+// which follows a write that perhaps failed for lack of memory, and must not allocate.
+std::vector<std::pair<uint64_t, Vid>> at_cut;
+
+int take_back(Vid v) {
   RequestRecord* r = request_record(v);
   if (const int code = MPI_Cancel(real_request(v)); code != MPI_SUCCESS) return code;  // pending as before
   MPI_Status s = no_message();
@@ -24,7 +29,7 @@ static int take_back(Vid v) {
   return code;
 }
 
-static int post_again(Vid v) {
+int post_again(Vid v) {
   RequestRecord* r = request_record(v);
   const int code =
       is_persistent(r)
@@ -45,19 +50,21 @@ static int post_again(Vid v) {
   return code;
 }
 
-void ParkedReceives::list(bool with_pending) {
-  at_cut_.clear();
+void list_receives(bool with_pending) {
+  at_cut.clear();
   for (const RequestRecord& r : all_requests())
     if (r.state == kRequestParked || (with_pending && r.state == kRequestActive && receives(&r)))
-      at_cut_.emplace_back(r.serial, vid_of(r));
-  std::sort(at_cut_.begin(), at_cut_.end());
+      at_cut.emplace_back(r.serial, vid_of(r));
+  std::sort(at_cut.begin(), at_cut.end());
 }
+
+}  // namespace
 
 // The last receive first: if one cannot be cancelled, the earlier ones keep their places, and the later ones
 // are posted again after it. (MPICH searches its list of all receives for each.)
-int ParkedReceives::park(uint32_t* maker) {
-  list(true);
-  for (auto r = at_cut_.rbegin(); r != at_cut_.rend(); ++r) {
+int park_receives(uint32_t* maker) {
+  list_receives(true);
+  for (auto r = at_cut.rbegin(); r != at_cut.rend(); ++r) {
     const RequestRecord* record = request_record(r->second);
     if (record->state == kRequestParked) continue;  // in an earlier attempt that failed in the middle
     *maker = record->maker;
@@ -66,19 +73,19 @@ int ParkedReceives::park(uint32_t* maker) {
   return MPI_SUCCESS;
 }
 
-int ParkedReceives::post() {
+int post_parked_receives() {
   int result = MPI_SUCCESS;
-  for (const auto& [serial, v] : at_cut_) {
+  for (const auto& [serial, v] : at_cut) {
     if (request_record(v)->state != kRequestParked) continue;
     if (const int code = post_again(v); code != MPI_SUCCESS && result == MPI_SUCCESS) result = code;
   }
-  at_cut_.clear();
+  at_cut.clear();
   return result;
 }
 
-int ParkedReceives::post_those_of_image() {
-  list(false);
-  return post();
+int post_receives_of_image() {
+  list_receives(false);
+  return post_parked_receives();
 }
 
 }  // namespace cropdl::mpi

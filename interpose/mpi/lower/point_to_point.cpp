@@ -2,7 +2,7 @@
 // LH, LH FS base, threads of the program.
 //
 // A blocking send is the MPI's own: its receiver receives or drains the message, if need be before all its
-// threads have stopped (early_drain.cpp). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns
+// threads have stopped (message_drain.cpp). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns
 // of MPI_Recv): a thread can leave it, and its requests wait in the thread's `pending` for the next call.
 #include "interpose/mpi/lower/point_to_point.h"
 #include "interpose/mpi/lower/counting.h"

@@ -11,7 +11,7 @@ namespace cropdl::mpi {
 using ProgressModes = std::atomic<FloatModes>;
 static_assert(ProgressModes::is_always_lock_free);
 
-// Of the thread that last began a blocking send: the thread of the early drain (early_drain.cpp) has them.
+// Of the thread that last began a blocking send: the thread of the early drain (message_drain.cpp) has them.
 inline ProgressModes modes_of_sender{FloatModes{0x1f80, 0x037f}};
 // Of the thread that last began a nonblocking collective, or tested one that was not complete.
 inline ProgressModes modes_of_collectives{FloatModes{0x1f80, 0x037f}};
