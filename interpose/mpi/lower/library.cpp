@@ -153,20 +153,20 @@ class Runtime final : public libraries::Library {
   void end_early_drain() override { mpi::end_early_drain(); }
 
   void progress() override {
-    const ComputesForCollectives modes;
+    const InFloatModes modes(modes_of_collectives);
     progress_once();
   }
   void drive(bool inside) override {
     if (!inside && !may_call_beside_others()) return;
-    std::optional<ComputesForCollectives> modes;  // inside, it computes in its own, as natively
-    if (!inside) modes.emplace();
+    // Inside, it computes in its own, as natively.
+    const InFloatModes modes(inside ? float_modes() : modes_of_collectives.load());
     test_synchronous_sends();
     progress_once();
   }
 
   void begin_drain(std::span<const coord::PeerCount> from) override { mpi::begin_drain(from); }
   bool drain_step() override {
-    const ComputesForCollectives modes;
+    const InFloatModes modes(modes_of_collectives);
     return !active() || mpi::drain_step();
   }
   std::string early_drain_trouble() override {

@@ -18,16 +18,4 @@ inline ProgressModes modes_of_collectives{FloatModes{0x1f80, 0x037f}};
 
 inline void note_modes(ProgressModes* of) { of->store(float_modes(), std::memory_order_relaxed); }
 
-// While it lives, the calling thread computes in the modes of the collectives.
-class ComputesForCollectives {
- public:
-  ComputesForCollectives() { set_float_modes(modes_of_collectives.load(std::memory_order_relaxed)); }
-  ~ComputesForCollectives() { set_float_modes(own_); }
-  ComputesForCollectives(const ComputesForCollectives&) = delete;
-  ComputesForCollectives& operator=(const ComputesForCollectives&) = delete;
-
- private:
-  const FloatModes own_ = float_modes();
-};
-
 }  // namespace cropdl::mpi
