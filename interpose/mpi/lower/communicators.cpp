@@ -97,9 +97,7 @@ bool is_listed(uint64_t gid) {
 
 }  // namespace
 
-Vid adopt_group(MPI_Group made, uint32_t maker) {
-  if (made == MPI_GROUP_NULL) return kNullGroup;
-  if (Vid v = predefined(Kind::kGroup, to_word(made)); seam::vid_index(v)) return v;
+Vid new_group(MPI_Group made, uint32_t maker) {
   std::vector<uint32_t> ranks;
   if (!world_ranks(made, &ranks)) return new_object(Kind::kGroup, to_word(made), maker);
   return new_object(Kind::kGroup, to_word(made), maker, {}, ranks.data(), ranks.size() * sizeof(uint32_t));
@@ -160,7 +158,7 @@ int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid) {
   if (code != MPI_SUCCESS) return error_out(code);
   const CommRecord* c = comm_record(parent);
   if (c && c->gid) return new_comm(made, maker, vid);
-  *vid = adopt_comm(made, maker);
+  *vid = adopt(Kind::kComm, to_word(made), maker);
   return seam::kSuccess;
 }
 
@@ -176,7 +174,7 @@ int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
   const bool saved = !inter && world_ranks(g, &ranks);
   MPI_Group_free(&g);
   if (!saved) {
-    *vid = adopt_comm(made, maker);
+    *vid = adopt(Kind::kComm, to_word(made), maker);
     return seam::kSuccess;
   }
   // The identity is the leader's world rank and how many communicators it has led: unique, without agreement

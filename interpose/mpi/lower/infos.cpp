@@ -31,9 +31,7 @@ static std::optional<std::vector<char>> contents_of(MPI_Info info) {
   return all;
 }
 
-Vid adopt_info(MPI_Info made, uint32_t maker) {
-  if (made == MPI_INFO_NULL) return seam::make_vid(Kind::kInfo, 0);
-  if (const Vid v = predefined(Kind::kInfo, to_word(made)); seam::vid_index(v)) return v;
+Vid new_info(MPI_Info made, uint32_t maker) {
   const auto contents = contents_of(made);
   if (!contents) return new_object(Kind::kInfo, to_word(made), maker);
   return new_object(Kind::kInfo, to_word(made), maker, {}, contents->data(), contents->size());

@@ -74,7 +74,7 @@ int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::
   if (source == seam::kProcNull) {
     *flag = 1;
     *message = seam::kVid_MPI_MESSAGE_NO_PROC;
-    if (status) *status = {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0};
+    if (status) *status = status_of_no_process();
     return seam::kSuccess;
   }
   int arrived = 0;
@@ -92,7 +92,7 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
     *request =
         place.take({kReceiveRequest, maker, buffer, count, type, seam::kProcNull, seam::kAnyTag, kNullComm},
                    MPI_REQUEST_NULL);
-    finish_request_with(request_record(*request), {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0});
+    finish_request_with(request_record(*request), status_of_no_process());
     return seam::kSuccess;
   }
   // A copy of a handle whose message has been received may name nothing.

@@ -41,14 +41,11 @@ const std::vector<Predefined>& predefined_list() {
 thread_local Kept* kept;           // see keep_for_next_request
 thread_local RequestPlace* place;  // place of the request that this thread is about to adopt
 
-uint64_t null_word(Kind kind) { return real_handles[static_cast<unsigned>(kind)][0]; }
-
-Vid adopt(Kind kind, uint64_t word, uint32_t maker, bool one_vid_per_object) {
-  if (word == null_word(kind)) return seam::make_vid(kind, 0);
-  if (Vid v = predefined(kind, word); seam::vid_index(v)) return v;
-  if (one_vid_per_object)
-    if (Vid v = find_vid(kind, word); seam::vid_index(v)) return v;
-  return new_object(kind, word, maker);
+// Its vid, or the null vid.
+Vid predefined(Kind kind, uint64_t word) {
+  for (const Predefined& p : predefined_list())
+    if (p.word == word && seam::vid_kind(p.vid) == kind) return p.vid;
+  return seam::make_vid(kind, 0);
 }
 
 }  // namespace
@@ -58,12 +55,6 @@ void fill_predefined() {
 }
 
 bool is_predefined(Vid vid) { return seam::vid_index(vid) < seam::kFirstDynamic; }
-
-Vid predefined(Kind kind, uint64_t word) {
-  for (const Predefined& p : predefined_list())
-    if (p.word == word && seam::vid_kind(p.vid) == kind) return p.vid;
-  return seam::make_vid(kind, 0);
-}
 
 Vid find_vid(Kind kind, uint64_t word) {
   if (Vid v = predefined(kind, word); seam::vid_index(v)) return v;
@@ -108,29 +99,19 @@ Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> de
   return seam::make_vid(kind, 0);
 }
 
-Vid adopt_comm(MPI_Comm c, uint32_t maker) {
-  const Vid v = adopt(Kind::kComm, to_word(c), maker, true);
-  if (seam::vid_index(v) && !is_predefined(v)) MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+Vid adopt(Kind kind, uint64_t word, uint32_t maker) {
+  if (kind == Kind::kRequest) return adopt_request(from_word<MPI_Request>(word), maker);
+  if (Vid v = predefined(kind, word); seam::vid_index(v) || word == real_word(v)) return v;
+  if (kind == Kind::kGroup) return new_group(from_word<MPI_Group>(word), maker);
+  if (kind == Kind::kInfo) return new_info(from_word<MPI_Info>(word), maker);
+  Vid v = seam::make_vid(kind, 0);
+  // A datatype or operation that the MPI returns is a new reference, to be freed separately.
+  if (kind != Kind::kDatatype && kind != Kind::kOp && kind != Kind::kMessage) v = find_vid(kind, word);
+  if (!seam::vid_index(v)) v = new_object(kind, word, maker);
+  if (kind == Kind::kComm && seam::vid_index(v)) MPI_Comm_set_errhandler(comm(v), MPI_ERRORS_RETURN);
+  if (kind == Kind::kWin && seam::vid_index(v)) MPI_Win_set_errhandler(win(v), MPI_ERRORS_RETURN);
   return v;
 }
-// A datatype, group or operation that the MPI returns is a new reference, to be freed separately.
-Vid adopt_datatype(MPI_Datatype h, uint32_t maker) {
-  return adopt(Kind::kDatatype, to_word(h), maker, false);
-}
-Vid adopt_op(MPI_Op h, uint32_t maker) { return adopt(Kind::kOp, to_word(h), maker, false); }
-Vid adopt_message(MPI_Message h, uint32_t maker) { return adopt(Kind::kMessage, to_word(h), maker, false); }
-Vid adopt_errhandler(MPI_Errhandler h, uint32_t maker) {
-  return adopt(Kind::kErrhandler, to_word(h), maker, true);
-}
-#if !defined(OPEN_MPI)
-Vid adopt_session(MPI_Session h, uint32_t maker) { return adopt(Kind::kSession, to_word(h), maker, true); }
-#endif
-Vid adopt_win(MPI_Win h, uint32_t maker) {
-  const Vid v = adopt(Kind::kWin, to_word(h), maker, true);
-  if (seam::vid_index(v)) MPI_Win_set_errhandler(h, MPI_ERRORS_RETURN);
-  return v;
-}
-Vid adopt_file(MPI_File h, uint32_t maker) { return adopt(Kind::kFile, to_word(h), maker, true); }
 
 // MPI names every function that makes startable requests, and no other, ..._init or ..._init_c; every
 // nonblocking collective MPI_I... (MPI_Isendrecv, named likewise, refuses every checkpoint; requests of

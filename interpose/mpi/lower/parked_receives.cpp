@@ -42,9 +42,7 @@ int post_again(Vid v) {
   }
   // A receive whose end cannot be recorded in full must not keep the others parked.
   [[maybe_unused]] const Status ended = caught([&] {
-    seam::Status failed = empty_status();
-    failed.error = error_out(code);
-    finish_request_with(r, failed);
+    finish_request_with(r, empty_status(error_out(code)));
     if (r->orphan) release_request(v);
   });
   return code;

@@ -74,10 +74,9 @@ static int start_persistent(Vid v) {
       return seam::kSuccess;
     }
   } else if (r->maker == seam::kFn_MPI_Bsend_init) {
-    seam::Status s = empty_status();
-    s.error = lower_MPI_Bsend(buffer, count, r->datatype, r->peer, r->tag, r->comm);
-    finish_request_with(r, s);
-    return s.error;
+    const int error = lower_MPI_Bsend(buffer, count, r->datatype, r->peer, r->tag, r->comm);
+    finish_request_with(r, empty_status(error));
+    return error;
   } else if (r->kind == kPersistentSend) {
     counted = message_leaves({record_at(r->record), r->peer, r->tag});
   }

@@ -2,8 +2,8 @@
 // LH, LH FS base, threads of the program.
 //
 // A blocking send is the MPI's own: its receiver receives or drains the message, if need be before all its
-// threads have stopped (message_drain.cpp). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns
-// of MPI_Recv): a thread can leave it, and its requests wait in the thread's `pending` for the next call.
+// threads have stopped (message_drain.cpp). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4
+// ns of MPI_Recv): a thread can leave it, and its requests wait in the thread's `pending` for the next call.
 #include "interpose/mpi/lower/point_to_point.h"
 #include "interpose/mpi/lower/counting.h"
 #include "lower_functions.h"
@@ -47,7 +47,7 @@ inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm
   if (__builtin_expect(source == seam::kProcNull, 0)) {
     // MPICH 4.0 completes an MPI_Irecv from MPI_PROC_NULL with source 0 in its status.
     posted->done = true;
-    posted->status = {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0};
+    posted->status = status_of_no_process();
     return MPI_SUCCESS;
   }
   // Messages that the program leaves there must cost the others little.
@@ -109,11 +109,7 @@ int exchange(const RequestArguments& receive, Posted& posted, const RequestArgum
       if (posted.done) finish_request_with(request_record(r), posted.status);
       const Vid w = for_send.take(send, real_send);
       request_record(w)->owned = reinterpret_cast<uint64_t>(owned);
-      if (send_done) {
-        seam::Status over = empty_status();
-        over.error = error_out(send_code);
-        finish_request_with(request_record(w), over);
-      }
+      if (send_done) finish_request_with(request_record(w), empty_status(error_out(send_code)));
       return leave_with(r, w);
     }
   }

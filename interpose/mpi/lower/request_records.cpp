@@ -95,8 +95,6 @@ std::atomic<uint32_t> duplicates_under_way;
 
 void Spin::yield() { sched_yield(); }
 
-seam::Status empty_status() { return {seam::kAnySource, seam::kAnyTag, seam::kSuccess, 0, 0}; }
-
 RequestPlace::RequestPlace(Saying says) : vid_(take_record()) {
   if (__builtin_expect(vid_ == kNullRequest && says == kAloud, 0))
     say_of_rank(formatted("more than {} requests are alive", kCapacity - seam::kFirstDynamic));

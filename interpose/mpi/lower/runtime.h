@@ -70,22 +70,12 @@ inline MPI_File file(Vid v) { return real<MPI_File, Kind::kFile>(v); }
 inline MPI_Session session(Vid v) { return real<MPI_Session, Kind::kSession>(v); }
 #endif
 
-// Gives a new object of the MPI a vid without a recipe: it works, and refuses every checkpoint while it
-// exists; the refusal names `maker`, an index of the seam's function table. A null real handle gives the
-// kind's null vid; a known one (predefined, or adopted before) its vid.
-Vid adopt_comm(MPI_Comm real, uint32_t maker);
-Vid adopt_datatype(MPI_Datatype real, uint32_t maker);
-Vid adopt_group(MPI_Group real, uint32_t maker);
-Vid adopt_op(MPI_Op real, uint32_t maker);
+// Gives a new object of the MPI, whose real handle is `word`, a vid without a recipe (except a group and an
+// Info object): it works, and refuses every checkpoint while it exists; the refusal names `maker`, an index
+// of the seam's function table. A null real handle gives the kind's null vid; a known one (predefined, or
+// adopted before) its vid.
+Vid adopt(Kind kind, uint64_t word, uint32_t maker);
 Vid adopt_request(MPI_Request real, uint32_t maker);  // within an AdoptedRequestPlace (state.h)
-Vid adopt_message(MPI_Message real, uint32_t maker);
-Vid adopt_win(MPI_Win real, uint32_t maker);
-Vid adopt_info(MPI_Info real, uint32_t maker);  // with a recipe (infos.cpp)
-Vid adopt_errhandler(MPI_Errhandler real, uint32_t maker);
-Vid adopt_file(MPI_File real, uint32_t maker);
-#if !defined(OPEN_MPI)
-Vid adopt_session(MPI_Session real, uint32_t maker);
-#endif
 
 // Registers `made`, which all members have just made from `parent` with result `code`; the last step is a
 // broadcast on it. The recipe is membership and topology. Returns an error class of the seam.

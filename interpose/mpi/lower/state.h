@@ -199,7 +199,6 @@ void say_heap_is_full(uint32_t function);
 // --- objects.cpp
 void fill_predefined();  // real_handles of null and predefined objects
 bool is_predefined(Vid vid);
-Vid predefined(Kind kind, uint64_t word);  // its vid, or the null vid
 // Registers a live object; the null vid if no index is left or the heap is full. The second form sets the
 // recipe in the same step, because the agent may look for objects without a recipe at any time.
 Vid new_object(Kind kind, uint64_t word, uint32_t maker);
@@ -207,6 +206,10 @@ Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> de
                const void* payload, size_t bytes);
 // Frees the real objects of unused handles. Under the lock that freed these: their indices are reused.
 void destroy_objects(std::span<const handles::Handle> gone);
+
+// For adopt(): their recipes are the members (if all are in MPI_COMM_WORLD), and the keys with their values.
+Vid new_group(MPI_Group real, uint32_t maker);  // communicators.cpp
+Vid new_info(MPI_Info real, uint32_t maker);    // infos.cpp
 
 // --- topologies.cpp: topologies in the recipes of communicators
 // Reads the new communicator's topology, with its hint for collectives, as its recipe stores it; empty if it
@@ -340,7 +343,11 @@ int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status);
 void release_request(Vid v);
 // The persistent request no longer keeps the index of its communicator.
 void let_go_of_comm(RequestRecord* r);
-seam::Status empty_status();
+// Of an operation without a message; the second, of a receive from MPI_PROC_NULL.
+inline seam::Status empty_status(int error = seam::kSuccess) {
+  return {seam::kAnySource, seam::kAnyTag, error, 0, 0};
+}
+inline seam::Status status_of_no_process() { return {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0}; }
 // Frees the real request of an inactive persistent one.
 void free_inactive(Vid v);
 // Why live requests refuse a checkpoint, or "". A synchronous send may pass (MPI_Issend, a started
