@@ -14,6 +14,8 @@ namespace {
 // The tag of MPI_Comm_create_group. Communicators are re-made one at a time, so one tag is enough.
 constexpr int kReplayTag = 17;
 
+MPI_Group world_group = MPI_GROUP_NULL;
+
 CommRecord* new_record() {
   CommRecord* c = static_cast<CommRecord*>(handles::heap_allocate(sizeof(CommRecord)));
   if (!c) return nullptr;
@@ -88,6 +90,30 @@ int make_group(std::span<const uint32_t> ranks, MPI_Group* made) {
                         reinterpret_cast<const int*>(ranks.data()), made);
 }
 
+// World ranks of a group. Returns false if a member is not in MPI_COMM_WORLD.
+bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
+  if (world_group == MPI_GROUP_NULL) return false;  // a group of a session, without MPI_Init
+  int n = 0;
+  if (MPI_Group_size(g, &n) != MPI_SUCCESS) return false;
+  std::vector<int> own(static_cast<size_t>(n)), world(static_cast<size_t>(n));
+  std::iota(own.begin(), own.end(), 0);
+  if (MPI_Group_translate_ranks(g, n, own.data(), world_group, world.data()) != MPI_SUCCESS) return false;
+  const auto outside = std::ranges::find(world, MPI_UNDEFINED);
+  ranks->assign(world.begin(), outside);
+  return outside == world.end();
+}
+
+// Returns false for an inter-communicator, or if a member is not in MPI_COMM_WORLD.
+bool members_of(MPI_Comm comm, std::vector<uint32_t>* ranks) {
+  MPI_Group g = MPI_GROUP_NULL;
+  MPI_Comm_group(comm, &g);
+  int inter = 0;
+  MPI_Comm_test_inter(comm, &inter);
+  const bool are_known = !inter && world_ranks(g, ranks);
+  MPI_Group_free(&g);
+  return are_known;
+}
+
 bool is_listed(uint64_t gid) {
   handles::SpinGuard guard(structure_lock);
   for (const CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
@@ -104,31 +130,10 @@ Vid new_group(MPI_Group made, uint32_t maker) {
 }
 
 int remake_group(Vid vid) {
-  const auto* recipe = reinterpret_cast<const handles::Recipe*>(tables->slot(vid)->recipe);
   MPI_Group made = MPI_GROUP_NULL;
-  const int code =
-      make_group({static_cast<const uint32_t*>(recipe->payload()), recipe->bytes / sizeof(uint32_t)}, &made);
+  const int code = make_group(recipe_of<uint32_t>(vid), &made);
   rebind_handle(vid, to_word(made));
   return code;
-}
-
-std::span<const int> topology_of(Vid vid) {
-  const handles::Slot* s = tables->slot(vid);
-  if (!s || !s->recipe) return {};
-  const auto* recipe = reinterpret_cast<const handles::Recipe*>(s->recipe);
-  return {static_cast<const int*>(recipe->payload()), recipe->bytes / sizeof(int)};
-}
-
-bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
-  if (world_group == MPI_GROUP_NULL) return false;  // a group of a session, without MPI_Init
-  int n = 0;
-  if (MPI_Group_size(g, &n) != MPI_SUCCESS) return false;
-  std::vector<int> own(static_cast<size_t>(n)), world(static_cast<size_t>(n));
-  std::iota(own.begin(), own.end(), 0);
-  if (MPI_Group_translate_ranks(g, n, own.data(), world_group, world.data()) != MPI_SUCCESS) return false;
-  const auto outside = std::ranges::find(world, MPI_UNDEFINED);
-  ranks->assign(world.begin(), outside);
-  return outside == world.end();
 }
 
 bool register_world_and_self() {
@@ -156,31 +161,18 @@ bool register_world_and_self() {
 int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid) {
   *vid = kNullComm;
   if (code != MPI_SUCCESS) return error_out(code);
-  const CommRecord* c = comm_record(parent);
-  if (c && c->gid) return new_comm(made, maker, vid);
-  *vid = adopt(Kind::kComm, to_word(made), maker);
-  return seam::kSuccess;
-}
-
-int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
-  *vid = kNullComm;
   if (made == MPI_COMM_NULL) return seam::kSuccess;
   MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
-  MPI_Group g = MPI_GROUP_NULL;
-  MPI_Comm_group(made, &g);
+  const CommRecord* c = comm_record(parent);
   std::vector<uint32_t> ranks;
-  int inter = 0;
-  MPI_Comm_test_inter(made, &inter);
-  const bool saved = !inter && world_ranks(g, &ranks);
-  MPI_Group_free(&g);
-  if (!saved) {
+  if (!c || !c->gid || !members_of(made, &ranks)) {
     *vid = adopt(Kind::kComm, to_word(made), maker);
     return seam::kSuccess;
   }
   // The identity is the leader's world rank and how many communicators it has led: unique, without agreement
   // on earlier calls of the parent's members (MPI_Comm_create_group has only some of them).
   uint64_t gid = ranks[0] == static_cast<uint32_t>(state->rank) ? own_gid(maker) : 0;
-  int code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
+  code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
   std::vector<int> topology;
   if (code == MPI_SUCCESS) code = read_topology(made, &topology);
   if (code != MPI_SUCCESS) return error_out(code);
@@ -217,7 +209,7 @@ int remake_comms() {
   std::vector<Again> all;
   std::vector<uint64_t> alive;
   for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kComm))) {
-    all.push_back({record_at(tables->slot(h)->owner[0]), h, topology_of(h)});
+    all.push_back({record_at(tables->slot(h)->owner[0]), h, recipe_of<int>(h)});
     alive.push_back(all.back().record->gid);
   }
   std::vector<CommRecord*> freed;
@@ -247,6 +239,14 @@ int remake_comms() {
   return MPI_SUCCESS;
 }
 
+// Answers a call that has freed the object with result `code`.
+static int answer_freed(int code, Vid* vid, Vid null) {
+  if (code != MPI_SUCCESS) return error_out(code);
+  forget_object(*vid);
+  *vid = null;
+  return seam::kSuccess;
+}
+
 extern "C" {
 
 int lower_MPI_Comm_rank(Vid comm, int* rank) { return error_out(MPI_Comm_rank(mpi::comm(comm), rank)); }
@@ -264,7 +264,7 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   int result = seam::kSuccess;
   if (gid && !is_listed(gid)) {
     result = list_comm(MPI_COMM_NULL, seam::kFn_MPI_Comm_idup, gid, parent->ranks(),
-                       without_hint(topology_of(comm)), newcomm);
+                       without_hint(recipe_of<int>(comm)), newcomm);
   } else {
     *newcomm = new_object(Kind::kComm, 0, seam::kFn_MPI_Comm_idup);
     if (!seam::vid_index(*newcomm)) result = seam::kErrIntern;
@@ -308,10 +308,7 @@ int lower_MPI_Comm_free(Vid* comm) {
   CommFree free(*comm, seam::kFn_MPI_Comm_free);
   int code = free.prepare();
   if (code == MPI_SUCCESS) code = free.run();
-  if (code != MPI_SUCCESS) return error_out(code);
-  forget_object(*comm);
-  *comm = kNullComm;
-  return seam::kSuccess;
+  return answer_freed(code, comm, kNullComm);
 }
 
 int lower_MPI_Comm_disconnect(Vid* comm) {
@@ -328,10 +325,7 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
 #endif
   if (code == MPI_SUCCESS) code = c && c->gid ? free.run() : MPI_Comm_disconnect(&real);
   end_collective();
-  if (code != MPI_SUCCESS) return error_out(code);
-  forget_object(*comm);
-  *comm = kNullComm;
-  return seam::kSuccess;
+  return answer_freed(code, comm, kNullComm);
 }
 
 int lower_MPI_Comm_set_name(Vid comm, const char* name) {
@@ -344,16 +338,9 @@ int lower_MPI_Comm_set_name(Vid comm, const char* name) {
 }
 
 int lower_MPI_Group_free(Vid* g) {
-  if (!is_predefined(*g)) {
-    MPI_Group real = group(*g);
-    const int code = MPI_Group_free(&real);
-    if (code != MPI_SUCCESS) return error_out(code);
-    forget_object(*g);
-  } else if (!seam::vid_index(*g)) {
-    return seam::kErrGroup;
-  }
-  *g = kNullGroup;
-  return seam::kSuccess;
+  if (!seam::vid_index(*g)) return seam::kErrGroup;
+  MPI_Group real = group(*g);
+  return answer_freed(is_predefined(*g) ? MPI_SUCCESS : MPI_Group_free(&real), g, kNullGroup);
 }
 
 }  // extern "C"

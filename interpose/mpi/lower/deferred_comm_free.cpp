@@ -252,7 +252,7 @@ void test_leaving(When when, size_t n = SIZE_MAX) {
 
 // An earlier call, which failed or was repeated, may have kept it.
 bool keep_topology(Vid vid, CommRecord* c) {
-  const std::span<const int> topology = topology_of(vid);
+  const std::span<const int> topology = recipe_of<int>(vid);
   if (topology.empty() || c->topology) return true;
   void* copy = handles::heap_allocate(topology.size_bytes());
   if (!copy) return false;

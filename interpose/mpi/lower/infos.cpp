@@ -39,12 +39,10 @@ Vid new_info(MPI_Info made, uint32_t maker) {
 
 // Like the shim, it leaves out a hint that this MPI refuses (a longer key than its own).
 int remake_info(Vid vid) {
-  const auto* recipe = reinterpret_cast<const handles::Recipe*>(tables->slot(vid)->recipe);
-  const auto* at = static_cast<const char*>(recipe->payload());
-  const char* end = at + recipe->bytes;
+  const std::span<const char> all = recipe_of<char>(vid);
   MPI_Info made = MPI_INFO_NULL;
   const int code = MPI_Info_create(&made);
-  while (code == MPI_SUCCESS && at < end) {
+  for (const char* at = all.data(); code == MPI_SUCCESS && at < all.data() + all.size();) {
     const char* value = at + strlen(at) + 1;
     MPI_Info_set(made, at, value);
     at = value + strlen(value) + 1;

@@ -100,11 +100,10 @@ bool start_taking(MPI_Message* real, DrainedMessage* m, CommRecord* comm) {
 void take_matched() {
   for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
     handles::Slot* s = tables->slot(h);
-    if (s->state != handles::kLive || s->owner[0] || !s->recipe) continue;
-    const auto* recipe = reinterpret_cast<const handles::Recipe*>(s->recipe);
-    const auto* status = static_cast<const seam::Status*>(recipe->payload());
+    const auto status = recipe_of<seam::Status>(h);
+    if (s->state != handles::kLive || s->owner[0] || status.empty()) continue;
     MPI_Message real = message(h);
-    DrainedMessage* m = place_for(static_cast<Vid>(s->owner[1]), *status);
+    DrainedMessage* m = place_for(static_cast<Vid>(s->owner[1]), status[0]);
     if (!m || !start_taking(&real, m, record_at(s->owner[2]))) return;
     s->owner[0] = reinterpret_cast<uint64_t>(m);
     rebind_handle(h, to_word(MPI_MESSAGE_NULL));

@@ -18,7 +18,6 @@ handles::Tables* tables;
 CommRecord* comm_records[kCapacity];
 bool multiple;
 handles::SpinLock structure_lock;
-MPI_Group world_group = MPI_GROUP_NULL;
 uint64_t uncounted;
 
 namespace {

@@ -25,10 +25,6 @@ static int make_real(const RequestArguments& o, MPI_Request* real) {
   }
 }
 
-bool is_synchronous(const RequestRecord* r) {
-  return r->maker == seam::kFn_MPI_Issend || r->maker == seam::kFn_MPI_Ssend_init;
-}
-
 int remake_persistent_requests() {
   for (const RequestRecord& r : all_requests()) {
     if (r.state == kRequestFree || (r.kind != kPersistentSend && r.kind != kPersistentReceive)) continue;
@@ -68,9 +64,7 @@ static int start_persistent(Vid v) {
   uint64_t* counted = nullptr;
   if (r->kind == kPersistentReceive) {
     if (DrainedMessage* m = state->drained ? take_drained(r->comm, r->peer, r->tag) : nullptr) {
-      seam::Status s;
-      s.error = deliver_drained(m, buffer, count, r->datatype, &s);
-      finish_request_with(r, s);
+      finish_request_with(r, deliver_drained(m, buffer, count, r->datatype));
       return seam::kSuccess;
     }
   } else if (r->maker == seam::kFn_MPI_Bsend_init) {

@@ -55,7 +55,7 @@ inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm
     if (const int code = check_receive(buffer, count, type); code != MPI_SUCCESS) return code;
     if (DrainedMessage* m = take_drained(comm, source, tag)) {
       posted->done = true;
-      posted->status.error = deliver_drained(m, buffer, count, type, &posted->status);
+      posted->status = deliver_drained(m, buffer, count, type);
       return MPI_SUCCESS;
     }
   }
@@ -80,12 +80,10 @@ int exchange(const RequestArguments& receive, Posted& posted, const RequestArgum
              MPI_Request real_send, void* owned, seam::Status* status) {
   bool send_done = false;
   int send_code = MPI_SUCCESS, flag = 0;
-  const bool waits = only_sessions();
   MPI_Status s = no_message();
   for (Spin spin;; spin.turn()) {
     if (!posted.done) {
-      flag = waits;
-      const int code = waits ? MPI_Wait(&posted.real, &s) : MPI_Test(&posted.real, &flag, &s);
+      const int code = test_or_wait(&posted.real, &flag, &s);
       if (flag || code != MPI_SUCCESS) {
         note_received(receive.comm, s);
         status_out(s, &posted.status);
@@ -94,9 +92,7 @@ int exchange(const RequestArguments& receive, Posted& posted, const RequestArgum
       }
     }
     if (!send_done) {
-      flag = waits;
-      send_code =
-          waits ? MPI_Wait(&real_send, MPI_STATUS_IGNORE) : MPI_Test(&real_send, &flag, MPI_STATUS_IGNORE);
+      send_code = test_or_wait(&real_send, &flag, MPI_STATUS_IGNORE);
       send_done = flag || send_code != MPI_SUCCESS;
       if (__builtin_expect(send_code != MPI_SUCCESS, 0))
         message_stays(message_to(send.peer, send.tag, send.comm));
@@ -200,9 +196,9 @@ int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid c
     return posted.status.error;
   }
   MPI_Status s = no_message();
-  int flag = only_sessions();
+  int flag = 0;
   for (Spin spin;; spin.turn()) {
-    const int code = flag ? MPI_Wait(&posted.real, &s) : MPI_Test(&posted.real, &flag, &s);
+    const int code = test_or_wait(&posted.real, &flag, &s);
     if (flag || __builtin_expect(code != MPI_SUCCESS, 0)) {
       note_received(comm, s);
       status_out(s, status);

@@ -53,25 +53,6 @@ bool ends_waiting(const RequestRecord* r) {
          __builtin_expect(r->state == kRequestDone && r->status.error != seam::kSuccess, 0);
 }
 
-// While MPI_Waitall waits for one request, another may fail. At every 16th turn, the next one is tested:
-// often enough, since the MPI makes progress on all of them in each test.
-class OtherRequests {
- public:
-  OtherRequests(const Vid* all, int n) : all_(all), n_(n) {}
-  bool one_failed() {
-    if (!kErrorEndsWaiting || n_ == 1 || ++turns_ % 16 != 0) return false;
-    const Vid v = all_[next_];
-    next_ = next_ + 1 < n_ ? next_ + 1 : 0;
-    return !is_null(v) && test_request(v, request_record(v)) && ends_waiting(request_record(v));
-  }
-
- private:
-  const Vid* all_;
-  const int n_;
-  int next_ = 0;
-  uint32_t turns_ = 0;
-};
-
 // The answer for a null request.
 int give_empty(seam::Status* status) {
   if (status) *status = empty_status();
@@ -157,13 +138,22 @@ int lower_MPI_Test(Vid* request, int* flag, seam::Status* status) {
 
 int lower_MPI_Waitall(int count, Vid requests[], seam::Status statuses[]) {
   if (!valid(requests, count)) return seam::kErrRequest;
-  OtherRequests others(requests, count);
+  // While it waits for one request, another may fail. At every 16th turn, the next one is tested: often
+  // enough, since the MPI makes progress on all of them in each test.
+  int next = 0;
+  uint32_t turns = 0;
+  const auto another_failed = [&] {
+    if (!kErrorEndsWaiting || count == 1 || ++turns % 16 != 0) return false;
+    const Vid v = requests[next];
+    next = next + 1 < count ? next + 1 : 0;
+    return !is_null(v) && test_request(v, request_record(v)) && ends_waiting(request_record(v));
+  };
   for (int i = 0; i < count; ++i) {
     if (is_null(requests[i])) continue;
     RequestRecord* r = request_record(requests[i]);
     for (Spin spin; !test_request(requests[i], r, true); spin.turn()) {
       if (stop_wanted()) return seam::kAgain;
-      if (others.one_failed()) return hand_out_all(count, requests, statuses);
+      if (another_failed()) return hand_out_all(count, requests, statuses);
     }
     if (ends_waiting(r)) break;
   }

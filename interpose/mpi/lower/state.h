@@ -7,6 +7,7 @@
 #pragma once
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <array>
 #include <atomic>
@@ -151,7 +152,6 @@ extern handles::Tables* tables;
 extern CommRecord* comm_records[kCapacity];  // by a communicator's index; nullptr: not a communicator
 extern bool multiple;  // MPI_THREAD_MULTIPLE: several threads of the program may be in here
 extern handles::SpinLock structure_lock;
-extern MPI_Group world_group;
 
 inline CommRecord* comm_record(Vid v) { return comm_records[v & kIndexMask]; }
 
@@ -173,6 +173,10 @@ inline std::atomic<bool> synchronous_sends{false};
 // Sessions without MPI_Init: no checkpoint is taken, and waiting calls use the MPI's own blocking call,
 // because MPI_Test crashes in MPICH 4.0 without MPI_COMM_WORLD.
 inline bool only_sessions() { return __builtin_expect(!state->initialized, 0); }
+inline int test_or_wait(MPI_Request* request, int* over, MPI_Status* status) {
+  *over = only_sessions();
+  return *over ? MPI_Wait(request, status) : MPI_Test(request, over, status);
+}
 
 // One turn of a loop that waits for the MPI. With more ranks than cores the peer may need this core, and
 // neither MPI's test yields. 128 turns take about 10 us: too short to pay for the system call. (Measured with
@@ -180,11 +184,10 @@ inline bool only_sessions() { return __builtin_expect(!state->initialized, 0); }
 class Spin {
  public:
   void turn() {
-    if (__builtin_expect((++turns_ & 127) == 0, 0)) yield();
+    if (__builtin_expect((++turns_ & 127) == 0, 0)) sched_yield();
   }
 
  private:
-  static void yield();
   uint32_t turns_ = 0;
 };
 
@@ -204,6 +207,14 @@ bool is_predefined(Vid vid);
 Vid new_object(Kind kind, uint64_t word, uint32_t maker);
 Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies,
                const void* payload, size_t bytes);
+// The recipe of an object, but for the handles in it; empty: it has none.
+template <class T>
+std::span<const T> recipe_of(Vid vid) {
+  const handles::Slot* s = tables->slot(vid);
+  if (!s || !s->recipe) return {};
+  const auto* recipe = reinterpret_cast<const handles::Recipe*>(s->recipe);
+  return {static_cast<const T*>(recipe->payload()), recipe->bytes / sizeof(T)};
+}
 // Frees the real objects of unused handles. Under the lock that freed these: their indices are reused.
 void destroy_objects(std::span<const handles::Handle> gone);
 
@@ -220,16 +231,10 @@ std::span<const int> without_hint(std::span<const int> topology);  // as a dupli
 int lay_topology(std::span<const int> topology, MPI_Comm* comm);
 
 // --- communicators.cpp
-std::span<const int> topology_of(Vid vid);  // in the communicator's recipe; empty: none
-// Registers a communicator that all its members have just made; the last step is a broadcast on it. The
-// recipe is its membership. A null communicator gives the null vid. Returns an error class.
-int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);
 bool register_world_and_self();                                // false: the heap is full
 void link_records();                                           // after a restart: rebuilds the back links
 void add_counts(std::vector<coord::CollectiveCount>& counts);  // LH, agent's thread
 void unlist_record(CommRecord* c);
-// World ranks of a group. Returns false if a member is not in MPI_COMM_WORLD.
-bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
 
 // --- deferred_comm_free.cpp
 // MPI_Comm_free, without blocking, in two steps. Each returns a code of the MPI.
@@ -370,9 +375,9 @@ void let_go_of_op(Vid op);
 // take_drained removes it from the queue.
 bool probe_drained(Vid comm, int source, int tag, seam::Status* status);
 DrainedMessage* take_drained(Vid comm, int source, int tag);
-// Copies a drained message to the program's buffer by the MPI's rules (types, truncation), frees it, and
-// returns an error class. Complete on return.
-int deliver_drained(DrainedMessage* message, void* buffer, int count, Vid datatype, seam::Status* status);
+// Copies a drained message to the program's buffer by the MPI's rules (types, truncation) and frees it.
+// Complete on return.
+seam::Status deliver_drained(DrainedMessage* message, void* buffer, int count, Vid datatype);
 seam::Status status_of(const DrainedMessage* message);
 // Begins to receive all bytes of a matched message. Returns a code of the MPI.
 int receive_bytes(MPI_Message* message, void* to, int64_t bytes, MPI_Request* request);
@@ -394,6 +399,5 @@ int remake_comms();  // all communicators; collective over the world
 // --- persistent.cpp
 // After a restart: re-makes the real requests of all persistent ones, inactive.
 int remake_persistent_requests();
-bool is_synchronous(const RequestRecord* r);  // a send that ends when its receive has begun
 
 }  // namespace cropdl::mpi
