@@ -106,15 +106,9 @@ struct DrainedMessage {
   uint64_t next;      // in matching order
   uint32_t complete;  // all bytes have arrived (always true in an image)
   Vid comm;
-  int32_t source;  // rank in the communicator
-  int32_t tag;
+  int32_t source, tag;  // of the seam; the source is a rank in the communicator
   int64_t bytes;
   void* data() { return this + 1; }
-};
-
-struct BsendState {
-  uint64_t buffer, size;  // attached by the program
-  uint64_t used;          // by buffered sends that have not completed
 };
 
 struct State {
@@ -133,7 +127,10 @@ struct State {
   uint64_t request_serial;
   uint64_t unsaved_requests;       // live ones of functions without recipe
   uint64_t drained, drained_last;  // list of DrainedMessages
-  BsendState bsend;
+  struct {
+    uint64_t buffer, size;  // attached by the program
+    uint64_t used;          // by buffered sends that have not completed
+  } bsend;
   double wtime_offset, wtime_at_save;
   uint32_t unsaved_function;  // permanent: mark_unsaved
   // The MPI_TAG_UB that the program first got; 0: it never asked.
@@ -218,10 +215,6 @@ std::span<const T> recipe_of(Vid vid) {
 // Frees the real objects of unused handles. Under the lock that freed these: their indices are reused.
 void destroy_objects(std::span<const handles::Handle> gone);
 
-// For adopt(): their recipes are the members (if all are in MPI_COMM_WORLD), and the keys with their values.
-Vid new_group(MPI_Group real, uint32_t maker);  // communicators.cpp
-Vid new_info(MPI_Info real, uint32_t maker);    // infos.cpp
-
 // --- topologies.cpp: topologies in the recipes of communicators
 // Reads the new communicator's topology, with its hint for collectives, as its recipe stores it; empty if it
 // has neither. Returns a code of the MPI.
@@ -235,6 +228,7 @@ bool register_world_and_self();                                // false: the hea
 void link_records();                                           // after a restart: rebuilds the back links
 void add_counts(std::vector<coord::CollectiveCount>& counts);  // LH, agent's thread
 void unlist_record(CommRecord* c);
+Vid new_group(MPI_Group real, uint32_t maker);  // the recipe is its members, if all are in MPI_COMM_WORLD
 
 // --- deferred_comm_free.cpp
 // MPI_Comm_free, without blocking, in two steps. Each returns a code of the MPI.
@@ -393,6 +387,7 @@ int remake_datatype(Vid vid);
 Status compare_datatypes();  // after all: an error if one has another size than it had
 int remake_op(Vid vid);
 int remake_group(Vid vid);
+Vid new_info(MPI_Info real, uint32_t maker);  // the recipe is its keys and values
 int remake_info(Vid vid);
 int remake_comms();  // all communicators; collective over the world
 
