@@ -2,6 +2,7 @@
 // small files. Errors name operation, file and reason. LH (LH FS base) and tools; any thread.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/uio.h>
 #include <cstdint>
 #include <functional>
@@ -72,17 +73,16 @@ class DescriptorInHand {
 // Returns the same open file under a high number, close-on-exec; `low` itself if there may be none.
 Descriptor move_high(Descriptor low);
 
-// open(2) with O_CLOEXEC, moved to a high number. Empty with errno set on failure.
-Descriptor open_high(const std::string& path, int flags, unsigned mode = 0);
-Descriptor open_high_at(int directory, const std::string& path, int flags, unsigned mode = 0);  // openat(2)
+// openat(2) with O_CLOEXEC, moved to a high number. Empty with errno set on failure.
+Descriptor open_high(const std::string& path, int flags, unsigned mode = 0, int directory = AT_FDCWD);
 
 // A path to the open file `fd` of the calling thread, wherever its name leads by now.
 std::string descriptor_path(int fd);
 
 // Create and open a file, or create a directory, accessible to its owner only, whatever the program's umask.
 // Empty, or false, with errno set on failure, also if the name exists.
-Descriptor create_private_file(const std::string& path, int access);                    // O_WRONLY or O_RDWR
-Descriptor create_private_file_at(int directory, const std::string& name, int access);  // as in openat(2)
+// `access`: O_WRONLY or O_RDWR.
+Descriptor create_private_file(const std::string& path, int access, int directory = AT_FDCWD);
 bool create_private_directory(const std::string& path);
 
 // Callers open names in a store with O_NONBLOCK, so that a FIFO cannot block them, and check this next.

@@ -44,7 +44,7 @@ Result<Folder> Folder::open(const std::string& path, Whose whose, int flags) {
 Result<Descriptor> Folder::opened(const std::string& name, int flags, struct stat* info) const {
   const std::string path = path_of(name);
   if (!is_plain_name(name)) return Error{path + ": is no plain file name"};
-  Descriptor file = open_high_at(file_.fd(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | flags);
+  Descriptor file = open_high(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | flags, 0, fd());
   if (!file && errno == ELOOP) return Error{path + ": is a symbolic link"};
   if (!file && errno == ENOTDIR) return Error{path + ": is not a directory"};
   if (!file && errno == ENXIO) return Error{path + ": is not a regular file"};  // a socket
@@ -107,7 +107,7 @@ int Folder::look_at(const std::string& name, struct stat* info) const {
 Status Folder::replace_file(const std::string& name, const std::string& draft,
                             const std::string& text) const {
   ::unlinkat(fd(), draft.c_str(), 0);  // left by a killed process
-  Descriptor file = create_private_file_at(fd(), draft, O_WRONLY);
+  Descriptor file = create_private_file(draft, O_WRONLY, fd());
   if (!file) return Error{"{}: cannot be created: {}", path_of(draft), errno_text(errno)};
   if (const int failure = write_new_file(std::move(file), fd(), draft, text, true); failure != 0)
     return cannot_be_written(path_of(name), failure);

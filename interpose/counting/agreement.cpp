@@ -20,7 +20,6 @@
 #include "base/time.h"
 #include "coord/event.h"
 #include "interpose/counting/counting.h"
-#include "interpose/counting/thread_order.h"
 #include "interpose/handles/spin_lock.h"
 #include "interpose/seam/state.h"
 
@@ -73,9 +72,13 @@ bool begin_if(bool allowed, uint64_t identity) {
   return yes;
 }
 
+uint64_t target_in(const Targets& all, uint64_t identity) {
+  const auto found = all.find(identity);
+  return found == all.end() ? 0 : found->second;
+}
+
 bool within_target(const Record* r, uint64_t more) {
-  const auto target = targets.find(r->identity);
-  return target != targets.end() && r->begun + more <= target->second;
+  return r->begun + more <= target_in(targets, r->identity);
 }
 
 // kLast: a target of the call admits no further one; its end may be what the cut waits for.
@@ -83,8 +86,7 @@ enum class Answer { kHeld, kBegun, kLast };
 
 // Of a call that has begun. Under hold_lock.
 Answer answer_for(const Record* r) {
-  const auto target = targets.find(r->identity);
-  return target != targets.end() && r->begun == target->second ? Answer::kLast : Answer::kBegun;
+  return r->begun == target_in(targets, r->identity) ? Answer::kLast : Answer::kBegun;
 }
 
 Answer ask_for_call(Record* r) {
@@ -164,11 +166,6 @@ bool wait_to_begin(uint64_t identity, const Ask& ask) {
   return true;
 }
 
-uint64_t target_in(const Targets& all, uint64_t identity) {
-  const auto found = all.find(identity);
-  return found == all.end() ? 0 : found->second;
-}
-
 uint64_t target_of(uint64_t identity) {
   handles::SpinGuard guard(hold_lock);
   return target_in(targets, identity);
@@ -184,6 +181,12 @@ void each_thread(F look) {
 }  // namespace
 
 Hold hold_flag;
+
+void order_all_threads() {
+  // If not registered, or the kernel lacks it: the slow form orders all threads of the machine.
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
+    syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+}
 
 // Registers before a second thread exists. Later, the kernel waits for RCU, 5 to 25 ms
 // (sync_runqueues_membarrier_state, kernel/sched/membarrier.c).

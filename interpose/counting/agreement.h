@@ -39,6 +39,9 @@ int64_t held_since();  // when the present hold began, or began anew (monotonic_
 // For how long (us) at least one thread of the program was held, since the present hold began.
 int64_t waited();
 
+// A full barrier on all threads, so that frequent paths need none: stores before it are visible after it.
+void order_all_threads();
+
 // Replaces in `status` the counts, and the calls that threads are inside of or held before.
 void fill(const Source& source, coord::RankStatus& status);
 
