@@ -5,7 +5,7 @@
 #include <climits>
 
 #include "interpose/mpi/lower/message_drain.h"
-#include "interpose/mpi/lower/point_to_point.h"
+#include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {

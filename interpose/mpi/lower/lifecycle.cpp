@@ -62,6 +62,13 @@ void always_add_in_one_order() {
 #endif
 }
 
+// An invalid level requests the highest.
+int thread_level_in(int level) {
+  return level < seam::kThreadSingle || level > seam::kThreadMultiple
+             ? MPI_THREAD_MULTIPLE
+             : constants::from_seam_thread_level(level);
+}
+
 }  // namespace
 
 int initialize_mpi(int required) {

@@ -1,7 +1,7 @@
 // Matched probes. A handle stands for a real message, or a drained one (the slot's owner[0]). It outlives its
 // communicator (owner[1]), whose index may be reused before the receive: so the communicator's record of that
 // time (owner[2]) counts the message. LH, LH FS base, threads of the program.
-#include "interpose/mpi/lower/point_to_point.h"
+#include "interpose/mpi/lower/messages.h"
 
 #include <utility>
 #include <vector>

@@ -203,13 +203,6 @@ int error_class_out(int code) {
   return constants::to_seam_error(real, seam::kErrOther);
 }
 
-// An invalid level requests the highest.
-int thread_level_in(int level) {
-  return level < seam::kThreadSingle || level > seam::kThreadMultiple
-             ? MPI_THREAD_MULTIPLE
-             : constants::from_seam_thread_level(level);
-}
-
 MPI_Status status_in(const seam::Status& from) {
   MPI_Status to{};
   constants::from_seam_status(from, &to);

@@ -4,8 +4,8 @@
 // A blocking send is the MPI's own: its receiver receives or drains the message, if need be before all its
 // threads have stopped (message_drain.cpp). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4
 // ns of MPI_Recv): a thread can leave it, and its requests wait in the thread's `pending` for the next call.
-#include "interpose/mpi/lower/point_to_point.h"
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/messages.h"
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
@@ -15,7 +15,7 @@ namespace {
 // A blocking send by the MPI's function `kSend`.
 template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm)>
 inline int blocking_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
-  uint64_t* counted = message_leaves(message_to(dest, tag, comm));
+  uint64_t* counted = message_leaves({comm_record(comm), dest, tag});
   if (__builtin_expect(multiple, 0)) stand_sending(true);
   const int code = kSend(buffer, count, datatype(type), rank_in(dest), tag, mpi::comm(comm));
   if (__builtin_expect(multiple, 0)) stand_sending(false);
@@ -95,7 +95,7 @@ int exchange(const RequestArguments& receive, Posted& posted, const RequestArgum
       send_code = test_or_wait(&real_send, &flag, MPI_STATUS_IGNORE);
       send_done = flag || send_code != MPI_SUCCESS;
       if (__builtin_expect(send_code != MPI_SUCCESS, 0))
-        message_stays(message_to(send.peer, send.tag, send.comm));
+        message_stays({comm_record(send.comm), send.peer, send.tag});
     }
     if (posted.done && send_done) break;
     if (stop_wanted()) {

@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <type_traits>
 
 #include CROPDL_CONSTANTS  // generated: constants_<mpi>.h
@@ -114,31 +113,29 @@ inline void rebind_handle(Vid vid, uint64_t word) { real_word(vid) = word; }
 template <class H>
 class HandleArray {
  public:
-  HandleArray(const Vid* vids, int n) : n_(vids && n > 0 ? n : 0) {
-    if (n_ > kInline) heap_ = std::make_unique<H[]>(static_cast<size_t>(n_));
-    H* to = data();
-    for (int i = 0; i < n_; ++i) to[i] = from_word<H>(real_word(vids[i]));
+  HandleArray(const Vid* vids, int n)
+      : n_(vids && n > 0 ? n : 0), data_(items_.add(static_cast<size_t>(n_))) {
+    for (int i = 0; i < n_; ++i) data_[i] = from_word<H>(real_word(vids[i]));
   }
-  H* data() { return heap_ ? heap_.get() : inline_; }
+  H* data() { return data_; }
   void write_back(Vid* vids) {
-    H* from = data();
     for (int i = 0; i < n_; ++i) {
       const Kind kind = seam::vid_kind(vids[i]);
-      if (to_word(from[i]) == real_word(vids[i])) continue;
-      if (to_word(from[i]) == real_handles[static_cast<unsigned>(kind) & 15][0]) {
+      const uint64_t word = to_word(data_[i]);
+      if (word == real_word(vids[i])) continue;
+      if (word == real_handles[static_cast<unsigned>(kind) & 15][0]) {
         forget_object(vids[i]);
         vids[i] = seam::make_vid(kind, 0);
       } else {
-        rebind_handle(vids[i], to_word(from[i]));
+        rebind_handle(vids[i], word);
       }
     }
   }
 
  private:
-  static constexpr int kInline = 32;  // most programs wait for fewer
-  int n_;
-  H inline_[kInline];
-  std::unique_ptr<H[]> heap_;
+  const int n_;
+  handles::FewOrMany<H, 32> items_;  // most programs wait for fewer
+  H* const data_;
 };
 
 // --- State that cannot be saved
@@ -158,8 +155,6 @@ inline int tag_in(int tag) { return constants::from_seam_tag(tag); }
 inline void* buffer_in(const void* p) {
   return __builtin_expect(p == seam::in_place(), 0) ? MPI_IN_PLACE : const_cast<void*>(p);
 }
-
-int thread_level_in(int level);  // seam::ThreadLevel -> MPI_THREAD_...
 
 // Returns the neutral error class of an MPI error code (MPI_SUCCESS -> kSuccess).
 int error_class_out(int code);
