@@ -249,9 +249,6 @@ static int answer_freed(int code, Vid* vid, Vid null) {
 
 extern "C" {
 
-int lower_MPI_Comm_rank(Vid comm, int* rank) { return error_out(MPI_Comm_rank(mpi::comm(comm), rank)); }
-int lower_MPI_Comm_size(Vid comm, int* size) { return error_out(MPI_Comm_size(mpi::comm(comm), size)); }
-
 int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   *newcomm = kNullComm;
   *request = kNullRequest;
