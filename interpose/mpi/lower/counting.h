@@ -4,7 +4,6 @@
 
 #include "interpose/boundaries/token_ring.h"
 #include "interpose/counting/counting.h"
-#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {

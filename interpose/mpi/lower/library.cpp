@@ -13,7 +13,6 @@
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/lifecycle.h"
 #include "interpose/mpi/lower/message_drain.h"
-#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 #include "interpose/seam/state.h"
 

@@ -10,7 +10,6 @@
 
 #include "base/caught.h"
 #include "interpose/mpi/lower/messages.h"
-#include "interpose/mpi/lower/progress_modes.h"
 
 namespace cropdl::mpi {
 

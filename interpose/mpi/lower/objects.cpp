@@ -7,7 +7,6 @@
 
 #include "base/format.h"
 #include "base/say.h"
-#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {

@@ -20,7 +20,6 @@ struct Payload {
 
 struct Thunk {
   bool used;  // changed under structure_lock
-  Vid op;
   uint64_t function, upper_call;
   MPI_Datatype last_real;  // cached from the last call: the search for the vid is linear
   Vid last;
@@ -51,17 +50,13 @@ constexpr std::array<MPI_User_function*, sizeof...(N)> pool(std::index_sequence<
 }
 constexpr std::array<MPI_User_function*, kThunks> kPool = pool(std::make_index_sequence<kThunks>());
 
-// Takes a free thunk and returns its number; kThunks if there is none.
-size_t take_thunk(const Payload& p, Vid vid) {
-  handles::SpinGuard guard(structure_lock, multiple);
-  size_t n = 0;
-  while (n < kThunks && thunks[n].used) ++n;
-  if (n < kThunks) thunks[n] = {true, vid, p.function, p.upper_call, MPI_DATATYPE_NULL, 0};
-  return n;
-}
-
 int make(const Payload& p, Vid vid) {
-  const size_t n = take_thunk(p, vid);
+  size_t n = 0;
+  {
+    handles::SpinGuard guard(structure_lock, multiple);
+    while (n < kThunks && thunks[n].used) ++n;
+    if (n < kThunks) thunks[n] = {true, p.function, p.upper_call, MPI_DATATYPE_NULL, 0};
+  }
   if (n == kThunks) {
     say_of_rank(
         formatted("MPI_Op_create: more than {} operations are alive; free those no longer needed", kThunks));

@@ -4,7 +4,6 @@
 
 #include "base/format.h"
 #include "interpose/mpi/lower/messages.h"
-#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {

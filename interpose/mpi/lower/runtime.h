@@ -1,9 +1,8 @@
 // Translation between seam and MPI for every function of the lower half's table: virtual handles, ranks,
 // tags, statuses and error codes.
-//
-// LH only, LH FS base, a thread of the program unless a function says otherwise. Compiled once per MPI. State
-// that must survive is in the persistent heap (tables, recipes, counters), except `real_handles`, which the
-// replay refills at every restart. At MPI_THREAD_MULTIPLE several threads may be in here.
+// LH only, LH FS base, a thread of the program unless a function says otherwise; several at
+// MPI_THREAD_MULTIPLE. Compiled once per MPI. State that must survive is in the persistent heap (tables,
+// recipes, counters); a restart refills `real_handles`.
 #pragma once
 
 #include <mpi.h>
@@ -81,15 +80,14 @@ Vid adopt_request(MPI_Request real, uint32_t maker);  // within an AdoptedReques
 int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid);
 
 // Registers a new object with the recipe of the generated call that made it. Returns an error class of the
-// seam. A duplicate is committed if its original is.
+// seam.
 int keep_datatype(MPI_Datatype real, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid);
-void inherit_commitment(Vid from, Vid to);
+void inherit_commitment(Vid from, Vid to);  // a duplicate is committed if its original is
 // The type as its constructor made it, as envelope and contents tell: a restart may have resized it.
 MPI_Datatype datatype_as_made(Vid vid);
 void free_as_made(Vid vid);  // under structure_lock
 
-// Keeps `op`, an operation of the program that the pending `request` calls with elements of `type`. Does
-// nothing for predefined operations.
+// If `op` is the program's, keeps it and `type`: the pending `request` calls it with elements of that type.
 void keep_op(Vid request, Vid op, Vid type);
 
 // Data that a pending operation keeps reading. The next request that this thread adopts owns it.
