@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 
 #include "base/format.h"
 
@@ -79,8 +80,8 @@ Result<std::vector<std::string>> Folder::names() const {
   const DescriptorInHand its_descriptor;
   // Opens the directory again, since reading moves a descriptor's position.
   const int fd = ::openat(file_.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* const stream = fd >= 0 ? ::fdopendir(fd) : nullptr;
-  if (stream == nullptr) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd >= 0 ? ::fdopendir(fd) : nullptr, ::closedir);
+  if (!stream) {
     const int why = errno;
     if (fd >= 0) ::close(fd);
     return Error{"{}: cannot be read: {}", path_, errno_text(why)};
@@ -88,15 +89,12 @@ Result<std::vector<std::string>> Folder::names() const {
   std::vector<std::string> names;
   for (;;) {
     errno = 0;  // readdir() returns null at the end and at an error
-    const dirent* entry = ::readdir(stream);
-    if (entry == nullptr) break;
+    const dirent* entry = ::readdir(stream.get());
+    if (entry == nullptr && errno != 0) return Error{"{}: cannot be read: {}", path_, errno_text(errno)};
+    if (entry == nullptr) return names;
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }
-  const int failure = errno;
-  ::closedir(stream);
-  if (failure != 0) return Error{"{}: cannot be read: {}", path_, errno_text(failure)};
-  return names;
 }
 
 int Folder::look_at(const std::string& name, struct stat* info) const {

@@ -37,13 +37,13 @@ void begin_early_drain();
 // Any thread. On return the thread is out of the MPI and touches nothing. Idempotent.
 void end_early_drain();
 
-// --- parked_receives.cpp: pending receives are cancelled for the image, and posted again in their order;
-// also before the program runs After the drain. Returns a code of the MPI. On an error, the failing one,
-// begun by `maker`, is pending or complete with the error; others may be parked.
+// Pending receives are cancelled for the image after the drain, and posted again in their order. Returns a
+// code of the MPI. On an error, the failing one, begun by `maker`, is pending or complete with the error;
+// others may be parked.
 int park_receives(uint32_t* maker);
-// Posts them; one that cannot be posted completes with the error. Returns the first error. Throws nothing and
-// allocates nothing.
+// One that cannot be posted completes with the error. Returns the first error. Throws nothing and allocates
+// nothing. The second: those of the image at a restart, before the program runs.
 int post_parked_receives();
-int post_receives_of_image();  // at a restart
+int post_receives_of_image();
 
 }  // namespace cropdl::mpi

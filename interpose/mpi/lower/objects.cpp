@@ -114,15 +114,15 @@ Vid adopt(Kind kind, uint64_t word, uint32_t maker) {
 // MPI names every function that makes startable requests, and no other, ..._init or ..._init_c; every
 // nonblocking collective MPI_I... (MPI_Isendrecv, named likewise, refuses every checkpoint; requests of
 // windows and files do not outlive these.)
-static RequestKind kind_by_name(std::string_view name) {
-  if (name.ends_with("_init") || name.ends_with("_init_c")) return kPersistentOther;
-  return name.starts_with("MPI_I") || name.starts_with("MPIX_I") ? kCollectiveRequest : kOtherRequest;
-}
-
 static RequestKind kind_of_requests(uint32_t maker) {
   static const auto kinds = [] {
     std::array<RequestKind, seam::kFnCount> all;
-    for (uint32_t f = 0; f < all.size(); ++f) all[f] = kind_by_name(function_name(f));
+    for (uint32_t f = 0; f < all.size(); ++f) {
+      const std::string_view name = function_name(f);
+      const bool can_be_started = name.ends_with("_init") || name.ends_with("_init_c");
+      const bool is_collective = name.starts_with("MPI_I") || name.starts_with("MPIX_I");
+      all[f] = can_be_started ? kPersistentOther : is_collective ? kCollectiveRequest : kOtherRequest;
+    }
     return all;
   }();
   return kinds[maker];

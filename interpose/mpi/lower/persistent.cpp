@@ -28,15 +28,11 @@ static int make_real(const RequestArguments& o, MPI_Request* real) {
 int remake_persistent_requests() {
   for (const RequestRecord& r : all_requests()) {
     if (r.state == kRequestFree || (r.kind != kPersistentSend && r.kind != kPersistentReceive)) continue;
-    const RequestArguments o = {static_cast<RequestKind>(r.kind),
-                                r.maker,
-                                reinterpret_cast<const void*>(r.buffer),
-                                static_cast<int>(r.count),
-                                r.datatype,
-                                r.peer,
-                                r.tag,
-                                r.comm};
-    const int code = make_real(o, real_request(vid_of(r)));
+    const auto kind = static_cast<RequestKind>(r.kind);
+    const auto* buffer = reinterpret_cast<const void*>(r.buffer);
+    const int count = static_cast<int>(r.count);
+    const int code =
+        make_real({kind, r.maker, buffer, count, r.datatype, r.peer, r.tag, r.comm}, real_request(vid_of(r)));
     if (code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;

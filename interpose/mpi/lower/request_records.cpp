@@ -9,10 +9,6 @@
 namespace cropdl::mpi {
 namespace {
 
-Message message_of(const RequestRecord* r) {  // for requests that send
-  return {record_at(r->record), r->peer, r->tag};
-}
-
 // A send that ends when its receive has begun.
 bool is_synchronous(const RequestRecord& r) {
   return r.maker == seam::kFn_MPI_Issend || r.maker == seam::kFn_MPI_Ssend_init;
@@ -166,7 +162,7 @@ void finish_request(RequestRecord* r, const MPI_Status& real_status, int code) {
   } else if (receives(r) && !s.cancelled) {
     message_came({record_at(r->record), real_status.MPI_SOURCE, real_status.MPI_TAG});
   } else if (sends(r) && s.cancelled) {
-    message_stays(message_of(r));
+    message_stays({record_at(r->record), r->peer, r->tag});
   }
   finish_request_with(r, s);
 }

@@ -1,4 +1,4 @@
-// All forms of Wait and Test, MPI_Request_free and MPI_Cancel.
+// All forms of Wait and Test, MPI_Request_free and MPI_Cancel, generalized requests.
 //
 // Requests are tested one by one, and complete in their records (request_records.cpp). So a wait can leave
 // the LH at any time (kAgain) and continue later, even in another process; partial completion is no special
@@ -112,6 +112,26 @@ bool hand_out_any(int n, Vid* v, int* index, seam::Status* status, int* result) 
   }
   if (!candidates && status) *status = empty_status();
   return !candidates;
+}
+
+// Generalized requests: the MPI underneath has one for each and calls the program's functions through the
+// shim, above its own frames, UH FS base. Without a recipe, they refuse checkpoints while alive.
+int call(void* callbacks, int what, seam::Status* status, int complete) {
+  auto* c = static_cast<seam::GeneralizedCallbacks*>(callbacks);
+  return seam::call_upper<int>(c->call, c, what, status, complete);
+}
+
+int query(void* callbacks, MPI_Status* real) {
+  seam::Status status = empty_status();
+  const int code = call(callbacks, seam::kQueryGeneralized, &status, 0);
+  const int error = real->MPI_ERROR;
+  *real = status_in(status);
+  real->MPI_ERROR = error;
+  return code;
+}
+int released(void* callbacks) { return call(callbacks, seam::kFreeGeneralized, nullptr, 0); }
+int cancelled(void* callbacks, int complete) {
+  return call(callbacks, seam::kCancelGeneralized, nullptr, complete);
 }
 
 }  // namespace
@@ -258,6 +278,38 @@ int lower_MPI_Cancel(Vid* request) {
 int lower_MPI_Test_cancelled(const seam::Status* status, int* flag) {
   *flag = status->cancelled;
   return seam::kSuccess;
+}
+
+int lower_MPI_Grequest_start(void* callbacks, Vid* request) {
+  *request = kNullRequest;
+  const AdoptedRequestPlace place;
+  if (!place) return seam::kErrIntern;
+  MPI_Request real = MPI_REQUEST_NULL;
+  const int code = MPI_Grequest_start(query, released, cancelled, callbacks, &real);
+  if (code != MPI_SUCCESS) return error_out(code);
+  *request = adopt_request(real, seam::kFn_MPI_Grequest_start);
+  return seam::kSuccess;
+}
+
+// The program may have freed the request before; it keeps its index for this call.
+int lower_MPI_Grequest_complete(Vid request) {
+  if (!is_request(request)) return seam::kErrRequest;
+  RequestRecord* r = request_record(request);
+  if (r->maker != seam::kFn_MPI_Grequest_start) return seam::kErrRequest;
+  // Read before the call: during it another thread may complete the request and its record may be reused.
+  bool orphan;
+  {
+    const handles::SpinGuard guard(structure_lock, multiple);
+    if (r->ended) return seam::kErrRequest;
+    r->ended = 1;
+    orphan = r->orphan != 0;
+  }
+  int code = MPI_Grequest_complete(mpi::request(request));
+  if (code == MPI_SUCCESS && orphan) {
+    code = MPI_Request_free(real_request(request));
+    release_request(request);
+  }
+  return error_out(code);
 }
 
 }  // extern "C"
