@@ -1,9 +1,7 @@
-// Holds counted calls at the targets of the agreement.
-//
-// LH, LH FS base. The program's threads begin and end calls; the agent's thread sets the hold and reads the
-// counts. The program's path needs no fence: a thread announces a call (inside, begun), then reads the hold
-// flag; the agent sets the flag, makes every thread pass a barrier (membarrier), then reads the
-// announcements. So at least one of the two sees the other.
+// Holds counted calls at the targets of the agreement. LH, LH FS base. The program's threads begin and end
+// calls; the agent's thread sets the hold and reads the counts. The program's path needs no fence: a thread
+// announces a call (inside, begun), then reads the hold flag; the agent sets the flag, makes every thread
+// pass a barrier (membarrier), then reads the announcements. So at least one of the two sees the other.
 #include "interpose/counting/agreement.h"
 
 #include <linux/membarrier.h>
@@ -26,8 +24,8 @@
 namespace cropdl::counting {
 namespace {
 
-// Interval at which a held thread looks again and lets the libraries move other ranks' messages: short
-// against the agreement's round trips, long enough to leave the core to others.
+// After it a held thread looks again and lets the libraries move other ranks' messages: short against the
+// agreement's round trips, long enough to leave the core to others.
 constexpr long kNapNanoseconds = 50'000;
 
 // Guards the targets, and orders undoing a count against reading it.
