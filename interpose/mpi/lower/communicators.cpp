@@ -76,7 +76,7 @@ uint64_t own_gid(uint32_t maker) {
 }
 
 // The identity of a duplicate made without communication, from what all members know: the parent, and how
-// many collectives have begun on it. new_comm never sets the bit kDuplicate.
+// many collectives have begun on it. own_gid never sets the bit kDuplicate.
 constexpr uint64_t kDuplicate = 1ull << 55;
 uint64_t gid_of_duplicate(const CommRecord* parent) {
   if (!parent->count.identity) return own_gid(seam::kFn_MPI_Comm_idup);  // no other members
