@@ -73,11 +73,8 @@ bool ready_to_deliver() {
 void append_drained(DrainedMessage* m) {
   const handles::SpinGuard guard(drained_lock, multiple);
   m->next = 0;
-  if (state->drained_last) {
-    reinterpret_cast<DrainedMessage*>(state->drained_last)->next = reinterpret_cast<uint64_t>(m);
-  } else {
-    state->drained = reinterpret_cast<uint64_t>(m);
-  }
+  auto* last = reinterpret_cast<DrainedMessage*>(state->drained_last);
+  (last ? last->next : state->drained) = reinterpret_cast<uint64_t>(m);
   state->drained_last = reinterpret_cast<uint64_t>(m);
 }
 

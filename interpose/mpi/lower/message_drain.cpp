@@ -245,11 +245,9 @@ bool drain_step() {
 }
 
 void start_early_drain() {
-  static bool started = false;
-  if (started || !multiple) return;
+  if (!multiple) return;
   try {
     std::thread(drain_early).detach();
-    started = true;
   } catch (const std::exception&) {  // no thread available for this user, or no memory
   }
 }

@@ -1,5 +1,6 @@
 // Real handles behind virtual ones: predefined ones, those adopted without a recipe, and the freeing of both;
 // rare cases of translating values (runtime.h: any thread). LH, LH FS base, threads of the program.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -21,35 +22,24 @@ uint64_t uncounted;
 
 namespace {
 
-struct Predefined {
-  Vid vid;
-  uint64_t word;
-};
-
-// Names that this MPI lacks keep 0, which it rejects with an error of the right class.
-const std::vector<Predefined>& predefined_list() {
-  static const std::vector<Predefined> list = {
-#define X(kind, index, name, handle) {seam::make_vid(Kind::kind, index), to_word(handle)},
-#include CROPDL_PREDEFINED  // interpose/gen: lower_predefined_<mpi>.inc
-#undef X
-  };
-  return list;
-}
-
 thread_local Kept* kept;           // see keep_for_next_request
 thread_local RequestPlace* place;  // place of the request that this thread is about to adopt
 
 // Its vid, or the null vid.
 Vid predefined(Kind kind, uint64_t word) {
-  for (const Predefined& p : predefined_list())
-    if (p.word == word && seam::vid_kind(p.vid) == kind) return p.vid;
-  return seam::make_vid(kind, 0);
+  constexpr uint32_t kMost = seam::kPredefinedDatatype;  // no kind has more
+  const uint64_t* words = real_handles[static_cast<unsigned>(kind)];
+  const auto index = static_cast<uint32_t>(std::find(words, words + kMost, word) - words);
+  return seam::make_vid(kind, word != 0 && index < kMost ? index : 0);
 }
 
 }  // namespace
 
+// Names that this MPI lacks keep 0, which it rejects with an error of the right class.
 void fill_predefined() {
-  for (const Predefined& p : predefined_list()) real_handles[p.vid >> 24][p.vid & kIndexMask] = p.word;
+#define X(kind, index, name, handle) real_word(seam::make_vid(Kind::kind, index)) = to_word(handle);
+#include CROPDL_PREDEFINED  // interpose/gen: lower_predefined_<mpi>.inc
+#undef X
 }
 
 bool is_predefined(Vid vid) { return seam::vid_index(vid) < seam::kFirstDynamic; }

@@ -1,6 +1,8 @@
 // Persistent point-to-point requests. The record keeps the arguments. The MPI makes the real request
 // immediately, which checks the arguments, and again after a restart. At a cut none is active: sends are
 // complete, receives are cancelled and started again later. LH, LH FS base, threads of the program.
+#include <algorithm>
+
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
@@ -109,11 +111,9 @@ int lower_MPI_Recv_init(void* buffer, int count, Vid type, int peer, int tag, Vi
 int lower_MPI_Start(Vid* request) { return lower_MPI_Startall(1, request); }
 
 int lower_MPI_Startall(int count, Vid requests[]) {
-  bool synchronous = false;
-  for (int i = 0; i < count; ++i) {
-    if (is_request(requests[i]))
-      synchronous |= request_record(requests[i])->maker == seam::kFn_MPI_Ssend_init;
-  }
+  const bool synchronous = std::any_of(requests, requests + std::max(count, 0), [](Vid v) {
+    return is_request(v) && request_record(v)->maker == seam::kFn_MPI_Ssend_init;
+  });
   if (__builtin_expect(!synchronous, 1)) return start_all_persistent(count, requests);
   // Held like MPI_Issend, before any request is started, because the call may be repeated.
   if (!begin_alone(seam::kFn_MPI_Ssend_init)) return seam::kAgain;
