@@ -1,7 +1,6 @@
 #include "base/file.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -125,11 +124,7 @@ Descriptor move_high(Descriptor low) {
   return high < 0 ? std::move(low) : Descriptor(high);
 }
 
-Descriptor open_high(const std::string& path, int flags, unsigned mode) {
-  return open_high_at(AT_FDCWD, path, flags, mode);
-}
-
-Descriptor open_high_at(int directory, const std::string& path, int flags, unsigned mode) {
+Descriptor open_high(const std::string& path, int flags, unsigned mode, int directory) {
   const DescriptorInHand opening;
   int low;
   do {
@@ -141,15 +136,11 @@ Descriptor open_high_at(int directory, const std::string& path, int flags, unsig
 
 std::string descriptor_path(int fd) { return "/proc/thread-self/fd/" + std::to_string(fd); }
 
-Descriptor create_private_file(const std::string& path, int access) {
-  return create_private_file_at(AT_FDCWD, path, access);
-}
-
-Descriptor create_private_file_at(int directory, const std::string& name, int access) {
-  Descriptor file = open_high_at(directory, name, access | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+Descriptor create_private_file(const std::string& path, int access, int directory) {
+  Descriptor file = open_high(path, access | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, directory);
   if (file && ::fchmod(file.fd(), 0600) != 0) {
     const int why = errno;
-    ::unlinkat(directory, name.c_str(), 0);
+    ::unlinkat(directory, path.c_str(), 0);
     file.close();
     errno = why;
   }

@@ -2,6 +2,7 @@
 // small files. Errors name operation, file and reason. LH (LH FS base) and tools; any thread.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/uio.h>
 #include <cstdint>
 #include <functional>
@@ -36,8 +37,7 @@ class Descriptor {
 // Returns the numbers that name the entries of a directory in /proc; none: it cannot be read. `own`: receives
 // the descriptor that this function opens. Throws std::bad_alloc if the kernel lacks memory for it.
 std::vector<int> numbers_in(const std::string& directory, int* own = nullptr);
-
-// Returns the numbers of all open descriptors of the calling thread's table, ascending. Empty without /proc.
+// Of all open descriptors of the calling thread's table, ascending. Empty without /proc.
 std::vector<int> open_descriptors();
 
 // Gives the calling thread a descriptor table of its own (unshare(2), CLONE_FILES) with those that `stays`
@@ -72,17 +72,16 @@ class DescriptorInHand {
 // Returns the same open file under a high number, close-on-exec; `low` itself if there may be none.
 Descriptor move_high(Descriptor low);
 
-// open(2) with O_CLOEXEC, moved to a high number. Empty with errno set on failure.
-Descriptor open_high(const std::string& path, int flags, unsigned mode = 0);
-Descriptor open_high_at(int directory, const std::string& path, int flags, unsigned mode = 0);  // openat(2)
+// openat(2) with O_CLOEXEC, moved to a high number. Empty with errno set on failure.
+Descriptor open_high(const std::string& path, int flags, unsigned mode = 0, int directory = AT_FDCWD);
 
 // A path to the open file `fd` of the calling thread, wherever its name leads by now.
 std::string descriptor_path(int fd);
 
 // Create and open a file, or create a directory, accessible to its owner only, whatever the program's umask.
 // Empty, or false, with errno set on failure, also if the name exists.
-Descriptor create_private_file(const std::string& path, int access);                    // O_WRONLY or O_RDWR
-Descriptor create_private_file_at(int directory, const std::string& name, int access);  // as in openat(2)
+// `access`: O_WRONLY or O_RDWR.
+Descriptor create_private_file(const std::string& path, int access, int directory = AT_FDCWD);
 bool create_private_directory(const std::string& path);
 
 // Callers open names in a store with O_NONBLOCK, so that a FIFO cannot block them, and check this next.
@@ -98,10 +97,9 @@ int read_all(int fd, std::span<iovec> pieces, uint64_t offset);
 // Returns the file's text if it is a regular file of at most `limit` bytes.
 Result<std::string> read_small_file(const Descriptor& file, const std::string& path, uint64_t limit);
 
-// Returns the text of a file in /proc or /sys, whose size is not known in advance; "" if it cannot be read.
+// The text of a file in /proc or /sys, whose size is not known in advance, and where a symbolic link points;
+// "" if it cannot be read.
 std::string kernel_text(const std::string& path);
-
-// Returns where a symbolic link points; "" if it cannot be read.
 std::string link_text(const std::string& path);
 
 // Returns the absolute path without links (realpath(3)); "" with errno set on failure.
@@ -109,25 +107,18 @@ std::string resolved_path(const std::string& path);
 std::string resolved_or_same(const std::string& path);  // `path` itself on failure
 
 Error cannot_be_written(const std::string& path, int failure);  // an errno value
-
 // Writes a new file's text, fsyncs if `durable`, closes. Returns 0, or the errno value and removes it.
 int write_new_file(Descriptor file, int directory, const std::string& name, const std::string& text,
                    bool durable);
-
 // Creates `path` (0600, must not exist), writes and fsyncs it. Removes the file on failure.
 Status write_durable_file(const std::string& path, const std::string& text);
-
 // Writes a file anew, atomically and without fsync: readers find the former text or this one. Uses the name
 // PATH.new meanwhile, so each file has one writer. The error is "PATH: cannot be written: …".
 Status replace_file(const std::string& path, const std::string& text, unsigned mode = 0600);
 
-// Returns the last part of a path: "b" for "a/b" and "b".
-std::string file_name_of(const std::string& path);
+std::string file_name_of(const std::string& path);  // "b" for "a/b" and "b"
+std::string folder_of(std::string path);            // "a" for "a/b" and "a/b/", "." for "b"
 
-// Returns the folder that contains the file or folder `path`: "a" for "a/b" and "a/b/", "." for "b".
-std::string folder_of(std::string path);
-
-// Calls fsync on a directory, which makes the names in it durable.
-Status sync_directory(const std::string& path);
+Status sync_directory(const std::string& path);  // fsync(2) on it makes the names in it durable
 
 }  // namespace cropdl

@@ -29,4 +29,16 @@ inline void set_float_modes(const FloatModes& wanted) {
   __asm__ volatile("fldcw %0" ::"m"(word));
 }
 
+// While it lives, the calling thread computes in the modes `wanted`.
+class InFloatModes {
+ public:
+  explicit InFloatModes(const FloatModes& wanted) { set_float_modes(wanted); }
+  ~InFloatModes() { set_float_modes(own_); }
+  InFloatModes(const InFloatModes&) = delete;
+  InFloatModes& operator=(const InFloatModes&) = delete;
+
+ private:
+  const FloatModes own_ = float_modes();
+};
+
 }  // namespace cropdl

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 
 #include "base/format.h"
 
@@ -44,7 +45,7 @@ Result<Folder> Folder::open(const std::string& path, Whose whose, int flags) {
 Result<Descriptor> Folder::opened(const std::string& name, int flags, struct stat* info) const {
   const std::string path = path_of(name);
   if (!is_plain_name(name)) return Error{path + ": is no plain file name"};
-  Descriptor file = open_high_at(file_.fd(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | flags);
+  Descriptor file = open_high(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | flags, 0, fd());
   if (!file && errno == ELOOP) return Error{path + ": is a symbolic link"};
   if (!file && errno == ENOTDIR) return Error{path + ": is not a directory"};
   if (!file && errno == ENXIO) return Error{path + ": is not a regular file"};  // a socket
@@ -79,8 +80,8 @@ Result<std::vector<std::string>> Folder::names() const {
   const DescriptorInHand its_descriptor;
   // Opens the directory again, since reading moves a descriptor's position.
   const int fd = ::openat(file_.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* const stream = fd >= 0 ? ::fdopendir(fd) : nullptr;
-  if (stream == nullptr) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd >= 0 ? ::fdopendir(fd) : nullptr, ::closedir);
+  if (!stream) {
     const int why = errno;
     if (fd >= 0) ::close(fd);
     return Error{"{}: cannot be read: {}", path_, errno_text(why)};
@@ -88,15 +89,12 @@ Result<std::vector<std::string>> Folder::names() const {
   std::vector<std::string> names;
   for (;;) {
     errno = 0;  // readdir() returns null at the end and at an error
-    const dirent* entry = ::readdir(stream);
-    if (entry == nullptr) break;
+    const dirent* entry = ::readdir(stream.get());
+    if (entry == nullptr && errno != 0) return Error{"{}: cannot be read: {}", path_, errno_text(errno)};
+    if (entry == nullptr) return names;
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }
-  const int failure = errno;
-  ::closedir(stream);
-  if (failure != 0) return Error{"{}: cannot be read: {}", path_, errno_text(failure)};
-  return names;
 }
 
 int Folder::look_at(const std::string& name, struct stat* info) const {
@@ -107,7 +105,7 @@ int Folder::look_at(const std::string& name, struct stat* info) const {
 Status Folder::replace_file(const std::string& name, const std::string& draft,
                             const std::string& text) const {
   ::unlinkat(fd(), draft.c_str(), 0);  // left by a killed process
-  Descriptor file = create_private_file_at(fd(), draft, O_WRONLY);
+  Descriptor file = create_private_file(draft, O_WRONLY, fd());
   if (!file) return Error{"{}: cannot be created: {}", path_of(draft), errno_text(errno)};
   if (const int failure = write_new_file(std::move(file), fd(), draft, text, true); failure != 0)
     return cannot_be_written(path_of(name), failure);

@@ -218,7 +218,7 @@ Status Store::take_lock(bool* in_use) {
   const Folder& folder = *reader_.folder_;
   *in_use = locked_by_this_process(folder);
   if (*in_use) return used_by_its_job(reader_);
-  Descriptor file = open_high_at(folder.fd(), kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
+  Descriptor file = open_high(kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600, folder.fd());
   if (!file) return Error{"store {}: its lock cannot be opened: {}", directory(), errno_text(errno)};
   if (!is_regular(file))
     return Error{"{}/{}: is not a regular file; remove it if no job runs", directory(), kLockFile};

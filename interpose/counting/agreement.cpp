@@ -1,9 +1,7 @@
-// Holds counted calls at the targets of the agreement.
-//
-// LH, LH FS base. The program's threads begin and end calls; the agent's thread sets the hold and reads the
-// counts. The program's path needs no fence: a thread announces a call (inside, begun), then reads the hold
-// flag; the agent sets the flag, makes every thread pass a barrier (membarrier), then reads the
-// announcements. So at least one of the two sees the other.
+// Holds counted calls at the targets of the agreement. LH, LH FS base. The program's threads begin and end
+// calls; the agent's thread sets the hold and reads the counts. The program's path needs no fence: a thread
+// announces a call (inside, begun), then reads the hold flag; the agent sets the flag, makes every thread
+// pass a barrier (membarrier), then reads the announcements. So at least one of the two sees the other.
 #include "interpose/counting/agreement.h"
 
 #include <linux/membarrier.h>
@@ -20,15 +18,14 @@
 #include "base/time.h"
 #include "coord/event.h"
 #include "interpose/counting/counting.h"
-#include "interpose/counting/thread_order.h"
 #include "interpose/handles/spin_lock.h"
 #include "interpose/seam/state.h"
 
 namespace cropdl::counting {
 namespace {
 
-// Interval at which a held thread looks again and lets the libraries move other ranks' messages: short
-// against the agreement's round trips, long enough to leave the core to others.
+// After it a held thread looks again and lets the libraries move other ranks' messages: short against the
+// agreement's round trips, long enough to leave the core to others.
 constexpr long kNapNanoseconds = 50'000;
 
 // Guards the targets, and orders undoing a count against reading it.
@@ -73,9 +70,13 @@ bool begin_if(bool allowed, uint64_t identity) {
   return yes;
 }
 
+uint64_t target_in(const Targets& all, uint64_t identity) {
+  const auto found = all.find(identity);
+  return found == all.end() ? 0 : found->second;
+}
+
 bool within_target(const Record* r, uint64_t more) {
-  const auto target = targets.find(r->identity);
-  return target != targets.end() && r->begun + more <= target->second;
+  return r->begun + more <= target_in(targets, r->identity);
 }
 
 // kLast: a target of the call admits no further one; its end may be what the cut waits for.
@@ -83,8 +84,7 @@ enum class Answer { kHeld, kBegun, kLast };
 
 // Of a call that has begun. Under hold_lock.
 Answer answer_for(const Record* r) {
-  const auto target = targets.find(r->identity);
-  return target != targets.end() && r->begun == target->second ? Answer::kLast : Answer::kBegun;
+  return r->begun == target_in(targets, r->identity) ? Answer::kLast : Answer::kBegun;
 }
 
 Answer ask_for_call(Record* r) {
@@ -164,11 +164,6 @@ bool wait_to_begin(uint64_t identity, const Ask& ask) {
   return true;
 }
 
-uint64_t target_in(const Targets& all, uint64_t identity) {
-  const auto found = all.find(identity);
-  return found == all.end() ? 0 : found->second;
-}
-
 uint64_t target_of(uint64_t identity) {
   handles::SpinGuard guard(hold_lock);
   return target_in(targets, identity);
@@ -184,6 +179,12 @@ void each_thread(F look) {
 }  // namespace
 
 Hold hold_flag;
+
+void order_all_threads() {
+  // If not registered, or the kernel lacks it: the slow form orders all threads of the machine.
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
+    syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+}
 
 // Registers before a second thread exists. Later, the kernel waits for RCU, 5 to 25 ms
 // (sync_runqueues_membarrier_state, kernel/sched/membarrier.c).

@@ -36,8 +36,10 @@ void release();
 // the last call of a target: the agent should look soon. -1: none. START; the thread that ends the process.
 void set_agent_event(int descriptor);
 int64_t held_since();  // when the present hold began, or began anew (monotonic_us); 0: there is none
-// For how long (us) at least one thread of the program was held, since the present hold began.
-int64_t waited();
+int64_t waited();      // for how long (us) since then at least one thread of the program was held
+
+// A full barrier on all threads, so that frequent paths need none: stores before it are visible after it.
+void order_all_threads();
 
 // Replaces in `status` the counts, and the calls that threads are inside of or held before.
 void fill(const Source& source, coord::RankStatus& status);

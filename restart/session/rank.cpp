@@ -12,7 +12,7 @@
 #include "base/format.h"
 #include "base/say.h"
 #include "base/time.h"
-#include "interpose/counting/thread_order.h"
+#include "interpose/counting/agreement.h"
 #include "interpose/seam/control_page.h"
 #include "restart/memory/save_memory.h"
 #include "restart/process/interval_timers.h"

@@ -2,7 +2,7 @@
 // them like other sends. LH, LH FS base, threads of the program.
 #include <climits>
 
-#include "interpose/mpi/lower/point_to_point.h"
+#include "interpose/mpi/lower/messages.h"
 #include "lower_functions.h"
 
 namespace cropdl::mpi {

@@ -14,6 +14,8 @@ namespace {
 // The tag of MPI_Comm_create_group. Communicators are re-made one at a time, so one tag is enough.
 constexpr int kReplayTag = 17;
 
+MPI_Group world_group = MPI_GROUP_NULL;
+
 CommRecord* new_record() {
   CommRecord* c = static_cast<CommRecord*>(handles::heap_allocate(sizeof(CommRecord)));
   if (!c) return nullptr;
@@ -74,7 +76,7 @@ uint64_t own_gid(uint32_t maker) {
 }
 
 // The identity of a duplicate made without communication, from what all members know: the parent, and how
-// many collectives have begun on it. new_comm never sets the bit kDuplicate.
+// many collectives have begun on it. own_gid never sets the bit kDuplicate.
 constexpr uint64_t kDuplicate = 1ull << 55;
 uint64_t gid_of_duplicate(const CommRecord* parent) {
   if (!parent->count.identity) return own_gid(seam::kFn_MPI_Comm_idup);  // no other members
@@ -88,39 +90,7 @@ int make_group(std::span<const uint32_t> ranks, MPI_Group* made) {
                         reinterpret_cast<const int*>(ranks.data()), made);
 }
 
-bool is_listed(uint64_t gid) {
-  handles::SpinGuard guard(structure_lock);
-  for (const CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
-    if (c->gid == gid) return true;
-  return false;
-}
-
-}  // namespace
-
-Vid adopt_group(MPI_Group made, uint32_t maker) {
-  if (made == MPI_GROUP_NULL) return kNullGroup;
-  if (Vid v = predefined(Kind::kGroup, to_word(made)); seam::vid_index(v)) return v;
-  std::vector<uint32_t> ranks;
-  if (!world_ranks(made, &ranks)) return new_object(Kind::kGroup, to_word(made), maker);
-  return new_object(Kind::kGroup, to_word(made), maker, {}, ranks.data(), ranks.size() * sizeof(uint32_t));
-}
-
-int remake_group(Vid vid) {
-  const auto* recipe = reinterpret_cast<const handles::Recipe*>(tables->slot(vid)->recipe);
-  MPI_Group made = MPI_GROUP_NULL;
-  const int code =
-      make_group({static_cast<const uint32_t*>(recipe->payload()), recipe->bytes / sizeof(uint32_t)}, &made);
-  rebind_handle(vid, to_word(made));
-  return code;
-}
-
-std::span<const int> topology_of(Vid vid) {
-  const handles::Slot* s = tables->slot(vid);
-  if (!s || !s->recipe) return {};
-  const auto* recipe = reinterpret_cast<const handles::Recipe*>(s->recipe);
-  return {static_cast<const int*>(recipe->payload()), recipe->bytes / sizeof(int)};
-}
-
+// World ranks of a group. Returns false if a member is not in MPI_COMM_WORLD.
 bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
   if (world_group == MPI_GROUP_NULL) return false;  // a group of a session, without MPI_Init
   int n = 0;
@@ -131,6 +101,39 @@ bool world_ranks(MPI_Group g, std::vector<uint32_t>* ranks) {
   const auto outside = std::ranges::find(world, MPI_UNDEFINED);
   ranks->assign(world.begin(), outside);
   return outside == world.end();
+}
+
+// Returns false for an inter-communicator, or if a member is not in MPI_COMM_WORLD.
+bool members_of(MPI_Comm comm, std::vector<uint32_t>* ranks) {
+  MPI_Group g = MPI_GROUP_NULL;
+  MPI_Comm_group(comm, &g);
+  int inter = 0;
+  MPI_Comm_test_inter(comm, &inter);
+  const bool are_known = !inter && world_ranks(g, ranks);
+  MPI_Group_free(&g);
+  return are_known;
+}
+
+bool is_listed(uint64_t gid) {
+  handles::SpinGuard guard(structure_lock);
+  for (const CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
+    if (c->gid == gid) return true;
+  return false;
+}
+
+}  // namespace
+
+Vid new_group(MPI_Group made, uint32_t maker) {
+  std::vector<uint32_t> ranks;
+  if (!world_ranks(made, &ranks)) return new_object(Kind::kGroup, to_word(made), maker);
+  return new_object(Kind::kGroup, to_word(made), maker, {}, ranks.data(), ranks.size() * sizeof(uint32_t));
+}
+
+int remake_group(Vid vid) {
+  MPI_Group made = MPI_GROUP_NULL;
+  const int code = make_group(recipe_of<uint32_t>(vid), &made);
+  rebind_handle(vid, to_word(made));
+  return code;
 }
 
 bool register_world_and_self() {
@@ -144,7 +147,6 @@ bool register_world_and_self() {
     if (!s || !set_members(s, own) || !set_members(w, all)) return false;
     s->gid = (static_cast<uint64_t>(state->rank) + 1) << 32;
     comm_records[self & kIndexMask] = s;
-    state->more[0] = reinterpret_cast<uint64_t>(w);
     state->more[1] = reinterpret_cast<uint64_t>(s);
   }
   for (auto [vid, real] : {std::pair{world, MPI_COMM_WORLD}, std::pair{self, MPI_COMM_SELF}}) {
@@ -159,31 +161,18 @@ bool register_world_and_self() {
 int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid) {
   *vid = kNullComm;
   if (code != MPI_SUCCESS) return error_out(code);
-  const CommRecord* c = comm_record(parent);
-  if (c && c->gid) return new_comm(made, maker, vid);
-  *vid = adopt_comm(made, maker);
-  return seam::kSuccess;
-}
-
-int new_comm(MPI_Comm made, uint32_t maker, Vid* vid) {
-  *vid = kNullComm;
   if (made == MPI_COMM_NULL) return seam::kSuccess;
   MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
-  MPI_Group g = MPI_GROUP_NULL;
-  MPI_Comm_group(made, &g);
+  const CommRecord* c = comm_record(parent);
   std::vector<uint32_t> ranks;
-  int inter = 0;
-  MPI_Comm_test_inter(made, &inter);
-  const bool saved = !inter && world_ranks(g, &ranks);
-  MPI_Group_free(&g);
-  if (!saved) {
-    *vid = adopt_comm(made, maker);
+  if (!c || !c->gid || !members_of(made, &ranks)) {
+    *vid = adopt(Kind::kComm, to_word(made), maker);
     return seam::kSuccess;
   }
   // The identity is the leader's world rank and how many communicators it has led: unique, without agreement
   // on earlier calls of the parent's members (MPI_Comm_create_group has only some of them).
   uint64_t gid = ranks[0] == static_cast<uint32_t>(state->rank) ? own_gid(maker) : 0;
-  int code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
+  code = MPI_Bcast(&gid, 1, MPI_UINT64_T, 0, made);
   std::vector<int> topology;
   if (code == MPI_SUCCESS) code = read_topology(made, &topology);
   if (code != MPI_SUCCESS) return error_out(code);
@@ -210,8 +199,6 @@ void unlist_record(CommRecord* c) {
 }
 
 int remake_comms() {
-  comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = record_at(state->more[0]);
-  comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = record_at(state->more[1]);
   if (!register_world_and_self()) return MPI_ERR_NO_MEM;
   // Ascending gids, on all ranks: the members of the least communicator not yet made wait for no other.
   struct Again {
@@ -222,7 +209,7 @@ int remake_comms() {
   std::vector<Again> all;
   std::vector<uint64_t> alive;
   for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kComm))) {
-    all.push_back({record_at(tables->slot(h)->owner[0]), h, topology_of(h)});
+    all.push_back({record_at(tables->slot(h)->owner[0]), h, recipe_of<int>(h)});
     alive.push_back(all.back().record->gid);
   }
   std::vector<CommRecord*> freed;
@@ -252,10 +239,15 @@ int remake_comms() {
   return MPI_SUCCESS;
 }
 
-extern "C" {
+// Answers a call that has freed the object with result `code`.
+static int answer_freed(int code, Vid* vid, Vid null) {
+  if (code != MPI_SUCCESS) return error_out(code);
+  forget_object(*vid);
+  *vid = null;
+  return seam::kSuccess;
+}
 
-int lower_MPI_Comm_rank(Vid comm, int* rank) { return error_out(MPI_Comm_rank(mpi::comm(comm), rank)); }
-int lower_MPI_Comm_size(Vid comm, int* size) { return error_out(MPI_Comm_size(mpi::comm(comm), size)); }
+extern "C" {
 
 int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   *newcomm = kNullComm;
@@ -269,7 +261,7 @@ int lower_MPI_Comm_idup(Vid comm, Vid* newcomm, Vid* request) {
   int result = seam::kSuccess;
   if (gid && !is_listed(gid)) {
     result = list_comm(MPI_COMM_NULL, seam::kFn_MPI_Comm_idup, gid, parent->ranks(),
-                       without_hint(topology_of(comm)), newcomm);
+                       without_hint(recipe_of<int>(comm)), newcomm);
   } else {
     *newcomm = new_object(Kind::kComm, 0, seam::kFn_MPI_Comm_idup);
     if (!seam::vid_index(*newcomm)) result = seam::kErrIntern;
@@ -313,10 +305,7 @@ int lower_MPI_Comm_free(Vid* comm) {
   CommFree free(*comm, seam::kFn_MPI_Comm_free);
   int code = free.prepare();
   if (code == MPI_SUCCESS) code = free.run();
-  if (code != MPI_SUCCESS) return error_out(code);
-  forget_object(*comm);
-  *comm = kNullComm;
-  return seam::kSuccess;
+  return answer_freed(code, comm, kNullComm);
 }
 
 int lower_MPI_Comm_disconnect(Vid* comm) {
@@ -333,10 +322,7 @@ int lower_MPI_Comm_disconnect(Vid* comm) {
 #endif
   if (code == MPI_SUCCESS) code = c && c->gid ? free.run() : MPI_Comm_disconnect(&real);
   end_collective();
-  if (code != MPI_SUCCESS) return error_out(code);
-  forget_object(*comm);
-  *comm = kNullComm;
-  return seam::kSuccess;
+  return answer_freed(code, comm, kNullComm);
 }
 
 int lower_MPI_Comm_set_name(Vid comm, const char* name) {
@@ -349,16 +335,9 @@ int lower_MPI_Comm_set_name(Vid comm, const char* name) {
 }
 
 int lower_MPI_Group_free(Vid* g) {
-  if (!is_predefined(*g)) {
-    MPI_Group real = group(*g);
-    const int code = MPI_Group_free(&real);
-    if (code != MPI_SUCCESS) return error_out(code);
-    forget_object(*g);
-  } else if (!seam::vid_index(*g)) {
-    return seam::kErrGroup;
-  }
-  *g = kNullGroup;
-  return seam::kSuccess;
+  if (!seam::vid_index(*g)) return seam::kErrGroup;
+  MPI_Group real = group(*g);
+  return answer_freed(is_predefined(*g) ? MPI_SUCCESS : MPI_Group_free(&real), g, kNullGroup);
 }
 
 }  // extern "C"

@@ -4,7 +4,6 @@
 
 #include "interpose/boundaries/token_ring.h"
 #include "interpose/counting/counting.h"
-#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -14,8 +13,8 @@ namespace cropdl::mpi {
 inline int64_t patience_with_synchronous_sends = 500'000;
 
 // Marks this thread as inside a blocking send, if several threads may call MPI: when all others have parked,
-// messages are drained for it (early_drain.cpp). Not below a callback of an MPI call (pinned more than once),
-// where the thread would not park.
+// messages are drained for it. Not below a callback of an MPI call (pinned more than once), where it would
+// not park.
 inline void stand_sending(bool yes) {
   seam::ThreadRecord* t = seam::current_thread();
   if (yes) note_modes(&modes_of_sender);

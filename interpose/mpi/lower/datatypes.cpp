@@ -1,5 +1,6 @@
 // Datatypes. Generated constructors record their arguments and the types named in them. These types, virtual
 // and real, stay while a recipe or a pending receive names them. LH, LH FS base, threads of the program.
+#include <cstring>
 #include <unordered_map>
 #include <utility>
 
@@ -11,11 +12,12 @@ namespace {
 
 enum TypeFlag : uint32_t { kCommitted = 1, kMeasured = 2 };
 
-// Programs lay out their arrays by these numbers, which the slot keeps (owner[0] to owner[2]).
+// Programs lay out their arrays by these numbers, which the slot keeps (owner).
 struct Measures {
   MPI_Count lower = 0, extent = 0, size = 0;
   bool operator==(const Measures&) const = default;
 };
+static_assert(sizeof(Measures) == sizeof(handles::Slot::owner));
 
 bool measure(MPI_Datatype type, Measures* m) {
   return MPI_Type_get_extent_x(type, &m->lower, &m->extent) == MPI_SUCCESS &&
@@ -25,15 +27,14 @@ bool measure(MPI_Datatype type, Measures* m) {
 void keep_measures(handles::Slot* s, MPI_Datatype type) {
   Measures m;
   if (!measure(type, &m)) return;
-  s->owner[0] = static_cast<uint64_t>(m.lower);
-  s->owner[1] = static_cast<uint64_t>(m.extent);
-  s->owner[2] = static_cast<uint64_t>(m.size);
+  memcpy(s->owner, &m, sizeof m);
   s->flags |= kMeasured;
 }
 
 Measures kept_measures(const handles::Slot* s) {
-  return {static_cast<MPI_Count>(s->owner[0]), static_cast<MPI_Count>(s->owner[1]),
-          static_cast<MPI_Count>(s->owner[2])};
+  Measures m;
+  memcpy(&m, s->owner, sizeof m);
+  return m;
 }
 
 // Types that a restart resized, as their constructors made them. The program may make types from them later.

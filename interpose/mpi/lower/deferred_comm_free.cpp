@@ -5,21 +5,23 @@
 // either, since a member may free much later or never. Then the record is in the image; at a restart its rank
 // helps to make the communicator again, and leaves it immediately. LH, LH FS base, threads of the program.
 //
-// Messages that the program left there are dropped (left_messages.h). The barrier tells that all were sent,
-// not that all have arrived: only neighbours in it exchange messages, and another member's may still be
-// behind others on its way. So the communicator is freed some calls later, or when an image is about to be
-// written: then all messages have been received.
+// Messages that the program left there are received and dropped, because a drain waits for every message that
+// was sent. The barrier tells that all were sent, not that all have arrived: only neighbours in it exchange
+// messages, and another member's may still be behind others on its way. So the communicator is freed some
+// calls later, or when an image is about to be written: then all messages have been received.
 #include <time.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <numeric>
 
 #include "base/caught.h"
 #include "base/format.h"
 #include "interpose/mpi/lower/counting.h"
-#include "interpose/mpi/lower/left_messages.h"
+#include "interpose/mpi/lower/message_drain.h"
 #include "interpose/mpi/lower/messages.h"
 
 namespace cropdl::mpi {
@@ -32,10 +34,16 @@ struct Leaving {
   MPI_Request all_came;
   // False while a duplicate of the communicator is being made: see may_drive.
   bool begun;
-  LeftMessages messages = {};
   bool counted = true;       // in the agreement's list
   uint64_t quiet_until = 0;  // the turn in which it is freed if no message comes before; 0: not yet known
+  bool receivable = true;    // false once no persistent receive is left for the communicator
+  MPI_Request receives = MPI_REQUEST_NULL;  // a message to be dropped, as follows
+  int source = 0, tag = 0;
+  std::unique_ptr<char[]> bytes = {};
 };
+
+// What is left on a communicator: nothing, a message that is being received, or one that stays for now.
+enum class Left { kNone, kBusy, kKept };
 
 // A communicator is tested when another is freed, in a drain, after all ranks' drains, in MPI_Finalize.
 enum class When { kFree, kDrain, kDrained, kEnd };
@@ -138,11 +146,56 @@ int begin_leaving(Leaving& l) {
   return MPI_Ibarrier(l.comm, &l.all_came);
 }
 
+// A persistent receive may still be started on the freed communicator.
+bool may_be_received(const CommRecord* c) {
+  return std::ranges::any_of(all_requests(), [c](const RequestRecord& r) {
+    return r.state != kRequestFree && r.kind == kPersistentReceive && record_at(r.record) == c;
+  });
+}
+
+// Returns whether it has begun to receive a message (kBusy).
+Left begin_to_drop(Leaving& l, bool draining) {
+  int flag = 0;
+  MPI_Status s = no_message();
+  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, l.comm, &flag, &s) != MPI_SUCCESS) return Left::kKept;
+  if (!flag) return Left::kNone;
+  l.quiet_until = 0;
+  // Nobody can make another one for a communicator that is freed.
+  l.receivable = l.receivable && may_be_received(l.record);
+  if (l.receivable) return Left::kKept;
+  seam::Status status;
+  status_out(s, &status);
+  l.bytes.reset(new (std::nothrow) char[static_cast<size_t>(status.bytes) + 1]);
+  if (!l.bytes) {
+    if (draining) set_drain_trouble(kNoMemoryToDrain);
+    return Left::kKept;
+  }
+  MPI_Message real = MPI_MESSAGE_NULL;
+  if (MPI_Improbe(s.MPI_SOURCE, s.MPI_TAG, l.comm, &flag, &real, &s) != MPI_SUCCESS || !flag)
+    return Left::kKept;
+  l.source = s.MPI_SOURCE;
+  l.tag = s.MPI_TAG;
+  if (receive_bytes(&real, l.bytes.get(), status.bytes, &l.receives) == MPI_SUCCESS) return Left::kBusy;
+  // Nobody can receive it any more, so the counts of this job will never agree.
+  l.receives = MPI_REQUEST_NULL;
+  mark_unsaved(seam::kFn_MPI_Comm_free, kFailedToDrain);
+  if (draining) set_drain_trouble(kFailedToDrain);
+  return Left::kKept;
+}
+
+// Drops the messages that have arrived on the communicator. Never blocks. In a drain it also tells the drain
+// why one cannot be dropped.
 Left drop_left_messages(Leaving& l, bool draining) {
-  const uint64_t found = l.messages.found();
-  const Left left = l.messages.drop(l.record, l.comm, draining);
-  if (l.messages.found() != found) l.quiet_until = 0;
-  return left;
+  for (;;) {
+    if (l.receives != MPI_REQUEST_NULL) {
+      int over = 1;
+      if (MPI_Test(&l.receives, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && !over) return Left::kBusy;
+      l.receives = MPI_REQUEST_NULL;
+      l.bytes = nullptr;
+      message_came({l.record, l.source, l.tag});
+    }
+    if (const Left left = begin_to_drop(l, draining); left != Left::kBusy) return left;
+  }
 }
 
 // Whether each member has begun its free. Then the agreement no longer needs the count.
@@ -199,7 +252,7 @@ void test_leaving(When when, size_t n = SIZE_MAX) {
 
 // An earlier call, which failed or was repeated, may have kept it.
 bool keep_topology(Vid vid, CommRecord* c) {
-  const std::span<const int> topology = topology_of(vid);
+  const std::span<const int> topology = recipe_of<int>(vid);
   if (topology.empty() || c->topology) return true;
   void* copy = handles::heap_allocate(topology.size_bytes());
   if (!copy) return false;

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <climits>
 
-#include "interpose/mpi/lower/cut_session.h"
-#include "interpose/mpi/lower/point_to_point.h"
+#include "interpose/mpi/lower/message_drain.h"
+#include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -73,11 +73,8 @@ bool ready_to_deliver() {
 void append_drained(DrainedMessage* m) {
   const handles::SpinGuard guard(drained_lock, multiple);
   m->next = 0;
-  if (state->drained_last) {
-    reinterpret_cast<DrainedMessage*>(state->drained_last)->next = reinterpret_cast<uint64_t>(m);
-  } else {
-    state->drained = reinterpret_cast<uint64_t>(m);
-  }
+  auto* last = reinterpret_cast<DrainedMessage*>(state->drained_last);
+  (last ? last->next : state->drained) = reinterpret_cast<uint64_t>(m);
   state->drained_last = reinterpret_cast<uint64_t>(m);
 }
 
@@ -107,8 +104,8 @@ int check_receive(void* buffer, int count, Vid type) {
   return code == MPI_SUCCESS ? MPI_Wait(&over, MPI_STATUS_IGNORE) : code;
 }
 
-int deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type, seam::Status* status) {
-  if (!m->complete) cut_session().drain.wait_for(m);
+seam::Status deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type) {
+  if (!m->complete) wait_for_drained(m);
   // A message to this process, so that the MPI unpacks the bytes into the program's datatype. CropDL
   // truncates it, because Open MPI 4.1 does not report truncation between a process and itself.
   MPI_Count element = 0;
@@ -116,29 +113,28 @@ int deliver_drained(DrainedMessage* m, void* buffer, int count, Vid type, seam::
   const int64_t room = count > 0 ? count * static_cast<int64_t>(element) : 0;
   const Bytes as(std::min(m->bytes, room));
   MPI_Request receive = MPI_REQUEST_NULL, send = MPI_REQUEST_NULL;
-  MPI_Status s = no_message();
+  seam::Status status = empty_status();
   // No MPI has fewer tags, and 0x8000 deliveries are never under way at once.
   const int tag = static_cast<int>(deliveries.fetch_add(1, std::memory_order_relaxed) & 0x7fff);
   int code = MPI_Irecv(buffer, count, datatype(type), 0, tag, self, &receive);
   if (code == MPI_SUCCESS) {
+    MPI_Status s = no_message();
     MPI_Isend(m->data(), as.count, as.type, 0, tag, self, &send);
     code = MPI_Wait(&receive, &s);
     MPI_Wait(&send, MPI_STATUS_IGNORE);
-    status_out(s, status);
-  } else {
-    *status = empty_status();
+    status_out(s, &status);
   }
   const bool truncated = code == MPI_SUCCESS && m->bytes > room;
 #if defined(OPEN_MPI)
   // The status has the length of the message (ob1: recv_request_pml_complete). In MPICH it has what fits
   // between a process and itself, and otherwise nothing defined (MPIDI_UCX_recv_cmpl_cb).
-  if (truncated) status->bytes = m->bytes;
+  if (truncated) status.bytes = m->bytes;
 #endif
-  status->source = m->source;
-  status->tag = m->tag;
-  status->error = truncated ? seam::kErrTruncate : error_out(code);
+  status.source = m->source;
+  status.tag = m->tag;
+  status.error = truncated ? seam::kErrTruncate : error_out(code);
   handles::heap_free(m);
-  return status->error;
+  return status;
 }
 
 std::vector<DrainedMessage*> take_all_drained(Vid comm) {
@@ -149,7 +145,7 @@ std::vector<DrainedMessage*> take_all_drained(Vid comm) {
 
 void drop_drained(std::span<DrainedMessage* const> messages) {
   for (DrainedMessage* m : messages) {
-    if (!m->complete) cut_session().drain.wait_for(m);
+    if (!m->complete) wait_for_drained(m);
     handles::heap_free(m);
   }
 }

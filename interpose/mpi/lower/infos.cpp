@@ -31,9 +31,7 @@ static std::optional<std::vector<char>> contents_of(MPI_Info info) {
   return all;
 }
 
-Vid adopt_info(MPI_Info made, uint32_t maker) {
-  if (made == MPI_INFO_NULL) return seam::make_vid(Kind::kInfo, 0);
-  if (const Vid v = predefined(Kind::kInfo, to_word(made)); seam::vid_index(v)) return v;
+Vid new_info(MPI_Info made, uint32_t maker) {
   const auto contents = contents_of(made);
   if (!contents) return new_object(Kind::kInfo, to_word(made), maker);
   return new_object(Kind::kInfo, to_word(made), maker, {}, contents->data(), contents->size());
@@ -41,12 +39,10 @@ Vid adopt_info(MPI_Info made, uint32_t maker) {
 
 // Like the shim, it leaves out a hint that this MPI refuses (a longer key than its own).
 int remake_info(Vid vid) {
-  const auto* recipe = reinterpret_cast<const handles::Recipe*>(tables->slot(vid)->recipe);
-  const auto* at = static_cast<const char*>(recipe->payload());
-  const char* end = at + recipe->bytes;
+  const std::span<const char> all = recipe_of<char>(vid);
   MPI_Info made = MPI_INFO_NULL;
   const int code = MPI_Info_create(&made);
-  while (code == MPI_SUCCESS && at < end) {
+  for (const char* at = all.data(); code == MPI_SUCCESS && at < all.data() + all.size();) {
     const char* value = at + strlen(at) + 1;
     MPI_Info_set(made, at, value);
     at = value + strlen(value) + 1;

@@ -11,9 +11,8 @@
 #include "base/time.h"
 #include "interpose/counting/agreement.h"
 #include "interpose/mpi/lower/counting.h"
-#include "interpose/mpi/lower/cut_session.h"
 #include "interpose/mpi/lower/lifecycle.h"
-#include "interpose/mpi/lower/progress_modes.h"
+#include "interpose/mpi/lower/message_drain.h"
 #include "interpose/mpi/lower/state.h"
 #include "interpose/seam/state.h"
 
@@ -94,6 +93,7 @@ class Runtime final : public libraries::Library {
       }
     }
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = record_at(state->more[0]);
+    comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = record_at(state->more[1]);
     link_records();
     if (!state->initialized || state->finalized) return {};
     return replay();
@@ -148,33 +148,28 @@ class Runtime final : public libraries::Library {
   }
 
   bool drains_early() override { return multiple; }
-  void begin_early_drain() override { cut_.early.begin(); }
-  void end_early_drain() override { cut_.early.end(); }
+  void begin_early_drain() override { mpi::begin_early_drain(); }
+  void end_early_drain() override { mpi::end_early_drain(); }
 
   void progress() override {
-    const ComputesForCollectives modes;
+    const InFloatModes modes(modes_of_collectives);
     progress_once();
   }
   void drive(bool inside) override {
     if (!inside && !may_call_beside_others()) return;
-    std::optional<ComputesForCollectives> modes;  // inside, it computes in its own, as natively
-    if (!inside) modes.emplace();
+    // Inside, it computes in its own, as natively.
+    const InFloatModes modes(inside ? float_modes() : modes_of_collectives.load());
     test_synchronous_sends();
     progress_once();
   }
 
-  void begin_drain(std::span<const coord::PeerCount> from) override {
-    std::vector<uint64_t> expected(static_cast<size_t>(counters()));
-    for (const coord::PeerCount& p : from)
-      if (p.world_rank < expected.size()) expected[p.world_rank] = p.messages;
-    cut_.drain.begin(expected);
-  }
+  void begin_drain(std::span<const coord::PeerCount> from) override { mpi::begin_drain(from); }
   bool drain_step() override {
-    const ComputesForCollectives modes;
-    return !active() || cut_.drain.step();
+    const InFloatModes modes(modes_of_collectives);
+    return !active() || mpi::drain_step();
   }
   std::string early_drain_trouble() override {
-    const char* t = state ? cut_.drain.trouble() : nullptr;
+    const char* t = mpi::drain_trouble();
     return t ? t : "";
   }
   std::string drain_trouble() override {
@@ -185,7 +180,7 @@ class Runtime final : public libraries::Library {
   Status quiesce() override {
     if (!active()) return {};
     uint32_t maker = 0;
-    if (const int code = cut_.parked.park(&maker); code != MPI_SUCCESS) {
+    if (const int code = park_receives(&maker); code != MPI_SUCCESS) {
       return Error{"{}: a pending receive cannot be taken back: {}", function_name(maker), mpi_error(code)};
     }
     give_back_freed_comms();
@@ -194,7 +189,7 @@ class Runtime final : public libraries::Library {
   }
 
   void resume() override {
-    const int code = cut_.parked.post();
+    const int code = post_parked_receives();
     if (code == MPI_SUCCESS) return;
     [[maybe_unused]] const Status said = caught([code] {
       say_of_rank("a pending receive cannot be posted again, and ends with the error: " + mpi_error(code));
@@ -203,10 +198,7 @@ class Runtime final : public libraries::Library {
 
   void announce_end() override { leave_hydra(); }
 
-  CutSession& cut() { return cut_; }
-
  private:
-  CutSession cut_;
   uint64_t oldest_pending_ = 0;  // request; 0: none, when the agent looked last
   int64_t pending_since_ = 0;
 
@@ -301,21 +293,16 @@ class Runtime final : public libraries::Library {
     code = remake_persistent_requests();
     if (code != MPI_SUCCESS)
       return Error{"cannot restart: a persistent request cannot be made again: " + mpi_error(code)};
-    code = cut_.parked.post_those_of_image();
+    code = post_receives_of_image();
     if (code != MPI_SUCCESS) return Error{"a pending receive cannot be posted again: " + mpi_error(code)};
     return {};
   }
 };
 
-Runtime& runtime() {
-  static auto& its = *new Runtime;  // never destroyed: the thread of the early drain uses it
-  return its;
-}
-
 }  // namespace
-
-CutSession& cut_session() { return runtime().cut(); }
-
 }  // namespace cropdl::mpi
 
-cropdl::libraries::Library* cropdl::libraries::mpi_library() { return &mpi::runtime(); }
+cropdl::libraries::Library* cropdl::libraries::mpi_library() {
+  static Library* const its = new mpi::Runtime;  // never destroyed: the agent's thread may use it to the end
+  return its;
+}

@@ -11,8 +11,8 @@
 
 #include "base/float_modes.h"
 #include "interpose/mpi/lower/counting.h"
-#include "interpose/mpi/lower/cut_session.h"
 #include "interpose/mpi/lower/lifecycle.h"
+#include "interpose/mpi/lower/message_drain.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
 #include "lower_functions.h"
@@ -44,21 +44,12 @@ class SignalActions {
 };
 
 // The modes in which the program called MPI_Init. Threads that the MPI starts inherit them, and may compute
-// (MPICH's for MPIR_CVAR_ASYNC_PROGRESS). 0: an image of an older CropDL.
-class ModesOfInit {
- public:
-  ModesOfInit() : own_(float_modes()) {
-    uint64_t& kept = state->more[3];
-    if (state->initialized == 0) kept = std::bit_cast<uint64_t>(own_);
-    if (kept != 0) set_float_modes(std::bit_cast<FloatModes>(kept));
-  }
-  ~ModesOfInit() { set_float_modes(own_); }
-  ModesOfInit(const ModesOfInit&) = delete;
-  ModesOfInit& operator=(const ModesOfInit&) = delete;
-
- private:
-  const FloatModes own_;
-};
+// (MPICH's for MPIR_CVAR_ASYNC_PROGRESS).
+FloatModes modes_of_init() {
+  uint64_t& kept = state->more[3];
+  if (state->initialized == 0) kept = std::bit_cast<uint64_t>(float_modes());
+  return kept != 0 ? std::bit_cast<FloatModes>(kept) : float_modes();  // 0: an image of an older CropDL
+}
 
 // An MPICH with shared memory of its own (ch4:ofi; not ch4:ucx) adds in another order from the fifth
 // reduction, broadcast or barrier on a communicator on (posix_coll_release_gather.h). A restart makes
@@ -71,11 +62,18 @@ void always_add_in_one_order() {
 #endif
 }
 
+// An invalid level requests the highest.
+int thread_level_in(int level) {
+  return level < seam::kThreadSingle || level > seam::kThreadMultiple
+             ? MPI_THREAD_MULTIPLE
+             : constants::from_seam_thread_level(level);
+}
+
 }  // namespace
 
 int initialize_mpi(int required) {
   always_add_in_one_order();
-  const ModesOfInit modes;
+  const InFloatModes modes(modes_of_init());
   // Threads that the MPI starts inherit the mask; they must never handle a signal of the program.
   sigset_t all, before;
   sigfillset(&all);
@@ -91,7 +89,7 @@ int initialize_mpi(int required) {
   if (const int r = prepare_end(); r != MPI_SUCCESS) return r;
   state->provided = constants::to_seam_thread_level(provided);
   multiple = state->provided == seam::kThreadMultiple;
-  cut_session().early.start();
+  start_early_drain();
   return code;
 }
 

@@ -1,7 +1,7 @@
 // Matched probes. A handle stands for a real message, or a drained one (the slot's owner[0]). It outlives its
 // communicator (owner[1]), whose index may be reused before the receive: so the communicator's record of that
 // time (owner[2]) counts the message. LH, LH FS base, threads of the program.
-#include "interpose/mpi/lower/point_to_point.h"
+#include "interpose/mpi/lower/messages.h"
 
 #include <utility>
 #include <vector>
@@ -43,29 +43,6 @@ class MessagePlace {
   Vid vid_;
 };
 
-// Matches a message that has arrived. Another thread may take it first.
-int match(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status, uint32_t maker) {
-  MessagePlace place(maker);
-  if (!place) return seam::kErrIntern;
-  if (DrainedMessage* m = state->drained ? take_drained(comm, source, tag) : nullptr) {
-    *flag = 1;
-    if (status) *status = status_of(m);
-    *message = place.take(MPI_MESSAGE_NULL, m, comm, status_of(m));
-    return seam::kSuccess;
-  }
-  MPI_Message real = MPI_MESSAGE_NULL;
-  MPI_Status s = no_message();
-  int matched = 0;
-  const int code = MPI_Improbe(rank_in(source), tag_in(tag), mpi::comm(comm), &matched, &real, &s);
-  if (code != MPI_SUCCESS || !matched) return error_out(code);
-  seam::Status neutral;
-  status_out(s, &neutral);
-  *flag = 1;
-  if (status) *status = neutral;
-  *message = place.take(real, nullptr, comm, neutral);
-  return seam::kSuccess;
-}
-
 // *flag: whether it gives a message.
 int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status,
                   uint32_t maker) {
@@ -74,13 +51,30 @@ int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::
   if (source == seam::kProcNull) {
     *flag = 1;
     *message = seam::kVid_MPI_MESSAGE_NO_PROC;
-    if (status) *status = {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0};
+    if (status) *status = status_of_no_process();
     return seam::kSuccess;
   }
   int arrived = 0;
   const int result = lower_MPI_Iprobe(source, tag, comm, &arrived, nullptr);
   if (result != seam::kSuccess || !arrived) return result;
-  return match(source, tag, comm, flag, message, status, maker);
+  MessagePlace place(maker);
+  if (!place) return seam::kErrIntern;
+  DrainedMessage* const drained = state->drained ? take_drained(comm, source, tag) : nullptr;
+  MPI_Message real = MPI_MESSAGE_NULL;
+  seam::Status found;
+  if (drained) {
+    found = status_of(drained);
+  } else {
+    MPI_Status s = no_message();
+    int matched = 0;  // another thread may have taken it
+    const int code = MPI_Improbe(rank_in(source), tag_in(tag), mpi::comm(comm), &matched, &real, &s);
+    if (code != MPI_SUCCESS || !matched) return error_out(code);
+    status_out(s, &found);
+  }
+  *flag = 1;
+  if (status) *status = found;
+  *message = place.take(real, drained, comm, found);
+  return seam::kSuccess;
 }
 
 int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* request, uint32_t maker) {
@@ -92,7 +86,7 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
     *request =
         place.take({kReceiveRequest, maker, buffer, count, type, seam::kProcNull, seam::kAnyTag, kNullComm},
                    MPI_REQUEST_NULL);
-    finish_request_with(request_record(*request), {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0});
+    finish_request_with(request_record(*request), status_of_no_process());
     return seam::kSuccess;
   }
   // A copy of a handle whose message has been received may name nothing.
@@ -109,11 +103,7 @@ int matched_receive(void* buffer, int count, Vid type, Vid* message, Vid* reques
       place.take({kReceiveRequest, maker, buffer, count, type, seam::kAnySource, seam::kAnyTag, comm}, real);
   request_record(*request)->matched = 1;
   request_record(*request)->record = s->owner[2];
-  if (drained) {
-    seam::Status status;
-    status.error = deliver_drained(drained, buffer, count, type, &status);
-    finish_request_with(request_record(*request), status);
-  }
+  if (drained) finish_request_with(request_record(*request), deliver_drained(drained, buffer, count, type));
   forget_object(*message);
   *message = kNullMessage;
   return seam::kSuccess;

@@ -1,5 +1,6 @@
 // Real handles behind virtual ones: predefined ones, those adopted without a recipe, and the freeing of both;
 // rare cases of translating values (runtime.h: any thread). LH, LH FS base, threads of the program.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -7,7 +8,6 @@
 
 #include "base/format.h"
 #include "base/say.h"
-#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
@@ -18,52 +18,31 @@ handles::Tables* tables;
 CommRecord* comm_records[kCapacity];
 bool multiple;
 handles::SpinLock structure_lock;
-MPI_Group world_group = MPI_GROUP_NULL;
 uint64_t uncounted;
 
 namespace {
 
-struct Predefined {
-  Vid vid;
-  uint64_t word;
-};
-
-// Names that this MPI lacks keep 0, which it rejects with an error of the right class.
-const std::vector<Predefined>& predefined_list() {
-  static const std::vector<Predefined> list = {
-#define X(kind, index, name, handle) {seam::make_vid(Kind::kind, index), to_word(handle)},
-#include CROPDL_PREDEFINED  // interpose/gen: lower_predefined_<mpi>.inc
-#undef X
-  };
-  return list;
-}
-
 thread_local Kept* kept;           // see keep_for_next_request
 thread_local RequestPlace* place;  // place of the request that this thread is about to adopt
 
-uint64_t null_word(Kind kind) { return real_handles[static_cast<unsigned>(kind)][0]; }
-
-Vid adopt(Kind kind, uint64_t word, uint32_t maker, bool one_vid_per_object) {
-  if (word == null_word(kind)) return seam::make_vid(kind, 0);
-  if (Vid v = predefined(kind, word); seam::vid_index(v)) return v;
-  if (one_vid_per_object)
-    if (Vid v = find_vid(kind, word); seam::vid_index(v)) return v;
-  return new_object(kind, word, maker);
+// Its vid, or the null vid.
+Vid predefined(Kind kind, uint64_t word) {
+  constexpr uint32_t kMost = seam::kPredefinedDatatype;  // no kind has more
+  const uint64_t* words = real_handles[static_cast<unsigned>(kind)];
+  const auto index = static_cast<uint32_t>(std::find(words, words + kMost, word) - words);
+  return seam::make_vid(kind, word != 0 && index < kMost ? index : 0);
 }
 
 }  // namespace
 
+// Names that this MPI lacks keep 0, which it rejects with an error of the right class.
 void fill_predefined() {
-  for (const Predefined& p : predefined_list()) real_handles[p.vid >> 24][p.vid & kIndexMask] = p.word;
+#define X(kind, index, name, handle) real_word(seam::make_vid(Kind::kind, index)) = to_word(handle);
+#include CROPDL_PREDEFINED  // interpose/gen: lower_predefined_<mpi>.inc
+#undef X
 }
 
 bool is_predefined(Vid vid) { return seam::vid_index(vid) < seam::kFirstDynamic; }
-
-Vid predefined(Kind kind, uint64_t word) {
-  for (const Predefined& p : predefined_list())
-    if (p.word == word && seam::vid_kind(p.vid) == kind) return p.vid;
-  return seam::make_vid(kind, 0);
-}
 
 Vid find_vid(Kind kind, uint64_t word) {
   if (Vid v = predefined(kind, word); seam::vid_index(v)) return v;
@@ -108,42 +87,32 @@ Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> de
   return seam::make_vid(kind, 0);
 }
 
-Vid adopt_comm(MPI_Comm c, uint32_t maker) {
-  const Vid v = adopt(Kind::kComm, to_word(c), maker, true);
-  if (seam::vid_index(v) && !is_predefined(v)) MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+Vid adopt(Kind kind, uint64_t word, uint32_t maker) {
+  if (kind == Kind::kRequest) return adopt_request(from_word<MPI_Request>(word), maker);
+  if (Vid v = predefined(kind, word); seam::vid_index(v) || word == real_word(v)) return v;
+  if (kind == Kind::kGroup) return new_group(from_word<MPI_Group>(word), maker);
+  if (kind == Kind::kInfo) return new_info(from_word<MPI_Info>(word), maker);
+  Vid v = seam::make_vid(kind, 0);
+  // A datatype or operation that the MPI returns is a new reference, to be freed separately.
+  if (kind != Kind::kDatatype && kind != Kind::kOp && kind != Kind::kMessage) v = find_vid(kind, word);
+  if (!seam::vid_index(v)) v = new_object(kind, word, maker);
+  if (kind == Kind::kComm && seam::vid_index(v)) MPI_Comm_set_errhandler(comm(v), MPI_ERRORS_RETURN);
+  if (kind == Kind::kWin && seam::vid_index(v)) MPI_Win_set_errhandler(win(v), MPI_ERRORS_RETURN);
   return v;
 }
-// A datatype, group or operation that the MPI returns is a new reference, to be freed separately.
-Vid adopt_datatype(MPI_Datatype h, uint32_t maker) {
-  return adopt(Kind::kDatatype, to_word(h), maker, false);
-}
-Vid adopt_op(MPI_Op h, uint32_t maker) { return adopt(Kind::kOp, to_word(h), maker, false); }
-Vid adopt_message(MPI_Message h, uint32_t maker) { return adopt(Kind::kMessage, to_word(h), maker, false); }
-Vid adopt_errhandler(MPI_Errhandler h, uint32_t maker) {
-  return adopt(Kind::kErrhandler, to_word(h), maker, true);
-}
-#if !defined(OPEN_MPI)
-Vid adopt_session(MPI_Session h, uint32_t maker) { return adopt(Kind::kSession, to_word(h), maker, true); }
-#endif
-Vid adopt_win(MPI_Win h, uint32_t maker) {
-  const Vid v = adopt(Kind::kWin, to_word(h), maker, true);
-  if (seam::vid_index(v)) MPI_Win_set_errhandler(h, MPI_ERRORS_RETURN);
-  return v;
-}
-Vid adopt_file(MPI_File h, uint32_t maker) { return adopt(Kind::kFile, to_word(h), maker, true); }
 
 // MPI names every function that makes startable requests, and no other, ..._init or ..._init_c; every
 // nonblocking collective MPI_I... (MPI_Isendrecv, named likewise, refuses every checkpoint; requests of
 // windows and files do not outlive these.)
-static RequestKind kind_by_name(std::string_view name) {
-  if (name.ends_with("_init") || name.ends_with("_init_c")) return kPersistentOther;
-  return name.starts_with("MPI_I") || name.starts_with("MPIX_I") ? kCollectiveRequest : kOtherRequest;
-}
-
 static RequestKind kind_of_requests(uint32_t maker) {
   static const auto kinds = [] {
     std::array<RequestKind, seam::kFnCount> all;
-    for (uint32_t f = 0; f < all.size(); ++f) all[f] = kind_by_name(function_name(f));
+    for (uint32_t f = 0; f < all.size(); ++f) {
+      const std::string_view name = function_name(f);
+      const bool can_be_started = name.ends_with("_init") || name.ends_with("_init_c");
+      const bool is_collective = name.starts_with("MPI_I") || name.starts_with("MPIX_I");
+      all[f] = can_be_started ? kPersistentOther : is_collective ? kCollectiveRequest : kOtherRequest;
+    }
     return all;
   }();
   return kinds[maker];
@@ -221,13 +190,6 @@ int error_class_out(int code) {
   int real = MPI_ERR_UNKNOWN;
   if (MPI_Error_class(code, &real) != MPI_SUCCESS) return seam::kErrUnknown;
   return constants::to_seam_error(real, seam::kErrOther);
-}
-
-// An invalid level requests the highest.
-int thread_level_in(int level) {
-  return level < seam::kThreadSingle || level > seam::kThreadMultiple
-             ? MPI_THREAD_MULTIPLE
-             : constants::from_seam_thread_level(level);
 }
 
 MPI_Status status_in(const seam::Status& from) {

@@ -20,7 +20,6 @@ struct Payload {
 
 struct Thunk {
   bool used;  // changed under structure_lock
-  Vid op;
   uint64_t function, upper_call;
   MPI_Datatype last_real;  // cached from the last call: the search for the vid is linear
   Vid last;
@@ -51,17 +50,13 @@ constexpr std::array<MPI_User_function*, sizeof...(N)> pool(std::index_sequence<
 }
 constexpr std::array<MPI_User_function*, kThunks> kPool = pool(std::make_index_sequence<kThunks>());
 
-// Takes a free thunk and returns its number; kThunks if there is none.
-size_t take_thunk(const Payload& p, Vid vid) {
-  handles::SpinGuard guard(structure_lock, multiple);
-  size_t n = 0;
-  while (n < kThunks && thunks[n].used) ++n;
-  if (n < kThunks) thunks[n] = {true, vid, p.function, p.upper_call, MPI_DATATYPE_NULL, 0};
-  return n;
-}
-
 int make(const Payload& p, Vid vid) {
-  const size_t n = take_thunk(p, vid);
+  size_t n = 0;
+  {
+    handles::SpinGuard guard(structure_lock, multiple);
+    while (n < kThunks && thunks[n].used) ++n;
+    if (n < kThunks) thunks[n] = {true, p.function, p.upper_call, MPI_DATATYPE_NULL, 0};
+  }
   if (n == kThunks) {
     say_of_rank(
         formatted("MPI_Op_create: more than {} operations are alive; free those no longer needed", kThunks));
@@ -79,37 +74,28 @@ int make(const Payload& p, Vid vid) {
   return code;
 }
 
-// Frees the operation and its thunk. Under structure_lock. The shim's record of it is freed later.
-struct Gone {
-  uint64_t function, upper_call;
-  bool is_told;
-};
-Gone destroy_op(Vid vid) {
-  MPI_Op real = op(vid);
-  if (to_word(real) && real != MPI_OP_NULL) MPI_Op_free(&real);
-  rebind_handle(vid, 0);
-  Thunk& t = thunks[tables->slot(vid)->owner[0]];
-  const Gone gone{t.function, t.upper_call, tables->slot(vid)->owner[1] != 0};
-  t.used = false;
-  return gone;
-}
-
-// Called when the program freed the operation, or a request that used it is complete.
-template <class Release>
-void release_op(Vid vid, Release release) {
-  std::vector<handles::Handle> dropped;
-  Gone gone{};
+// Called when the program freed the operation (Tables::free), or a request that used it is complete (let_go).
+// Frees the operation and its thunk; the shim's record of it last.
+void release_op(Vid vid, void (handles::Tables::*release)(handles::Handle, std::vector<handles::Handle>&)) {
+  Thunk gone;
+  bool is_told = false;
   {
+    std::vector<handles::Handle> dropped;
     handles::SpinGuard guard(structure_lock, multiple);
-    release(dropped);
+    (tables->*release)(vid, dropped);
     if (dropped.empty()) return;
-    gone = destroy_op(vid);
+    MPI_Op real = op(vid);
+    if (to_word(real) && real != MPI_OP_NULL) MPI_Op_free(&real);
+    rebind_handle(vid, 0);
+    const handles::Slot* s = tables->slot(vid);
+    is_told = s->owner[1] != 0;
+    gone = thunks[s->owner[0]];
+    thunks[s->owner[0]].used = false;
   }
-  if (gone.is_told) {
+  if (is_told)
     seam::call_upper<void>(reinterpret_cast<UpperCall>(gone.upper_call),
                            reinterpret_cast<void*>(gone.function), static_cast<void*>(nullptr),
                            static_cast<void*>(nullptr), seam::kOperationIsGone, Vid{0});
-  }
 }
 
 }  // namespace
@@ -129,14 +115,9 @@ void keep_op(Vid request, Vid op, Vid type) {
   tables->retain(type);
 }
 
-void let_go_of_op(Vid op) {
-  release_op(op, [&](std::vector<handles::Handle>& dropped) { tables->let_go(op, dropped); });
-}
+void let_go_of_op(Vid op) { release_op(op, &handles::Tables::let_go); }
 
-int remake_op(Vid vid) {
-  const auto* recipe = reinterpret_cast<const handles::Recipe*>(tables->slot(vid)->recipe);
-  return make(*static_cast<const Payload*>(recipe->payload()), vid);
-}
+int remake_op(Vid vid) { return make(recipe_of<Payload>(vid)[0], vid); }
 
 extern "C" {
 
@@ -159,7 +140,7 @@ int lower_MPI_Op_free(Vid* op) {
   const Vid freed = *op;
   if (is_predefined(freed) || seam::vid_kind(freed) != Kind::kOp || !tables->live(freed)) return seam::kErrOp;
   // An incomplete nonblocking reduction keeps the operation; the MPI's own reference count is not relied on.
-  release_op(freed, [&](std::vector<handles::Handle>& dropped) { tables->free(freed, dropped); });
+  release_op(freed, &handles::Tables::free);
   *op = kNullOp;
   return seam::kSuccess;
 }

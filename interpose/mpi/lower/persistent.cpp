@@ -1,6 +1,8 @@
 // Persistent point-to-point requests. The record keeps the arguments. The MPI makes the real request
 // immediately, which checks the arguments, and again after a restart. At a cut none is active: sends are
 // complete, receives are cancelled and started again later. LH, LH FS base, threads of the program.
+#include <algorithm>
+
 #include "interpose/mpi/lower/counting.h"
 #include "interpose/mpi/lower/messages.h"
 #include "interpose/mpi/lower/state.h"
@@ -25,22 +27,14 @@ static int make_real(const RequestArguments& o, MPI_Request* real) {
   }
 }
 
-bool is_synchronous(const RequestRecord* r) {
-  return r->maker == seam::kFn_MPI_Issend || r->maker == seam::kFn_MPI_Ssend_init;
-}
-
 int remake_persistent_requests() {
   for (const RequestRecord& r : all_requests()) {
     if (r.state == kRequestFree || (r.kind != kPersistentSend && r.kind != kPersistentReceive)) continue;
-    const RequestArguments o = {static_cast<RequestKind>(r.kind),
-                                r.maker,
-                                reinterpret_cast<const void*>(r.buffer),
-                                static_cast<int>(r.count),
-                                r.datatype,
-                                r.peer,
-                                r.tag,
-                                r.comm};
-    const int code = make_real(o, real_request(vid_of(r)));
+    const auto kind = static_cast<RequestKind>(r.kind);
+    const auto* buffer = reinterpret_cast<const void*>(r.buffer);
+    const int count = static_cast<int>(r.count);
+    const int code =
+        make_real({kind, r.maker, buffer, count, r.datatype, r.peer, r.tag, r.comm}, real_request(vid_of(r)));
     if (code != MPI_SUCCESS) return code;
   }
   return MPI_SUCCESS;
@@ -68,16 +62,13 @@ static int start_persistent(Vid v) {
   uint64_t* counted = nullptr;
   if (r->kind == kPersistentReceive) {
     if (DrainedMessage* m = state->drained ? take_drained(r->comm, r->peer, r->tag) : nullptr) {
-      seam::Status s;
-      s.error = deliver_drained(m, buffer, count, r->datatype, &s);
-      finish_request_with(r, s);
+      finish_request_with(r, deliver_drained(m, buffer, count, r->datatype));
       return seam::kSuccess;
     }
   } else if (r->maker == seam::kFn_MPI_Bsend_init) {
-    seam::Status s = empty_status();
-    s.error = lower_MPI_Bsend(buffer, count, r->datatype, r->peer, r->tag, r->comm);
-    finish_request_with(r, s);
-    return s.error;
+    const int error = lower_MPI_Bsend(buffer, count, r->datatype, r->peer, r->tag, r->comm);
+    finish_request_with(r, empty_status(error));
+    return error;
   } else if (r->kind == kPersistentSend) {
     counted = message_leaves({record_at(r->record), r->peer, r->tag});
   }
@@ -120,11 +111,9 @@ int lower_MPI_Recv_init(void* buffer, int count, Vid type, int peer, int tag, Vi
 int lower_MPI_Start(Vid* request) { return lower_MPI_Startall(1, request); }
 
 int lower_MPI_Startall(int count, Vid requests[]) {
-  bool synchronous = false;
-  for (int i = 0; i < count; ++i) {
-    if (is_request(requests[i]))
-      synchronous |= request_record(requests[i])->maker == seam::kFn_MPI_Ssend_init;
-  }
+  const bool synchronous = std::any_of(requests, requests + std::max(count, 0), [](Vid v) {
+    return is_request(v) && request_record(v)->maker == seam::kFn_MPI_Ssend_init;
+  });
   if (__builtin_expect(!synchronous, 1)) return start_all_persistent(count, requests);
   // Held like MPI_Issend, before any request is started, because the call may be repeated.
   if (!begin_alone(seam::kFn_MPI_Ssend_init)) return seam::kAgain;

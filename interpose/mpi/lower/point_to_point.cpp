@@ -2,10 +2,10 @@
 // LH, LH FS base, threads of the program.
 //
 // A blocking send is the MPI's own: its receiver receives or drains the message, if need be before all its
-// threads have stopped (early_drain.cpp). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4 ns
-// of MPI_Recv): a thread can leave it, and its requests wait in the thread's `pending` for the next call.
-#include "interpose/mpi/lower/point_to_point.h"
+// threads have stopped (message_drain.cpp). A blocking receive is MPI_Irecv and MPI_Test (measured: within 4
+// ns of MPI_Recv): a thread can leave it, and its requests wait in the thread's `pending` for the next call.
 #include "interpose/mpi/lower/counting.h"
+#include "interpose/mpi/lower/messages.h"
 #include "lower_functions.h"
 
 namespace cropdl::mpi {
@@ -15,7 +15,7 @@ namespace {
 // A blocking send by the MPI's function `kSend`.
 template <int (*kSend)(const void*, int, MPI_Datatype, int, int, MPI_Comm)>
 inline int blocking_send(const void* buffer, int count, Vid type, int dest, int tag, Vid comm) {
-  uint64_t* counted = message_leaves(message_to(dest, tag, comm));
+  uint64_t* counted = message_leaves({comm_record(comm), dest, tag});
   if (__builtin_expect(multiple, 0)) stand_sending(true);
   const int code = kSend(buffer, count, datatype(type), rank_in(dest), tag, mpi::comm(comm));
   if (__builtin_expect(multiple, 0)) stand_sending(false);
@@ -36,35 +36,66 @@ inline int nonblocking_send(uint32_t maker, const void* buffer, int count, Vid t
   return seam::kSuccess;
 }
 
-// A begun receive: a real request, or a drained message that has been delivered.
-struct Posted {
+// A receive or send that a call has begun and waits for itself.
+struct Begun {
+  RequestArguments arguments;
   MPI_Request real = MPI_REQUEST_NULL;
-  bool done = false;
-  seam::Status status;  // if done
+  bool done = false;  // also if a drained message has been delivered
+  seam::Status status = {};
 };
 
-inline int post(void* buffer, int count, Vid type, int source, int tag, Vid comm, Posted* posted) {
-  if (__builtin_expect(source == seam::kProcNull, 0)) {
+inline int post(Begun* receive) {
+  const RequestArguments& o = receive->arguments;
+  if (__builtin_expect(o.peer == seam::kProcNull, 0)) {
     // MPICH 4.0 completes an MPI_Irecv from MPI_PROC_NULL with source 0 in its status.
-    posted->done = true;
-    posted->status = {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0};
+    receive->done = true;
+    receive->status = status_of_no_process();
     return MPI_SUCCESS;
   }
+  void* const buffer = const_cast<void*>(o.buffer);
   // Messages that the program leaves there must cost the others little.
-  if (__builtin_expect(state->drained != 0, 0) && probe_drained(comm, source, tag, nullptr)) {
-    if (const int code = check_receive(buffer, count, type); code != MPI_SUCCESS) return code;
-    if (DrainedMessage* m = take_drained(comm, source, tag)) {
-      posted->done = true;
-      posted->status.error = deliver_drained(m, buffer, count, type, &posted->status);
+  if (__builtin_expect(state->drained != 0, 0) && probe_drained(o.comm, o.peer, o.tag, nullptr)) {
+    if (const int code = check_receive(buffer, o.count, o.datatype); code != MPI_SUCCESS) return code;
+    if (DrainedMessage* m = take_drained(o.comm, o.peer, o.tag)) {
+      receive->done = true;
+      receive->status = deliver_drained(m, buffer, o.count, o.datatype);
       return MPI_SUCCESS;
     }
   }
-  return MPI_Irecv(buffer, count, datatype(type), rank_in(source), tag_in(tag), mpi::comm(comm),
-                   &posted->real);
+  return MPI_Irecv(buffer, o.count, datatype(o.datatype), rank_in(o.peer), tag_in(o.tag), comm(o.comm),
+                   &receive->real);
 }
 
 inline void note_received(Vid comm, const MPI_Status& s) {
   message_came({comm_record(comm), s.MPI_SOURCE, s.MPI_TAG});
+}
+
+// Whether it is complete.
+inline bool test(Begun* b) {
+  if (__builtin_expect(b->done, 0)) return true;
+  const RequestArguments& o = b->arguments;
+  MPI_Status s = no_message();
+  int over = 0;
+  const int code = test_or_wait(&b->real, &over, &s);
+  if (!over && __builtin_expect(code == MPI_SUCCESS, 1)) return false;
+  b->done = true;
+  if (o.kind == kReceiveRequest) {
+    note_received(o.comm, s);
+    status_out(s, &b->status);
+    b->status.error = error_out(code);
+  } else {
+    b->status = empty_status(error_out(code));
+    if (__builtin_expect(code != MPI_SUCCESS, 0)) message_stays({comm_record(o.comm), o.peer, o.tag});
+  }
+  return true;
+}
+
+// Makes it a record. `owned` is a copy that a send reads.
+inline Vid record_of(const Begun& b, RequestPlace& place, void* owned = nullptr) {
+  const Vid v = place.take(b.arguments, b.real);
+  request_record(v)->owned = reinterpret_cast<uint64_t>(owned);
+  if (__builtin_expect(b.done, 0)) finish_request_with(request_record(v), b.status);
+  return v;
 }
 
 // Leaves the LH within a blocking call, whose requests are now records. (Without free ones, it waits on.)
@@ -75,66 +106,41 @@ int leave_with(Vid first, Vid second) {
   return seam::kAgain;
 }
 
-// Completes MPI_Sendrecv after both halves have begun. `owned` is a copy that the send reads.
-int exchange(const RequestArguments& receive, Posted& posted, const RequestArguments& send,
-             MPI_Request real_send, void* owned, seam::Status* status) {
-  bool send_done = false;
-  int send_code = MPI_SUCCESS, flag = 0;
-  const bool waits = only_sessions();
-  MPI_Status s = no_message();
-  for (Spin spin;; spin.turn()) {
-    if (!posted.done) {
-      flag = waits;
-      const int code = waits ? MPI_Wait(&posted.real, &s) : MPI_Test(&posted.real, &flag, &s);
-      if (flag || code != MPI_SUCCESS) {
-        note_received(receive.comm, s);
-        status_out(s, &posted.status);
-        posted.status.error = error_out(code);
-        posted.done = true;
-      }
-    }
-    if (!send_done) {
-      flag = waits;
-      send_code =
-          waits ? MPI_Wait(&real_send, MPI_STATUS_IGNORE) : MPI_Test(&real_send, &flag, MPI_STATUS_IGNORE);
-      send_done = flag || send_code != MPI_SUCCESS;
-      if (__builtin_expect(send_code != MPI_SUCCESS, 0))
-        message_stays(message_to(send.peer, send.tag, send.comm));
-    }
-    if (posted.done && send_done) break;
-    if (stop_wanted()) {
-      RequestPlace for_receive(RequestPlace::kQuietly), for_send(RequestPlace::kQuietly);
-      if (!for_receive || !for_send) continue;
-      const Vid r = for_receive.take(receive, posted.real);
-      if (posted.done) finish_request_with(request_record(r), posted.status);
-      const Vid w = for_send.take(send, real_send);
-      request_record(w)->owned = reinterpret_cast<uint64_t>(owned);
-      if (send_done) {
-        seam::Status over = empty_status();
-        over.error = error_out(send_code);
-        finish_request_with(request_record(w), over);
-      }
-      return leave_with(r, w);
-    }
-  }
-  handles::heap_free(owned);
-  if (status) *status = posted.status;
-  return posted.status.error != seam::kSuccess ? posted.status.error : error_out(send_code);
-}
-
 // Begins the send of an exchange whose receive is posted; cancels the receive if that fails.
-int begin_send(const void* buffer, int count, MPI_Datatype type, int dest, int tag, Vid comm, Posted& posted,
-               MPI_Request* real) {
-  const int code = begin_to_send(buffer, count, type, dest, tag, comm, real);
-  if (code != MPI_SUCCESS && !posted.done) {
+int begin_send(Begun* send, Begun* receive) {
+  const RequestArguments& o = send->arguments;
+  const int code = begin_to_send(o.buffer, o.count, datatype(o.datatype), o.peer, o.tag, o.comm, &send->real);
+  if (code != MPI_SUCCESS && !receive->done) {
     MPI_Status s = no_message();
     int cancelled = 0;
-    MPI_Cancel(&posted.real);
-    MPI_Wait(&posted.real, &s);
+    MPI_Cancel(&receive->real);
+    MPI_Wait(&receive->real, &s);
     MPI_Test_cancelled(&s, &cancelled);
-    if (!cancelled) note_received(comm, s);
+    if (!cancelled) note_received(o.comm, s);
   }
   return code;
+}
+
+// MPI_Sendrecv. `owned` is a copy that the send reads.
+int exchange(Begun receive, Begun send, void* owned, seam::Status* status) {
+  int code = post(&receive);
+  if (code == MPI_SUCCESS) code = begin_send(&send, &receive);
+  if (code != MPI_SUCCESS) {
+    handles::heap_free(owned);
+    return error_out(code);
+  }
+  for (Spin spin;; spin.turn()) {
+    const bool received = test(&receive), sent = test(&send);
+    if (received && sent) break;
+    if (!stop_wanted()) continue;
+    RequestPlace for_receive(RequestPlace::kQuietly), for_send(RequestPlace::kQuietly);
+    if (!for_receive || !for_send) continue;
+    const Vid first = record_of(receive, for_receive);
+    return leave_with(first, record_of(send, for_send, owned));
+  }
+  handles::heap_free(owned);
+  if (status) *status = receive.status;
+  return receive.status.error != seam::kSuccess ? receive.status.error : send.status.error;
 }
 
 }  // namespace
@@ -196,44 +202,26 @@ int lower_MPI_Ssend(const void* buffer, int count, Vid type, int dest, int tag, 
 
 int lower_MPI_Recv(void* buffer, int count, Vid type, int source, int tag, Vid comm, seam::Status* status) {
   if (continues()) return continue_pending(status);
-  Posted posted;
-  const int begun = post(buffer, count, type, source, tag, comm, &posted);
-  if (__builtin_expect(begun != MPI_SUCCESS, 0)) return error_out(begun);
-  if (__builtin_expect(posted.done, 0)) {
-    if (status) *status = posted.status;
-    return posted.status.error;
+  Begun b{{kReceiveRequest, seam::kFn_MPI_Recv, buffer, count, type, source, tag, comm}};
+  const int code = post(&b);
+  if (__builtin_expect(code != MPI_SUCCESS, 0)) return error_out(code);
+  for (Spin spin; !test(&b); spin.turn()) {
+    if (!stop_wanted()) continue;
+    RequestPlace place(RequestPlace::kQuietly);
+    if (place) return leave_with(record_of(b, place), 0);
   }
-  MPI_Status s = no_message();
-  int flag = only_sessions();
-  for (Spin spin;; spin.turn()) {
-    const int code = flag ? MPI_Wait(&posted.real, &s) : MPI_Test(&posted.real, &flag, &s);
-    if (flag || __builtin_expect(code != MPI_SUCCESS, 0)) {
-      note_received(comm, s);
-      status_out(s, status);
-      if (status) status->error = error_out(code);
-      return error_out(code);
-    }
-    if (stop_wanted()) {
-      RequestPlace place(RequestPlace::kQuietly);
-      if (!place) continue;
-      return leave_with(
-          place.take({kReceiveRequest, seam::kFn_MPI_Recv, buffer, count, type, source, tag, comm},
-                     posted.real),
-          0);
-    }
-  }
+  if (status) *status = b.status;
+  return b.status.error;
 }
 
 int lower_MPI_Irecv(void* buffer, int count, Vid type, int source, int tag, Vid comm, Vid* request) {
   *request = kNullRequest;
   RequestPlace place;
   if (__builtin_expect(!place, 0)) return seam::kErrIntern;
-  Posted posted;
-  const int code = post(buffer, count, type, source, tag, comm, &posted);
+  Begun b{{kReceiveRequest, seam::kFn_MPI_Irecv, buffer, count, type, source, tag, comm}};
+  const int code = post(&b);
   if (__builtin_expect(code != MPI_SUCCESS, 0)) return error_out(code);
-  *request =
-      place.take({kReceiveRequest, seam::kFn_MPI_Irecv, buffer, count, type, source, tag, comm}, posted.real);
-  if (__builtin_expect(posted.done, 0)) finish_request_with(request_record(*request), posted.status);
+  *request = record_of(b, place);
   return seam::kSuccess;
 }
 
@@ -241,40 +229,23 @@ int lower_MPI_Sendrecv(const void* send, int send_count, Vid send_type, int dest
                        int receive_count, Vid receive_type, int source, int receive_tag, Vid comm,
                        seam::Status* status) {
   if (continues()) return continue_pending(status);
-  Posted posted;
-  int code = post(receive, receive_count, receive_type, source, receive_tag, comm, &posted);
-  if (code != MPI_SUCCESS) return error_out(code);
-  MPI_Request real = MPI_REQUEST_NULL;
-  code = begin_send(send, send_count, datatype(send_type), dest, send_tag, comm, posted, &real);
-  if (code != MPI_SUCCESS) return error_out(code);
-  return exchange({kReceiveRequest, seam::kFn_MPI_Sendrecv, receive, receive_count, receive_type, source,
-                   receive_tag, comm},
-                  posted,
-                  {kSendRequest, seam::kFn_MPI_Sendrecv, send, send_count, send_type, dest, send_tag, comm},
-                  real, nullptr, status);
+  constexpr auto kMaker = seam::kFn_MPI_Sendrecv;
+  return exchange(
+      {{kReceiveRequest, kMaker, receive, receive_count, receive_type, source, receive_tag, comm}},
+      {{kSendRequest, kMaker, send, send_count, send_type, dest, send_tag, comm}}, nullptr, status);
 }
 
 int lower_MPI_Sendrecv_replace(void* buffer, int count, Vid type, int dest, int send_tag, int source,
                                int receive_tag, Vid comm, seam::Status* status) {
   if (continues()) return continue_pending(status);
+  constexpr auto kMaker = seam::kFn_MPI_Sendrecv_replace;
   void* copy = nullptr;
   int bytes = 0;
-  int code = pack(buffer, count, type, comm, &copy, &bytes);
+  const int code = pack(buffer, count, type, comm, &copy, &bytes);
   if (code != MPI_SUCCESS) return error_out(code);
-  Posted posted;
-  code = post(buffer, count, type, source, receive_tag, comm, &posted);
-  MPI_Request real = MPI_REQUEST_NULL;
-  if (code == MPI_SUCCESS) code = begin_send(copy, bytes, MPI_PACKED, dest, send_tag, comm, posted, &real);
-  if (code != MPI_SUCCESS) {
-    handles::heap_free(copy);
-    return error_out(code);
-  }
-  return exchange(
-      {kReceiveRequest, seam::kFn_MPI_Sendrecv_replace, buffer, count, type, source, receive_tag, comm},
-      posted,
-      {kSendRequest, seam::kFn_MPI_Sendrecv_replace, copy, bytes, seam::kVid_MPI_PACKED, dest, send_tag,
-       comm},
-      real, copy, status);
+  return exchange({{kReceiveRequest, kMaker, buffer, count, type, source, receive_tag, comm}},
+                  {{kSendRequest, kMaker, copy, bytes, seam::kVid_MPI_PACKED, dest, send_tag, comm}}, copy,
+                  status);
 }
 
 int lower_MPI_Iprobe(int source, int tag, Vid comm, int* flag, seam::Status* status) {

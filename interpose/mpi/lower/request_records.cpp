@@ -1,19 +1,17 @@
 // The records behind the program's handles of requests: made, completed, handed out and freed. A completed
 // request keeps its status in the record until it is handed out. LH, LH FS base, threads of the program.
-#include <sched.h>
-
 #include <utility>
 
 #include "base/format.h"
 #include "interpose/mpi/lower/messages.h"
-#include "interpose/mpi/lower/progress_modes.h"
 #include "interpose/mpi/lower/state.h"
 
 namespace cropdl::mpi {
 namespace {
 
-Message message_of(const RequestRecord* r) {  // for requests that send
-  return {record_at(r->record), r->peer, r->tag};
+// A send that ends when its receive has begun.
+bool is_synchronous(const RequestRecord& r) {
+  return r.maker == seam::kFn_MPI_Issend || r.maker == seam::kFn_MPI_Ssend_init;
 }
 
 // Whether the record needs the datatype later, to post a receive again or at every start.
@@ -93,10 +91,6 @@ void let_go_of_comm(RequestRecord* r) {
 
 std::atomic<uint32_t> duplicates_under_way;
 
-void Spin::yield() { sched_yield(); }
-
-seam::Status empty_status() { return {seam::kAnySource, seam::kAnyTag, seam::kSuccess, 0, 0}; }
-
 RequestPlace::RequestPlace(Saying says) : vid_(take_record()) {
   if (__builtin_expect(vid_ == kNullRequest && says == kAloud, 0))
     say_of_rank(formatted("more than {} requests are alive", kCapacity - seam::kFirstDynamic));
@@ -168,16 +162,16 @@ void finish_request(RequestRecord* r, const MPI_Status& real_status, int code) {
   } else if (receives(r) && !s.cancelled) {
     message_came({record_at(r->record), real_status.MPI_SOURCE, real_status.MPI_TAG});
   } else if (sends(r) && s.cancelled) {
-    message_stays(message_of(r));
+    message_stays({record_at(r->record), r->peer, r->tag});
   }
   finish_request_with(r, s);
 }
 
 bool test_request(Vid v, RequestRecord* r, bool waits) {
   if (r->state != kRequestActive) return r->state != kRequestParked;
-  int flag = waits && only_sessions();
+  int flag = 0;
   MPI_Status s = no_message();
-  const int code = flag ? MPI_Wait(real_request(v), &s) : MPI_Test(real_request(v), &flag, &s);
+  const int code = waits ? test_or_wait(real_request(v), &flag, &s) : MPI_Test(real_request(v), &flag, &s);
   if (code == MPI_SUCCESS && !flag) {
     if (r->kind == kCollectiveRequest) note_modes(&modes_of_collectives);
     return false;
@@ -229,7 +223,7 @@ std::string pending_synchronous_send(uint64_t* oldest) {
   if (!synchronous_sends.load(std::memory_order_relaxed)) return {};
   const RequestRecord* first = nullptr;
   for (const RequestRecord& r : all_requests()) {
-    if (__atomic_load_n(&r.state, __ATOMIC_ACQUIRE) == kRequestActive && is_synchronous(&r) &&
+    if (__atomic_load_n(&r.state, __ATOMIC_ACQUIRE) == kRequestActive && is_synchronous(r) &&
         (!first || r.serial < first->serial))
       first = &r;
   }
@@ -241,7 +235,7 @@ std::string pending_synchronous_send(uint64_t* oldest) {
 void test_synchronous_sends() {
   if (multiple || !synchronous_sends.load(std::memory_order_relaxed) || !may_drive()) return;
   for (RequestRecord& r : all_requests())
-    if (r.state == kRequestActive && is_synchronous(&r)) test_request(vid_of(r), &r);
+    if (r.state == kRequestActive && is_synchronous(r)) test_request(vid_of(r), &r);
 }
 
 std::string request_trouble() {

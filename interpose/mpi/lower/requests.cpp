@@ -1,4 +1,4 @@
-// All forms of Wait and Test, MPI_Request_free and MPI_Cancel.
+// All forms of Wait and Test, MPI_Request_free and MPI_Cancel, generalized requests.
 //
 // Requests are tested one by one, and complete in their records (request_records.cpp). So a wait can leave
 // the LH at any time (kAgain) and continue later, even in another process; partial completion is no special
@@ -52,25 +52,6 @@ bool ends_waiting(const RequestRecord* r) {
   return kErrorEndsWaiting &&
          __builtin_expect(r->state == kRequestDone && r->status.error != seam::kSuccess, 0);
 }
-
-// While MPI_Waitall waits for one request, another may fail. At every 16th turn, the next one is tested:
-// often enough, since the MPI makes progress on all of them in each test.
-class OtherRequests {
- public:
-  OtherRequests(const Vid* all, int n) : all_(all), n_(n) {}
-  bool one_failed() {
-    if (!kErrorEndsWaiting || n_ == 1 || ++turns_ % 16 != 0) return false;
-    const Vid v = all_[next_];
-    next_ = next_ + 1 < n_ ? next_ + 1 : 0;
-    return !is_null(v) && test_request(v, request_record(v)) && ends_waiting(request_record(v));
-  }
-
- private:
-  const Vid* all_;
-  const int n_;
-  int next_ = 0;
-  uint32_t turns_ = 0;
-};
 
 // The answer for a null request.
 int give_empty(seam::Status* status) {
@@ -133,6 +114,26 @@ bool hand_out_any(int n, Vid* v, int* index, seam::Status* status, int* result) 
   return !candidates;
 }
 
+// Generalized requests: the MPI underneath has one for each and calls the program's functions through the
+// shim, above its own frames, UH FS base. Without a recipe, they refuse checkpoints while alive.
+int call(void* callbacks, int what, seam::Status* status, int complete) {
+  auto* c = static_cast<seam::GeneralizedCallbacks*>(callbacks);
+  return seam::call_upper<int>(c->call, c, what, status, complete);
+}
+
+int query(void* callbacks, MPI_Status* real) {
+  seam::Status status = empty_status();
+  const int code = call(callbacks, seam::kQueryGeneralized, &status, 0);
+  const int error = real->MPI_ERROR;
+  *real = status_in(status);
+  real->MPI_ERROR = error;
+  return code;
+}
+int released(void* callbacks) { return call(callbacks, seam::kFreeGeneralized, nullptr, 0); }
+int cancelled(void* callbacks, int complete) {
+  return call(callbacks, seam::kCancelGeneralized, nullptr, complete);
+}
+
 }  // namespace
 
 extern "C" {
@@ -157,13 +158,22 @@ int lower_MPI_Test(Vid* request, int* flag, seam::Status* status) {
 
 int lower_MPI_Waitall(int count, Vid requests[], seam::Status statuses[]) {
   if (!valid(requests, count)) return seam::kErrRequest;
-  OtherRequests others(requests, count);
+  // While it waits for one request, another may fail. At every 16th turn, the next one is tested: often
+  // enough, since the MPI makes progress on all of them in each test.
+  int next = 0;
+  uint32_t turns = 0;
+  const auto another_failed = [&] {
+    if (!kErrorEndsWaiting || count == 1 || ++turns % 16 != 0) return false;
+    const Vid v = requests[next];
+    next = next + 1 < count ? next + 1 : 0;
+    return !is_null(v) && test_request(v, request_record(v)) && ends_waiting(request_record(v));
+  };
   for (int i = 0; i < count; ++i) {
     if (is_null(requests[i])) continue;
     RequestRecord* r = request_record(requests[i]);
     for (Spin spin; !test_request(requests[i], r, true); spin.turn()) {
       if (stop_wanted()) return seam::kAgain;
-      if (others.one_failed()) return hand_out_all(count, requests, statuses);
+      if (another_failed()) return hand_out_all(count, requests, statuses);
     }
     if (ends_waiting(r)) break;
   }
@@ -268,6 +278,38 @@ int lower_MPI_Cancel(Vid* request) {
 int lower_MPI_Test_cancelled(const seam::Status* status, int* flag) {
   *flag = status->cancelled;
   return seam::kSuccess;
+}
+
+int lower_MPI_Grequest_start(void* callbacks, Vid* request) {
+  *request = kNullRequest;
+  const AdoptedRequestPlace place;
+  if (!place) return seam::kErrIntern;
+  MPI_Request real = MPI_REQUEST_NULL;
+  const int code = MPI_Grequest_start(query, released, cancelled, callbacks, &real);
+  if (code != MPI_SUCCESS) return error_out(code);
+  *request = adopt_request(real, seam::kFn_MPI_Grequest_start);
+  return seam::kSuccess;
+}
+
+// The program may have freed the request before; it keeps its index for this call.
+int lower_MPI_Grequest_complete(Vid request) {
+  if (!is_request(request)) return seam::kErrRequest;
+  RequestRecord* r = request_record(request);
+  if (r->maker != seam::kFn_MPI_Grequest_start) return seam::kErrRequest;
+  // Read before the call: during it another thread may complete the request and its record may be reused.
+  bool orphan;
+  {
+    const handles::SpinGuard guard(structure_lock, multiple);
+    if (r->ended) return seam::kErrRequest;
+    r->ended = 1;
+    orphan = r->orphan != 0;
+  }
+  int code = MPI_Grequest_complete(mpi::request(request));
+  if (code == MPI_SUCCESS && orphan) {
+    code = MPI_Request_free(real_request(request));
+    release_request(request);
+  }
+  return error_out(code);
 }
 
 }  // extern "C"

@@ -1,16 +1,14 @@
 // Translation between seam and MPI for every function of the lower half's table: virtual handles, ranks,
 // tags, statuses and error codes.
-//
-// LH only, LH FS base, a thread of the program unless a function says otherwise. Compiled once per MPI. State
-// that must survive is in the persistent heap (tables, recipes, counters), except `real_handles`, which the
-// replay refills at every restart. At MPI_THREAD_MULTIPLE several threads may be in here.
+// LH only, LH FS base, a thread of the program unless a function says otherwise; several at
+// MPI_THREAD_MULTIPLE. Compiled once per MPI. State that must survive is in the persistent heap (tables,
+// recipes, counters); a restart refills `real_handles`.
 #pragma once
 
 #include <mpi.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <type_traits>
 
 #include CROPDL_CONSTANTS  // generated: constants_<mpi>.h
@@ -70,37 +68,26 @@ inline MPI_File file(Vid v) { return real<MPI_File, Kind::kFile>(v); }
 inline MPI_Session session(Vid v) { return real<MPI_Session, Kind::kSession>(v); }
 #endif
 
-// Gives a new object of the MPI a vid without a recipe: it works, and refuses every checkpoint while it
-// exists; the refusal names `maker`, an index of the seam's function table. A null real handle gives the
-// kind's null vid; a known one (predefined, or adopted before) its vid.
-Vid adopt_comm(MPI_Comm real, uint32_t maker);
-Vid adopt_datatype(MPI_Datatype real, uint32_t maker);
-Vid adopt_group(MPI_Group real, uint32_t maker);
-Vid adopt_op(MPI_Op real, uint32_t maker);
+// Gives a new object of the MPI, whose real handle is `word`, a vid without a recipe (except a group and an
+// Info object): it works, and refuses every checkpoint while it exists; the refusal names `maker`, an index
+// of the seam's function table. A null real handle gives the kind's null vid; a known one (predefined, or
+// adopted before) its vid.
+Vid adopt(Kind kind, uint64_t word, uint32_t maker);
 Vid adopt_request(MPI_Request real, uint32_t maker);  // within an AdoptedRequestPlace (state.h)
-Vid adopt_message(MPI_Message real, uint32_t maker);
-Vid adopt_win(MPI_Win real, uint32_t maker);
-Vid adopt_info(MPI_Info real, uint32_t maker);  // with a recipe (infos.cpp)
-Vid adopt_errhandler(MPI_Errhandler real, uint32_t maker);
-Vid adopt_file(MPI_File real, uint32_t maker);
-#if !defined(OPEN_MPI)
-Vid adopt_session(MPI_Session real, uint32_t maker);
-#endif
 
 // Registers `made`, which all members have just made from `parent` with result `code`; the last step is a
 // broadcast on it. The recipe is membership and topology. Returns an error class of the seam.
 int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid);
 
 // Registers a new object with the recipe of the generated call that made it. Returns an error class of the
-// seam. A duplicate is committed if its original is.
+// seam.
 int keep_datatype(MPI_Datatype real, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid);
-void inherit_commitment(Vid from, Vid to);
+void inherit_commitment(Vid from, Vid to);  // a duplicate is committed if its original is
 // The type as its constructor made it, as envelope and contents tell: a restart may have resized it.
 MPI_Datatype datatype_as_made(Vid vid);
 void free_as_made(Vid vid);  // under structure_lock
 
-// Keeps `op`, an operation of the program that the pending `request` calls with elements of `type`. Does
-// nothing for predefined operations.
+// If `op` is the program's, keeps it and `type`: the pending `request` calls it with elements of that type.
 void keep_op(Vid request, Vid op, Vid type);
 
 // Data that a pending operation keeps reading. The next request that this thread adopts owns it.
@@ -124,31 +111,29 @@ inline void rebind_handle(Vid vid, uint64_t word) { real_word(vid) = word; }
 template <class H>
 class HandleArray {
  public:
-  HandleArray(const Vid* vids, int n) : n_(vids && n > 0 ? n : 0) {
-    if (n_ > kInline) heap_ = std::make_unique<H[]>(static_cast<size_t>(n_));
-    H* to = data();
-    for (int i = 0; i < n_; ++i) to[i] = from_word<H>(real_word(vids[i]));
+  HandleArray(const Vid* vids, int n)
+      : n_(vids && n > 0 ? n : 0), data_(items_.add(static_cast<size_t>(n_))) {
+    for (int i = 0; i < n_; ++i) data_[i] = from_word<H>(real_word(vids[i]));
   }
-  H* data() { return heap_ ? heap_.get() : inline_; }
+  H* data() { return data_; }
   void write_back(Vid* vids) {
-    H* from = data();
     for (int i = 0; i < n_; ++i) {
       const Kind kind = seam::vid_kind(vids[i]);
-      if (to_word(from[i]) == real_word(vids[i])) continue;
-      if (to_word(from[i]) == real_handles[static_cast<unsigned>(kind) & 15][0]) {
+      const uint64_t word = to_word(data_[i]);
+      if (word == real_word(vids[i])) continue;
+      if (word == real_handles[static_cast<unsigned>(kind) & 15][0]) {
         forget_object(vids[i]);
         vids[i] = seam::make_vid(kind, 0);
       } else {
-        rebind_handle(vids[i], to_word(from[i]));
+        rebind_handle(vids[i], word);
       }
     }
   }
 
  private:
-  static constexpr int kInline = 32;  // most programs wait for fewer
-  int n_;
-  H inline_[kInline];
-  std::unique_ptr<H[]> heap_;
+  const int n_;
+  handles::FewOrMany<H, 32> items_;  // most programs wait for fewer
+  H* const data_;
 };
 
 // --- State that cannot be saved
@@ -168,8 +153,6 @@ inline int tag_in(int tag) { return constants::from_seam_tag(tag); }
 inline void* buffer_in(const void* p) {
   return __builtin_expect(p == seam::in_place(), 0) ? MPI_IN_PLACE : const_cast<void*>(p);
 }
-
-int thread_level_in(int level);  // seam::ThreadLevel -> MPI_THREAD_...
 
 // Returns the neutral error class of an MPI error code (MPI_SUCCESS -> kSuccess).
 int error_class_out(int code);

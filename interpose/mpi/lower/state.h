@@ -1,12 +1,11 @@
 // The lower half's MPI state: what survives a restart (in the persistent heap), and what each process makes
-// anew.
-//
-// LH only. Threads of the program write everything, under `structure_lock` where a structure changes shape.
-// The agent's thread reads counters at any time and the list of communicators under the lock, and sets the
-// hold (interpose/counting). Structures in the heap are in images: append only; the root has `version`.
+// anew. LH only. Threads of the program write everything, under `structure_lock` where a structure changes
+// shape. The agent's thread reads counters at any time, and the list of communicators under the lock.
+// Structures in the heap are in images: append only; the root has `version`.
 #pragma once
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <array>
 #include <atomic>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/float_modes.h"
 #include "base/result.h"
 #include "interpose/counting/counting.h"
 #include "interpose/handles/heap.h"
@@ -33,20 +33,17 @@ inline constexpr uint64_t kWorldGid = 1;
 
 // A communicator, possibly freed while the agreement still needs its count (deferred_comm_free.cpp).
 struct CommRecord {
-  uint64_t gid;  // equal on all members and over restarts; 0: not re-made
-  // Count of its collectives, by gid. Not counted with one member, or if not saved.
-  counting::Record count;
+  uint64_t gid;            // equal on all members and over restarts; 0: not re-made
+  counting::Record count;  // of its collectives, by gid; not counted with one member, or if not saved
   // Address of uint32_t[size], the world rank of each rank; 0: point-to-point is not counted.
   uint64_t members;
-  uint32_t size;
-  uint32_t rank;
-  uint32_t freed;   // the program freed it
-  uint32_t named;   // the program has set its name, perhaps to ""
-  uint64_t next;    // list of all records
-  char name[128];   // 128: the larger of the MPIs' MPI_MAX_OBJECT_NAME
-  uint64_t before;  // back link of the list; rebuilt at a restart
-  // Address and length of int[], copied from the recipe when freed.
-  uint64_t topology, topology_numbers;
+  uint32_t size, rank;
+  uint32_t freed;                       // the program freed it
+  uint32_t named;                       // the program has set its name, perhaps to ""
+  uint64_t next;                        // list of all records
+  char name[128];                       // 128: the larger of the MPIs' MPI_MAX_OBJECT_NAME
+  uint64_t before;                      // back link of the list; rebuilt at a restart
+  uint64_t topology, topology_numbers;  // address and length of int[], copied from the recipe when freed
   std::span<const uint32_t> ranks() const { return {reinterpret_cast<const uint32_t*>(members), size}; }
 };
 inline CommRecord* record_at(uint64_t word) { return reinterpret_cast<CommRecord*>(word); }
@@ -77,8 +74,7 @@ struct RequestRecord {
     uint8_t ended;    // MPI_Grequest_complete was called (generalized request)
   };
   uint32_t next;  // free list
-  Vid comm;
-  Vid datatype;
+  Vid comm, datatype;
   int32_t peer, tag;  // values of the seam
   int64_t count;
   uint64_t buffer;
@@ -105,15 +101,9 @@ struct DrainedMessage {
   uint64_t next;      // in matching order
   uint32_t complete;  // all bytes have arrived (always true in an image)
   Vid comm;
-  int32_t source;  // rank in the communicator
-  int32_t tag;
+  int32_t source, tag;  // of the seam; the source is a rank in the communicator
   int64_t bytes;
   void* data() { return this + 1; }
-};
-
-struct BsendState {
-  uint64_t buffer, size;  // attached by the program
-  uint64_t used;          // by buffered sends that have not completed
 };
 
 struct State {
@@ -121,8 +111,7 @@ struct State {
   int32_t rank, size;          // of MPI_COMM_WORLD; size 0: never initialised
   int32_t required, provided;  // seam::ThreadLevel
   uint32_t initialized, finalized;
-  // The thread that called MPI_Init: its record's number + 1; 0: unknown.
-  uint32_t thread;
+  uint32_t thread;          // that called MPI_Init: its record's number + 1; 0: unknown
   uint64_t sent, received;  // addresses of uint64_t[size]: point-to-point messages per world rank
   uint64_t comms;           // list of CommRecords
   uint64_t comm_serial;     // for gids
@@ -132,15 +121,16 @@ struct State {
   uint64_t request_serial;
   uint64_t unsaved_requests;       // live ones of functions without recipe
   uint64_t drained, drained_last;  // list of DrainedMessages
-  BsendState bsend;
+  struct {
+    uint64_t buffer, size;  // attached by the program
+    uint64_t used;          // by buffered sends that have not completed
+  } bsend;
   double wtime_offset, wtime_at_save;
   uint32_t unsaved_function;  // permanent: mark_unsaved
-  // The MPI_TAG_UB that the program first got; 0: it never asked.
-  uint32_t largest_tag_told;
+  uint32_t largest_tag_told;  // the MPI_TAG_UB that the program first got; 0: it never asked
   char unsaved_why[192];
-  // By function index: functions that only one MPI has and that the program used.
-  uint8_t used[2048];
-  uint64_t more[32];  // the world's and MPI_COMM_SELF's records; environment.cpp's; lifecycle.cpp's
+  uint8_t used[2048];  // by function index: functions that only one MPI has and that the program used
+  uint64_t more[32];   // the world's and MPI_COMM_SELF's records; environment.cpp's; lifecycle.cpp's
 };
 
 // --- Survives a restart; format() and restart() set these pointers.
@@ -151,7 +141,6 @@ extern handles::Tables* tables;
 extern CommRecord* comm_records[kCapacity];  // by a communicator's index; nullptr: not a communicator
 extern bool multiple;  // MPI_THREAD_MULTIPLE: several threads of the program may be in here
 extern handles::SpinLock structure_lock;
-extern MPI_Group world_group;
 
 inline CommRecord* comm_record(Vid v) { return comm_records[v & kIndexMask]; }
 
@@ -165,6 +154,16 @@ inline constexpr Vid kNullOp = seam::make_vid(Kind::kOp, 0);
 inline constexpr Vid kNullRequest = seam::make_vid(Kind::kRequest, 0);
 inline constexpr Vid kNullMessage = seam::make_vid(Kind::kMessage, 0);
 
+// The floating-point modes of the program's threads that make progress in the MPI: where CropDL makes it for
+// them, the program's reductions (MPI_Iallreduce) go on as natively. Any thread.
+using ProgressModes = std::atomic<FloatModes>;
+static_assert(ProgressModes::is_always_lock_free);
+// Of the thread that last began a blocking send: the thread of the early drain (message_drain.cpp) has them.
+inline ProgressModes modes_of_sender{FloatModes{0x1f80, 0x037f}};
+// Of the thread that last began a nonblocking collective, or tested one that was not complete.
+inline ProgressModes modes_of_collectives{FloatModes{0x1f80, 0x037f}};
+inline void note_modes(ProgressModes* of) { of->store(float_modes(), std::memory_order_relaxed); }
+
 using counting::stop_wanted;  // a blocking call then leaves the LH with kAgain
 
 // The program has begun nonblocking synchronous sends; no cut is made while one is pending.
@@ -173,18 +172,21 @@ inline std::atomic<bool> synchronous_sends{false};
 // Sessions without MPI_Init: no checkpoint is taken, and waiting calls use the MPI's own blocking call,
 // because MPI_Test crashes in MPICH 4.0 without MPI_COMM_WORLD.
 inline bool only_sessions() { return __builtin_expect(!state->initialized, 0); }
+inline int test_or_wait(MPI_Request* request, int* over, MPI_Status* status) {
+  *over = only_sessions();
+  return *over ? MPI_Wait(request, status) : MPI_Test(request, over, status);
+}
 
-// One turn of a loop that waits for the MPI. With more ranks than cores the peer may need this core, and
-// neither MPI's test yields. 128 turns take about 10 us: too short to pay for the system call. (Measured with
-// two ranks on one core: 50 to 160 us per exchange; the MPIs' own blocking calls need 300 us and more.)
+// The turns of a loop that waits for the MPI. With more ranks than cores the peer may need this core, and
+// neither MPI's test yields. 128 turns take about 10 us: less would not pay for the system call. (Measured
+// with two ranks on one core: 50 to 160 us per exchange; the MPIs' own blocking calls need 300 us and more.)
 class Spin {
  public:
   void turn() {
-    if (__builtin_expect((++turns_ & 127) == 0, 0)) yield();
+    if (__builtin_expect((++turns_ & 127) == 0, 0)) sched_yield();
   }
 
  private:
-  static void yield();
   uint32_t turns_ = 0;
 };
 
@@ -199,12 +201,19 @@ void say_heap_is_full(uint32_t function);
 // --- objects.cpp
 void fill_predefined();  // real_handles of null and predefined objects
 bool is_predefined(Vid vid);
-Vid predefined(Kind kind, uint64_t word);  // its vid, or the null vid
 // Registers a live object; the null vid if no index is left or the heap is full. The second form sets the
 // recipe in the same step, because the agent may look for objects without a recipe at any time.
 Vid new_object(Kind kind, uint64_t word, uint32_t maker);
 Vid new_object(Kind kind, uint64_t word, uint32_t maker, std::span<const Vid> dependencies,
                const void* payload, size_t bytes);
+// The recipe of an object, but for the handles in it; empty: it has none.
+template <class T>
+std::span<const T> recipe_of(Vid vid) {
+  const handles::Slot* s = tables->slot(vid);
+  if (!s || !s->recipe) return {};
+  const auto* recipe = reinterpret_cast<const handles::Recipe*>(s->recipe);
+  return {static_cast<const T*>(recipe->payload()), recipe->bytes / sizeof(T)};
+}
 // Frees the real objects of unused handles. Under the lock that freed these: their indices are reused.
 void destroy_objects(std::span<const handles::Handle> gone);
 
@@ -217,16 +226,11 @@ std::span<const int> without_hint(std::span<const int> topology);  // as a dupli
 int lay_topology(std::span<const int> topology, MPI_Comm* comm);
 
 // --- communicators.cpp
-std::span<const int> topology_of(Vid vid);  // in the communicator's recipe; empty: none
-// Registers a communicator that all its members have just made; the last step is a broadcast on it. The
-// recipe is its membership. A null communicator gives the null vid. Returns an error class.
-int new_comm(MPI_Comm made, uint32_t maker, Vid* vid);
 bool register_world_and_self();                                // false: the heap is full
 void link_records();                                           // after a restart: rebuilds the back links
 void add_counts(std::vector<coord::CollectiveCount>& counts);  // LH, agent's thread
 void unlist_record(CommRecord* c);
-// World ranks of a group. Returns false if a member is not in MPI_COMM_WORLD.
-bool world_ranks(MPI_Group group, std::vector<uint32_t>* ranks);
+Vid new_group(MPI_Group real, uint32_t maker);  // the recipe is its members, if all are in MPI_COMM_WORLD
 
 // --- deferred_comm_free.cpp
 // MPI_Comm_free, without blocking, in two steps. Each returns a code of the MPI.
@@ -246,8 +250,7 @@ class CommFree {
   CommRecord* record_;  // nullptr: nothing but the MPI knows the communicator
   bool has_room_ = false;
 };
-// In a drain: drops the messages left on freed communicators.
-void test_freed_comms();
+void test_freed_comms();  // in a drain: drops the messages left on freed communicators
 // Before an image is written, after the drains of all ranks: frees the communicators that all members have
 // freed, and their records. The others stay listed, also in images: a restart makes them again.
 void give_back_freed_comms();
@@ -275,11 +278,10 @@ inline bool is_request(Vid v) {  // a live one
 inline MPI_Request* real_request(Vid v) {  // both MPIs' handles are in the first bytes of the word
   return reinterpret_cast<MPI_Request*>(&real_handles[static_cast<unsigned>(Kind::kRequest)][v & kIndexMask]);
 }
-// Number of communicators that MPI_Comm_idup is still making.
-extern std::atomic<uint32_t> duplicates_under_way;
+extern std::atomic<uint32_t> duplicates_under_way;  // communicators that MPI_Comm_idup is still making
 // Whether CropDL may call the MPI between two calls of the program. During MPI_Comm_idup, any call of Open
 // MPI may begin nonblocking collectives on the parent, in one sequence with the program's own, to agree on
-// the duplicate's identity. A call between two of the program's collectives on one rank only mixes up the
+// the duplicate's identity. A call between two collectives of the program on one rank only mixes up the
 // sequence (natively too, with MPI_Iprobe), and the duplicate differs between ranks.
 inline bool may_drive() {
 #if defined(OPEN_MPI)
@@ -338,36 +340,33 @@ bool test_request(Vid v, RequestRecord* r, bool waits = false);
 // Gives the program a completed request's status and error class. Only a persistent one's vid stays.
 int hand_out_request(Vid* v, RequestRecord* r, seam::Status* status);
 void release_request(Vid v);
-// The persistent request no longer keeps the index of its communicator.
-void let_go_of_comm(RequestRecord* r);
-seam::Status empty_status();
-// Frees the real request of an inactive persistent one.
-void free_inactive(Vid v);
-// Why live requests refuse a checkpoint, or "". A synchronous send may pass (MPI_Issend, a started
-// MPI_Ssend_init); it ends when the program or test_synchronous_sends() has seen its receive.
+void let_go_of_comm(RequestRecord* r);  // the persistent request no longer keeps its communicator's index
+void free_inactive(Vid v);              // frees the real request of an inactive persistent one
+// Of an operation without a message; the second, of a receive from MPI_PROC_NULL.
+inline seam::Status empty_status(int error = seam::kSuccess) {
+  return {seam::kAnySource, seam::kAnyTag, error, 0, 0};
+}
+inline seam::Status status_of_no_process() { return {seam::kProcNull, seam::kAnyTag, seam::kSuccess, 0, 0}; }
+// Why live requests refuse a checkpoint, or "". The second: a synchronous send (MPI_Issend, a started
+// MPI_Ssend_init) is pending, which ends when the program or test_synchronous_sends() has seen its receive;
+// `oldest` gets its number in the order of requests. The third: after all threads have stopped.
 std::string refusing_request();
-// `oldest`: gets its number in the order of requests.
 std::string pending_synchronous_send(uint64_t* oldest = nullptr);
+std::string request_trouble();
 // For a thread held in an agreement. No rank stops while a synchronous send is pending, so what ends one is a
 // receive of the program's, and no drain. (Several threads might be testing it already.)
 void test_synchronous_sends();
-// Why the state of requests after all threads have stopped refuses it, or "".
-std::string request_trouble();
-
-// --- operations.cpp
-// An incomplete request uses the operation, so it outlives the program's free. Drops that use.
-void let_go_of_op(Vid op);
 
 // --- drained_messages.cpp
 // The first drained message that matches (ranks and tags of the seam): probe_drained copies its status,
 // take_drained removes it from the queue.
 bool probe_drained(Vid comm, int source, int tag, seam::Status* status);
 DrainedMessage* take_drained(Vid comm, int source, int tag);
-// Copies a drained message to the program's buffer by the MPI's rules (types, truncation), frees it, and
-// returns an error class. Complete on return.
-int deliver_drained(DrainedMessage* message, void* buffer, int count, Vid datatype, seam::Status* status);
+// Copies a drained message to the program's buffer by the MPI's rules (types, truncation) and frees it.
+// Complete on return.
+seam::Status deliver_drained(DrainedMessage* message, void* buffer, int count, Vid datatype);
 seam::Status status_of(const DrainedMessage* message);
-// Begins to receive all bytes of a matched message. Returns a code of the MPI.
+// Begins to receive a matched message whole. Returns a code of the MPI.
 int receive_bytes(MPI_Message* message, void* to, int64_t bytes, MPI_Request* request);
 void append_drained(DrainedMessage* message);             // after the others, before the program continues
 std::vector<DrainedMessage*> take_all_drained(Vid comm);  // also of a communicator being freed
@@ -380,13 +379,12 @@ bool ready_to_deliver();
 int remake_datatype(Vid vid);
 Status compare_datatypes();  // after all: an error if one has another size than it had
 int remake_op(Vid vid);
+void let_go_of_op(
+    Vid op);  // a request that used it, which keeps it alive after the program's free, is complete
 int remake_group(Vid vid);
+Vid new_info(MPI_Info real, uint32_t maker);  // the recipe is its keys and values
 int remake_info(Vid vid);
-int remake_comms();  // all communicators; collective over the world
-
-// --- persistent.cpp
-// After a restart: re-makes the real requests of all persistent ones, inactive.
-int remake_persistent_requests();
-bool is_synchronous(const RequestRecord* r);  // a send that ends when its receive has begun
+int remake_comms();                // all communicators; collective over the world
+int remake_persistent_requests();  // persistent.cpp. The real requests of all persistent ones, inactive
 
 }  // namespace cropdl::mpi
