@@ -10,8 +10,6 @@
 #include <functional>
 #include <string_view>
 
-#include "base/format.h"
-#include "base/words.h"
 #ifdef CROPDL_WITH_DOCTOR
 #include "interpose/entry/program.h"
 #endif

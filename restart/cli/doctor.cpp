@@ -17,8 +17,6 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/format.h"
-#include "base/json.h"
 #include "coord/interval_policy.h"
 #include "interpose/entry/program.h"
 #include "restart/cli/commands.h"

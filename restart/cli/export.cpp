@@ -7,8 +7,6 @@
 #include <cerrno>
 
 #include "base/file.h"
-#include "base/format.h"
-#include "base/json.h"
 #include "base/say.h"
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
@@ -46,11 +44,10 @@ Result<Parts> verified_parts(const Version& version) {
 }
 
 // Archives the manifest, the images that it lists, and the files that those name; nothing else in the folder.
-Status write_archive(int fd, const std::string& name, Compression compression, const Version& version,
-                     const Parts& parts) {
+Status write_archive(int fd, const std::string& name, const Version& version, const Parts& parts) {
   const Result<Folder> folder = version.folder();
   if (!folder) return folder.error();
-  Result<ArchiveWriter> archive = ArchiveWriter::open(fd, name, compression);
+  Result<ArchiveWriter> archive = ArchiveWriter::open(fd, name);
   if (!archive) return archive.error();
   const auto add = [&](const std::string& part, const Result<Descriptor>& file) -> Status {
     if (!file) return file.error();
@@ -129,8 +126,7 @@ std::string missing_line(const Parts& parts) {
 Result<int> to_stdout(const Version& version) {
   const Result<Parts> parts = verified_parts(version);
   if (!parts) return parts.error();
-  if (const Status written = write_archive(1, "standard output", Compression::kNone, version, *parts);
-      !written)
+  if (const Status written = write_archive(1, "standard output", version, *parts); !written)
     return written.error();
   if (const std::string missing = missing_line(*parts); !missing.empty())
     say(formatted("cropdl: version {}: {}", version.number, missing));
@@ -142,7 +138,7 @@ Result<int> to_file(const Common& common, const Version& version, const std::str
   if (!file) return file.error();
   const Result<Parts> parts = verified_parts(version);
   if (!parts) return parts.error();
-  Status written = write_archive(file->fd(), output, compression_of(output), version, *parts);
+  Status written = write_archive(file->fd(), output, version, *parts);
   if (written) written = file->publish();
   if (!written) return written.error();
   struct stat info {};

@@ -11,7 +11,6 @@
 #include <set>
 
 #include "base/folder.h"
-#include "base/format.h"
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
 #include "restart/image.h"

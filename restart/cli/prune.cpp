@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 
-#include "base/format.h"
 #include "restart/cli/commands.h"
 
 namespace cropdl::cli {

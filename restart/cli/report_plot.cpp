@@ -1,13 +1,11 @@
-// See report_plot.h.
-#include "restart/cli/report_plot.h"
-
+// The plots of report.h.
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <ctime>
 
 #include "base/format.h"
-#include "restart/cli/output.h"
+#include "base/words.h"
+#include "restart/cli/report.h"
 
 namespace cropdl::cli {
 namespace {
@@ -226,11 +224,8 @@ std::string value_text(double value, Unit unit) {
 }
 
 std::string duration_text(double seconds) {
-  if (seconds < 2 * kMinute) {
-    if (seconds < 1e-9) return "0 s";
-    const Prefix prefix = prefix_of(seconds, Unit::kSeconds);
-    return formatted("{} {}", trimmed_number(seconds / prefix.factor), prefix.name);
-  }
+  if (seconds < 1e-9) return "0 s";
+  if (seconds < 2 * kMinute) return value_text(seconds, Unit::kSeconds);
   const int64_t whole = std::llround(std::min(seconds, 1e15));
   const auto two = [](int64_t big, const char* big_name, int64_t small, const char* small_name) {
     return small == 0 ? formatted("{} {}", big, big_name)

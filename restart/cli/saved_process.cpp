@@ -107,8 +107,8 @@ CallSite site_of(const json& regions, uint64_t caller) {
       continue;
     const json& file = region.at("file");
     const json& identity = file.at("identity");
-    return {{bytes_from_json(file.at("path")), integer_from_json<uint64_t>(identity.at("size")),
-             integer_from_json<int64_t>(identity.at("modified"))},
+    return {bytes_from_json(file.at("path")), integer_from_json<uint64_t>(identity.at("size")),
+            integer_from_json<int64_t>(identity.at("modified")),
             integer_from_json<uint64_t>(file.at("offset")) + (caller - begin)};
   }
   return {};

@@ -8,7 +8,6 @@
 
 #include "base/result.h"
 #include "restart/cli/memory_use.h"
-#include "restart/cli/symbols.h"
 #include "restart/image.h"
 
 namespace cropdl::cli {
@@ -25,8 +24,10 @@ struct SavedFile {
 
 // Where a call was made.
 struct CallSite {
-  MappedAs file;        // path "": not known
-  uint64_t offset = 0;  // offset in that file of the instruction after the call
+  std::string path;      // of the file that is mapped there; "": not known
+  uint64_t size = 0;     // of that file when it was mapped
+  int64_t modified = 0;  // the same, ns since 1970
+  uint64_t offset = 0;   // in that file, of the instruction after the call
 };
 
 // A collective of an iteration of the program's main loop.
@@ -52,5 +53,11 @@ Result<SavedProcess> saved_process(const restart::ImageReader& image);
 
 // Returns how many bytes of the image's memory are in files elsewhere: by reference, or data sets not copied.
 Result<uint64_t> bytes_elsewhere(const restart::ImageReader& image);
+
+// Returns the demangled name of the function that makes the call, and the distance of the return address from
+// the function's begin, as debuggers show it: "train_step(Model&)+0x1c". (The return address itself may be
+// the next function's: the call may be the last instruction of its own.) "" if the file has no name for it,
+// has changed, or is missing. In symbols.cpp.
+std::string symbol_of_return(const CallSite& site);
 
 }  // namespace cropdl::cli

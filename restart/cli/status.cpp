@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <optional>
 
-#include "base/format.h"
-#include "base/json.h"
 #include "base/say.h"
 #include "base/time.h"
 #include "coord/client.h"
