@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,13 +18,40 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/result.h"
-#include "interpose/seam/layout.h"
 #include "restart/chunks.h"
-#include "restart/image_file.h"
 
 namespace cropdl::restart {
 
 inline constexpr uint32_t kImageFormat = 2;
+
+struct ImageHeader;  // image_layout.h
+struct ImageTrailer;
+
+// The file of an image that is being written: bytes are appended, from some size on by a thread beside the
+// caller.
+class ImageFile {
+ public:
+  // `by_thread`: a processor is idle, so a thread may write while the caller reads and hashes (a copy).
+  ImageFile(Descriptor file, bool by_thread);
+  ~ImageFile();  // waits for the thread
+
+  // Returns 0 or the errno value of this write or of an earlier one. Consumes `pieces`.
+  int append(std::span<iovec> pieces);
+  // Writes what is left, then fsync and close. Returns 0 or the errno value.
+  int finish();
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  class Thread;
+  int write(std::span<iovec> pieces, uint64_t offset);
+  int end_thread();  // 0 or the errno value of one of its writes
+
+  Descriptor file_;
+  bool by_thread_;
+  uint64_t bytes_ = 0;    // appended so far
+  uint64_t flushed_ = 0;  // write-back started up to here; the writing thread's
+  std::unique_ptr<Thread> thread_;
+};
 
 class ImageWriter final : public ChunkSink {
  public:
@@ -65,10 +93,9 @@ class ImageWriter final : public ChunkSink {
 class ImageReader {
  public:
   // Checks all but the data: file type, versions, trailer, index and metadata. Refuses another format and a
-  // seam newer than `newest_seam`; reads older seams.
-  static Result<ImageReader> open(const std::string& path, uint32_t newest_seam = seam::kSeamVersion);
-  static Result<ImageReader> open(const Folder& version, const std::string& name,
-                                  uint32_t newest_seam = seam::kSeamVersion);
+  // newer seam (interpose/seam/layout.h); reads older seams.
+  static Result<ImageReader> open(const std::string& path);
+  static Result<ImageReader> open(const Folder& version, const std::string& name);
 
   const std::string& path() const { return path_; }
   uint32_t seam_version() const { return seam_version_; }
@@ -98,12 +125,11 @@ class ImageReader {
   };
 
   ImageReader(Descriptor file, const std::string& path) : path_(path), file_(std::move(file)) {}
-  Status read_all_but_data(uint32_t newest_seam);
-  Status check_bounds(uint64_t metadata_bytes) const;
-  Status read_header(uint32_t newest_seam);
-  Status read_trailer();
-  Status read_index();
-  Status check_regions() const;
+  Status read_all_but_data();
+  Status read_header(ImageHeader& header);
+  Status read_trailer(const ImageHeader& header, ImageTrailer& trailer);
+  Status check_bounds(const ImageTrailer& trailer) const;
+  Status read_index(const ImageTrailer& trailer);
   Status read(std::vector<iovec> pieces, uint64_t offset, const std::string& what) const;
   template <class... A>
   Error refusal(fmt::format_string<A...> why, A&&... values) const {
@@ -116,8 +142,6 @@ class ImageReader {
   Descriptor file_;
   uint32_t seam_version_ = 0;
   uint64_t chunk_ = 0;
-  uint64_t header_checksum_ = 0;
-  uint64_t index_offset_ = 0, index_bytes_ = 0, index_checksum_ = 0;
   ImageTotals totals_;
   std::string metadata_;
   std::vector<Region> regions_;

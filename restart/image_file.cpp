@@ -1,5 +1,4 @@
-#include "restart/image_file.h"
-
+// The file of restart/image.h.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "restart/chunks.h"
+#include "restart/image.h"
 
 namespace cropdl::restart {
 
@@ -68,7 +67,7 @@ class ImageFile::Thread {
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return written_ != filled_ || ended_; });
-      if (written_ == filled_ || error_ != 0) return;
+      if (written_ == filled_) return;
       Block& block = blocks_[written_ % blocks_.size()];
       lock.unlock();
       iovec piece{block.data.data(), block.bytes};
