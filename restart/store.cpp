@@ -260,16 +260,13 @@ Status Store::take_lock(bool* in_use) {
 Result<bool> Store::check_job(const StoreIdentity& identity) const {
   const Result<std::optional<StoreIdentity>> there = read_identity(*reader_.folder_);
   if (!there) return there.error();
-  if (*there) {
-    if (same_job(identity, **there)) return true;
-    const Result<bool> claimed = reader_.has_versions();
-    if (!claimed) return claimed.error();
-    if (*claimed) return of_another_job(directory(), **there);
-    return false;
-  }
-  // The file is lost or was never written: all existing versions must belong to this job.
+  if (*there && same_job(identity, **there)) return true;
+  // Without versions, damaged ones included, the store is nobody's: its last job left nothing, as a helper in
+  // a wrapper script (`python3 -c`) does, and any job may have it.
   const Result<std::vector<Version>> all = reader_.all_versions();
   if (!all) return all.error();
+  if (*there && !all->empty()) return of_another_job(directory(), **there);
+  // The file is lost or was never written: all existing versions must belong to this job.
   for (const Version& version : *all) {
     const StoreIdentity its = identity_of(version.manifest);
     if (!its.program.empty() && !same_job(identity, its)) return of_another_job(directory(), its);

@@ -67,10 +67,6 @@ class StoreReader {
   // Newest first. Checks manifests, and images' existence and size, not their contents. Omits versions
   // removed meanwhile. An error: the directory cannot be read.
   Result<std::vector<Version>> all_versions() const;
-  Result<std::vector<Version>> versions() const;  // complete versions only
-  // Whether there is any, damaged ones included. Without one the store is nobody's: its last job left
-  // nothing, as a helper in a wrapper script (`python3 -c`) does, and any job may have it.
-  Result<bool> has_versions() const;
 
   // Version `number`, or the newest complete one for 0; an error if there is none.
   Result<Version> version(uint64_t number) const;

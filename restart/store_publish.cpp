@@ -87,12 +87,13 @@ DatedVersion dated(const Version& version) {
 }
 
 Result<std::vector<uint64_t>> Store::old_versions(const std::string& job) const {
-  const Result<std::vector<Version>> versions = reader_.versions();
+  const Result<std::vector<Version>> versions = reader_.all_versions();
   if (!versions) return versions.error();
   const uint64_t not_durable = not_durable_;  // read after the versions
   std::vector<DatedVersion> all;
   for (const Version& version : *versions)
-    if (version.manifest.job == job && version.number != not_durable) all.push_back(dated(version));
+    if (version.damage.empty() && version.manifest.job == job && version.number != not_durable)
+      all.push_back(dated(version));
   const auto kept = versions_to_keep(all, options_.keep);
   std::vector<uint64_t> doomed;
   for (const DatedVersion& one : all)

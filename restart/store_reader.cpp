@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/host.h"
 #include "base/json.h"
+#include "base/words.h"
 #include "restart/content.h"
 #include "restart/image.h"
 #include "restart/page_sources.h"
@@ -24,22 +25,9 @@ std::string contents_name(uint32_t rank) { return formatted("rank-{}.files", ran
 std::string version_name(uint64_t version) { return formatted("v{:06}", version); }
 
 uint64_t version_number(const std::string& name) {
-  if (name.size() < 7 || name.size() > 19 || name[0] != 'v' ||
-      name.find_first_not_of("0123456789", 1) != std::string::npos)
-    return 0;
-  uint64_t number = std::strtoull(name.c_str() + 1, nullptr, 10);
+  if (!name.starts_with('v') || !is_number(name.substr(1), 18)) return 0;
+  const uint64_t number = std::strtoull(name.c_str() + 1, nullptr, 10);
   return version_name(number) == name ? number : 0;
-}
-
-// Returns whether `text` is numbers, each of them after a hyphen: one to `most` of them.
-static bool is_numbered(std::string text, int most) {
-  int count = 0;
-  for (; text.starts_with('-'); ++count) {
-    const size_t end = std::min(text.find_first_not_of("0123456789", 1), text.size());
-    if (end == 1) return false;
-    text.erase(0, end);
-  }
-  return text.empty() && count >= 1 && count <= most;
 }
 
 bool is_temporary(const std::string& name) {
@@ -48,10 +36,12 @@ bool is_temporary(const std::string& name) {
   const bool removed = of.ends_with(kRemovedSuffix);
   if (removed) of.resize(of.size() - (std::size(kRemovedSuffix) - 1));
   if (of == kIdentityFile) return true;
-  if (of.starts_with(kSpeedTest)) return is_numbered(of.substr(std::size(kSpeedTest) - 2), 1);
-  const size_t end = std::min(of.find('-'), of.size());
-  if (version_number(of.substr(0, end)) == 0) return false;
-  return end == of.size() ? removed : is_numbered(of.substr(end), 2);
+  int numbers = 0;  // PID, AGAIN
+  for (size_t at = 0; numbers < 2 && (at = of.rfind('-')) != of.npos && is_number(of.substr(at + 1), of.npos);
+       ++numbers)
+    of.resize(at);
+  if (of + "-" == kSpeedTest) return numbers == 1;
+  return version_number(of) != 0 && (numbers != 0 || removed);
 }
 
 bool is_of_a_store(const std::string& name) { return name == kIdentityFile || version_number(name) != 0; }
@@ -165,18 +155,6 @@ Result<std::vector<Version>> StoreReader::all_versions() const {
   }
   std::sort(versions.begin(), versions.end(), [](auto& a, auto& b) { return a.number > b.number; });
   return versions;
-}
-
-Result<std::vector<Version>> StoreReader::versions() const {
-  Result<std::vector<Version>> versions = all_versions();
-  if (versions) std::erase_if(*versions, [](const Version& version) { return !version.damage.empty(); });
-  return versions;
-}
-
-Result<bool> StoreReader::has_versions() const {
-  const Result<std::vector<std::string>> names = this->names();
-  if (!names) return names.error();
-  return std::ranges::any_of(*names, [](const std::string& name) { return version_number(name) != 0; });
 }
 
 Result<Version> StoreReader::version(uint64_t number) const {
