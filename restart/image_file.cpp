@@ -27,10 +27,8 @@ constexpr uint64_t kWorthAThread = 8 << 20;
 // Writes blocks, each a copy of what one append() got, in their order.
 class ImageFile::Thread {
  public:
-  Thread(ImageFile& file, uint64_t offset) : file_(file), offset_(offset), thread_([this] { run(); }) {}
-  ~Thread() {
-    if (thread_.joinable()) end();
-  }
+  Thread(ImageFile& file, uint64_t offset)
+      : file_(file), offset_(offset), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
   // At most kImageChunk bytes. Returns the errno value of an earlier write, or 0.
   int append(std::span<const iovec> pieces) {
@@ -53,21 +51,16 @@ class ImageFile::Thread {
 
   // Writes what is left. Call once. Returns as append() does.
   int end() {
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_all();
+    thread_.request_stop();
     thread_.join();
     return error_;
   }
 
  private:
-  void run() {
+  void run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] { return written_ != filled_ || ended_; });
-      if (written_ == filled_) return;
+      if (!changed_.wait(lock, stop, [this] { return written_ != filled_; })) return;
       Block& block = blocks_[written_ % blocks_.size()];
       lock.unlock();
       iovec piece{block.data.data(), block.bytes};
@@ -89,12 +82,11 @@ class ImageFile::Thread {
   ImageFile& file_;
   uint64_t offset_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::array<Block, 8> blocks_;
   uint64_t filled_ = 0, written_ = 0;  // numbers of blocks
   int error_ = 0;
-  bool ended_ = false;
-  std::thread thread_;  // last: it uses the rest
+  std::jthread thread_;  // last: it uses the rest
 };
 
 ImageFile::ImageFile(Descriptor file, bool by_thread) : file_(std::move(file)), by_thread_(by_thread) {}

@@ -26,17 +26,18 @@ int LockHolder::lock(const Descriptor& file, off_t first) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    thread_ = std::thread([this, fd = file.fd(), first] { hold(fd, first); });
+    thread_ =
+        std::jthread([this, fd = file.fd(), first](const std::stop_token& stop) { hold(stop, fd, first); });
   } catch (const std::exception&) {  // no thread available for this user, or no memory
     failure_ = lock_bytes(file.fd(), first, 0);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   std::unique_lock guard(mutex_);
-  changed_.wait(guard, [this] { return failure_ != kUnknown; });
-  return failure_;
+  changed_.wait(guard, [this] { return failure_.has_value(); });
+  return *failure_;
 }
 
-void LockHolder::hold(int fd, off_t first) {
+void LockHolder::hold(const std::stop_token& stop, int fd, off_t first) {
   int failure = ENOMEM;
   [[maybe_unused]] const Status left = caught([&] {
     leave_descriptor_table([fd](int other) { return other == fd; });
@@ -45,19 +46,9 @@ void LockHolder::hold(int fd, off_t first) {
   std::unique_lock guard(mutex_);
   failure_ = failure;
   changed_.notify_all();
-  changed_.wait(guard, [this] { return ends_; });
+  changed_.wait(guard, stop, [] { return false; });
   // Unlock: join() may return before the kernel has closed descriptors. No close: the table may be shared.
   if (failure == 0) lock_bytes(fd, first, 0, F_UNLCK);
-}
-
-LockHolder::~LockHolder() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard guard(mutex_);
-    ends_ = true;
-    changed_.notify_all();
-  }
-  thread_.join();
 }
 
 }  // namespace cropdl::restart

@@ -1,7 +1,8 @@
 // A thread that holds the part of a store's lock that the program cannot drop. Closing any descriptor of a
 // file drops the POSIX locks of that descriptor table (man 2 fcntl); a program that copies its store
 // (`shutil.copytree`, tar) does so. So this thread has its own table. Children do not inherit the lock; it
-// ends with the process. LH (LH FS base) and tools; one thread at a time.
+// ends with the process, or with the object, which is destroyed only in the process that locked. LH (LH FS
+// base) and tools; one thread at a time.
 #pragma once
 
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/file.h"
@@ -17,23 +19,19 @@ namespace cropdl::restart {
 
 class LockHolder {
  public:
-  ~LockHolder();  // unlocks; call only in the process that locked
-
   // Locks the file from `first` on. 0 or the errno value (EAGAIN, EACCES: held by another process). Without a
   // thread, or if a sandbox forbids its own table, the lock is the calling thread's.
   int lock(const Descriptor& file, off_t first);
   bool is_of_this_process() const { return process_ == ::getpid(); }  // false in a forked child
 
  private:
-  void hold(int fd, off_t first);
+  void hold(const std::stop_token& stop, int fd, off_t first);
 
   const pid_t process_ = ::getpid();
-  std::thread thread_;
-  std::mutex mutex_;  // guards the members below
-  std::condition_variable changed_;
-  int failure_ = kUnknown;  // errno value of locking, 0: locked
-  bool ends_ = false;
-  static constexpr int kUnknown = -1;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::optional<int> failure_;  // under mutex_; errno value of locking, 0: locked; empty: not yet known
+  std::jthread thread_;         // last: it uses the rest
 };
 
 // Locks or unlocks (F_UNLCK) [first, first + bytes) of the file in the calling thread's descriptor table; 0

@@ -45,13 +45,11 @@ std::string not_a_time(const std::string& text) {
 // ignore SIGUSR1 from their first instruction on (interpose/entry).
 struct Program {
   const char* command;
-  const char* name;
   const char* what;
 };
 constexpr Program kPrograms[] = {
-    {"run", "cropdl-run", "Runs a program so that it can be checkpointed; the same as cropdl-run"},
-    {"restart", "cropdl-restart",
-     "Continues a job from its newest complete version; the same as cropdl-restart"},
+    {"run", "Runs a program so that it can be checkpointed; the same as cropdl-run"},
+    {"restart", "Continues a job from its newest complete version; the same as cropdl-restart"},
 };
 #endif
 
@@ -240,7 +238,7 @@ int main(int argc, char** argv) {
 #ifdef CROPDL_WITH_DOCTOR
   for (const Program& program : kPrograms) {
     if (argc < 2 || std::string_view(argv[1]) != program.command) continue;
-    const std::string path = cropdl::entry::own_directory() + "/" + program.name;
+    const std::string path = cropdl::entry::own_directory() + "/cropdl-" + program.command;
     std::vector<std::string> words(argv + 1, argv + argc);
     words[0] = path;
     return fail(false, cropdl::entry::become(path, std::move(words)));

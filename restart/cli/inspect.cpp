@@ -65,7 +65,7 @@ json file_json(const SavedFile& file) {
           {"append", (file.flags & O_APPEND) != 0},
           {"offset", file.offset},
           {"size", file.size < 0 ? json() : json(file.size)},
-          {"saved", file.saved}};
+          {"saved", file.content >= 0}};
 }
 
 // Looks up each call site once: a lookup reads a file's whole symbol table, and ranks make the same calls.
@@ -141,7 +141,7 @@ void print_file(const SavedFile& file) {
   if (file.standard >= 0)
     text = file.standard == 0 ? "standard input" : file.standard == 1 ? "standard output" : "standard error";
   std::string more = file.size < 0 ? "" : formatted(", at {} of {} bytes", file.offset, file.size);
-  if (file.saved) more += ", saved";
+  if (file.content >= 0) more += ", saved";
   print("{:>8} {:<2} {}{}", file.fd, access_of(file), text, more);
 }
 

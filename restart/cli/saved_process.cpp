@@ -85,20 +85,6 @@ Status find_stacks(const ImageReader& image, AddressFacts& addresses) {
 
 constexpr size_t kMostCalls = 256;  // per iteration in an image
 
-SavedFile file_from(const json& j, const std::vector<bool>& stored) {
-  SavedFile file;
-  file.fd = integer_from_json<int>(j.at("fd"));
-  file.standard = integer_from_json<int>(j.at("standard"));
-  file.path = bytes_from_json(j.at("path"));
-  file.flags = integer_from_json<int>(j.at("flags"));
-  file.offset = integer_from_json<int64_t>(j.at("offset"));
-  file.size = integer_from_json<int64_t>(j.at("size"));
-  const auto content = integer_from_json<int64_t>(j.at("content"));
-  file.saved =
-      content >= 0 && static_cast<uint64_t>(content) < stored.size() && stored[static_cast<size_t>(content)];
-  return file;
-}
-
 // A return address points after the call, and if no code follows, after the region: so `end` is included.
 CallSite site_of(const json& regions, uint64_t caller) {
   for (const json& region : regions) {
@@ -148,7 +134,12 @@ SavedProcess from_json(const json& metadata) {
     stored.push_back(!content.at("stored").get<std::string>().empty());
     if (stored.back()) process.contents += integer_from_json<uint64_t>(content.at("identity").at("size"));
   }
-  for (const json& file : metadata.at("files")) process.files.push_back(file_from(file, stored));
+  for (const json& one : metadata.at("files")) {
+    auto file = one.get<SavedFile>();
+    if (const auto number = static_cast<uint64_t>(file.content); number >= stored.size() || !stored[number])
+      file.content = -1;
+    process.files.push_back(std::move(file));
+  }
   process.iteration = iteration_from(metadata);
   if (metadata.contains("iterations") && metadata.at("iterations").contains("found_after"))
     process.found_after = integer_from_json<uint64_t>(metadata.at("iterations").at("found_after"));

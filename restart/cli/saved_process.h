@@ -18,8 +18,9 @@ struct SavedFile {
   std::string path;
   int flags = 0;  // man 2 open
   int64_t offset = 0;
-  int64_t size = -1;   // -1: not a regular file open for writing
-  bool saved = false;  // its contents are saved with the version
+  int64_t size = -1;     // -1: not a regular file open for writing
+  int64_t content = -1;  // number of its contents, if they are saved with the version; else -1
+  static constexpr const char* kMembers[] = {"fd", "standard", "path", "flags", "offset", "size", "content"};
 };
 
 // Where a call was made.
