@@ -1,5 +1,4 @@
-#include "restart/disk_speed.h"
-
+// measure_disk() of store.h.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "base/file.h"
 #include "base/format.h"
 #include "base/time.h"
+#include "restart/store.h"
 #include "restart/store_layout.h"
 
 namespace cropdl::restart {

@@ -15,19 +15,20 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/result.h"
-#include "restart/lock_holder.h"
 #include "restart/manifest.h"
 #include "restart/retention.h"
 
 namespace cropdl::restart {
 
 class ImageReader;
+class LockHolder;
 
 // A store belongs to one program with one argument list and one number of ranks.
 struct StoreIdentity {
@@ -191,8 +192,7 @@ class Store {
   std::vector<std::string> set_leftovers_aside();
 
  private:
-  Store(StoreReader reader, StoreOptions options)
-      : reader_(std::move(reader)), options_(std::move(options)) {}
+  Store(StoreReader reader, StoreOptions options);
   // These use the reader's open folder: others may write to the one around it, and put a link in its place.
   Status take_ownership(const StoreIdentity& identity, bool* in_use);
   Status take_lock(bool* in_use);
@@ -210,6 +210,13 @@ class Store {
   std::atomic<uint64_t> not_durable_{0};
   bool wrote_identity_ = false;
 };
+
+// Writes a file of so many bytes, which cannot be compressed, into the store's directory, as an image is
+// written, and makes it durable. Returns bytes per second. The file has lost its name before it is written,
+// so nothing stays (on NFS, where a node that crashes leaves `.nfs…`). After a request to `stop`, 32 MB at
+// most are waited for, and the error is ECANCELED's; other errors are errno_text()'s too. SIGXFSZ must be
+// blocked or ignored: beyond a limit for files' sizes this fails. Any thread.
+Result<double> measure_disk(const std::string& directory, uint64_t bytes, const std::stop_token& stop = {});
 
 // Removes directories. The store's next start removes what is left; the first error is returned.
 Status remove_all_of(const std::vector<std::string>& directories);

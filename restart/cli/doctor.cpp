@@ -20,7 +20,6 @@
 #include "coord/interval_policy.h"
 #include "interpose/entry/program.h"
 #include "restart/cli/commands.h"
-#include "restart/disk_speed.h"
 #include "restart/files/descriptors.h"
 #include "restart/process/machine.h"
 
