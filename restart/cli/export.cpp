@@ -68,26 +68,23 @@ Status write_archive(int fd, const std::string& name, const Version& version, co
 // behind. On file systems without unnamed files (O_TMPFILE) it has a temporary name first.
 class NewFile {
  public:
-  static Result<NewFile> create(const std::string& path) {
-    struct stat info;
-    if (::lstat(path.c_str(), &info) == 0) return Error{path + ": is there already; name a new file"};
-    NewFile file(path);
-    const int fd = ::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-      file.out_ = Descriptor(fd);
-      ::fchmod(fd, 0600);  // regardless of the umask
-      return file;
-    }
-    if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT) return cannot_be_written(path, errno);
-    file.draft_ = formatted("{}.{}.part", path, ::getpid());
-    file.out_ = create_private_file(file.draft_, O_WRONLY);
-    if (!file.out_) return cannot_be_written(path, errno);
-    return file;
-  }
-  NewFile(NewFile&& other) noexcept
-      : path_(std::move(other.path_)), draft_(std::exchange(other.draft_, "")), out_(std::move(other.out_)) {}
+  explicit NewFile(std::string path) : path_(std::move(path)) {}
   ~NewFile() {
     if (!draft_.empty()) ::unlink(draft_.c_str());
+  }
+
+  Status create() {
+    struct stat info;
+    if (::lstat(path_.c_str(), &info) == 0) return Error{path_ + ": is there already; name a new file"};
+    out_ = Descriptor(::open(folder_of(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+    if (out_) {
+      ::fchmod(fd(), 0600);  // regardless of the umask
+      return {};
+    }
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT) return cannot_be_written(path_, errno);
+    draft_ = formatted("{}.{}.part", path_, ::getpid());
+    out_ = create_private_file(draft_, O_WRONLY);
+    return out_ ? Status() : cannot_be_written(path_, errno);
   }
 
   int fd() const { return out_.fd(); }
@@ -108,8 +105,6 @@ class NewFile {
   }
 
  private:
-  explicit NewFile(std::string path) : path_(std::move(path)) {}
-
   std::string path_, draft_;
   Descriptor out_;
 };
@@ -134,15 +129,15 @@ Result<int> to_stdout(const Version& version) {
 }
 
 Result<int> to_file(const Common& common, const Version& version, const std::string& output) {
-  Result<NewFile> file = NewFile::create(output);
-  if (!file) return file.error();
+  NewFile file(output);
+  if (const Status created = file.create(); !created) return created.error();
   const Result<Parts> parts = verified_parts(version);
   if (!parts) return parts.error();
-  Status written = write_archive(file->fd(), output, version, *parts);
-  if (written) written = file->publish();
+  Status written = write_archive(file.fd(), output, version, *parts);
+  if (written) written = file.publish();
   if (!written) return written.error();
   struct stat info {};
-  if (::fstat(file->fd(), &info) != 0) return cannot_be_written(output, errno);
+  if (::fstat(file.fd(), &info) != 0) return cannot_be_written(output, errno);
   const auto bytes = static_cast<uint64_t>(info.st_size);
   const size_t images = version.manifest.images.size();
   const std::string missing = missing_line(*parts);
