@@ -56,9 +56,9 @@ std::string read_manifest(Version& version) {
   const Result<std::string> text =
       within_memory(path, [&] { return folder->text(kManifestFile, kSmallFileLimit); });
   if (!text) return text.error().message;
-  Result<Manifest> manifest = within_memory(path, [&] { return parse_manifest(*text, path); });
-  if (!manifest) return manifest.error().message;
-  version.manifest = std::move(*manifest);
+  const Status parsed =
+      within_memory(path, [&] { return parse_manifest(*text, path); }).move_to(version.manifest);
+  if (!parsed) return parsed.error().message;
   if (version.manifest.version != version.number)
     return formatted("{}: is of version {}", path, version.manifest.version);
   const Status good = check_image_files(*folder, version.manifest);
@@ -102,12 +102,11 @@ Result<Folder> Version::folder() const { return store->folder(version_name(numbe
 Result<StoreReader> StoreReader::open(const std::string& directory, Folder::Whose whose) {
   StoreReader reader(directory);
   reader.whose_ = whose;
-  const Result<std::shared_ptr<Folder>> folder = reader.folder();
-  if (!folder) return folder.error();
-  reader.folder_ = *folder;
+  if (Status opened = reader.folder().move_to(reader.folder_); !opened) return opened.error();
   if (whose == Folder::Whose::kMine)
     for (const char* name : {kIdentityFile, kLockFile, kJobFile})
-      if (Status mine = (*folder)->check_mine(name, 0); !mine) return Error{"store " + mine.error().message};
+      if (Status mine = reader.folder_->check_mine(name, 0); !mine)
+        return Error{"store " + mine.error().message};
   const Result<std::vector<std::string>> names = reader.names();
   if (!names) return names.error();
   if (std::ranges::any_of(*names, is_of_a_store)) return reader;

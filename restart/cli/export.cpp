@@ -30,9 +30,8 @@ struct Parts {
 Result<Parts> verified_parts(const Version& version) {
   Parts parts;
   const auto take = [&parts](const restart::ImageReader& image) -> Status {
-    Result<std::vector<std::string>> stored = restart::stored_contents(image);
-    if (!stored) return stored.error();
-    parts.stored.push_back(std::move(*stored));
+    Status stored = restart::stored_contents(image).move_to(parts.stored.emplace_back());
+    if (!stored) return stored;
     const Result<uint64_t> elsewhere = bytes_elsewhere(image);
     if (!elsewhere) return elsewhere.error();
     parts.elsewhere += *elsewhere;

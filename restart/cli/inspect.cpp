@@ -218,9 +218,8 @@ Result<int> inspect(const Common& common, uint64_t number, int64_t rank) {
   std::vector<Inspected> images;
   for (uint32_t i = 0; i < manifest.ranks; ++i) {
     if (rank >= 0 && i != static_cast<uint64_t>(rank)) continue;
-    Result<Inspected> one = inspect_image(*folder, manifest.images[i], i, uses);
-    if (!one) return Error{"version {}: {}", version->number, one.error().message};
-    images.push_back(std::move(*one));
+    const Status good = inspect_image(*folder, manifest.images[i], i, uses).move_to(images.emplace_back());
+    if (!good) return Error{"version {}: {}", version->number, good.error().message};
   }
   sort_memory(uses);
   const bool mine = restart::is_mine(*version);

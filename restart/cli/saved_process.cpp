@@ -18,10 +18,11 @@ using nlohmann::json;
 using restart::Extent;
 using restart::ImageReader;
 
-// Collects the bytes of [begin, end); bytes that are not stored are zero.
+// Copies the memory at `begin` to `to`; bytes that are not stored stay as they are there.
 class Copy final : public restart::ChunkBuffer {
  public:
-  Copy(uint64_t begin, uint64_t bytes) : begin_(begin), end_(begin + bytes), bytes_(bytes, '\0') {}
+  Copy(uint64_t begin, void* to, uint64_t bytes)
+      : begin_(begin), end_(begin + bytes), to_(static_cast<char*>(to)) {}
 
   Status read_from(const ImageReader& image) {
     for (size_t i = 0; i < image.regions().size(); ++i) {
@@ -37,48 +38,35 @@ class Copy final : public restart::ChunkBuffer {
     const char* at = chunk_.data();
     for (const Extent& run : runs) {
       const uint64_t from = std::max(run.begin, begin_), to = std::min(run.end, end_);
-      if (from < to) std::memcpy(bytes_.data() + (from - begin_), at + (from - run.begin), to - from);
+      if (from < to) std::memcpy(to_ + (from - begin_), at + (from - run.begin), to - from);
       at += run.end - run.begin;
     }
     return {};
   }
 
-  template <class T>
-  T get(uint64_t offset) const {
-    T value{};
-    if (offset <= bytes_.size() && sizeof value <= bytes_.size() - offset)
-      std::memcpy(&value, bytes_.data() + offset, sizeof value);
-    return value;
-  }
-
  private:
   uint64_t begin_, end_;
-  std::vector<char> bytes_;
+  char* to_;
 };
 
 // Finds the stacks in the core's state. This program knows that state's layout only from seam version
 // kOldestSeam on; it finds none in older images.
 Status find_stacks(const ImageReader& image, AddressFacts& addresses) {
-  using seam::PersistentState;
-  using seam::ThreadRecord;
   if (image.seam_version() < seam::kOldestSeam) return {};
-  Copy state(seam::kState, sizeof(PersistentState));
-  if (Status good = state.read_from(image); !good) return good;
-  addresses.main_stack_below = state.get<uint64_t>(offsetof(PersistentState, map_first));
+  const auto state = std::make_unique<seam::PersistentState>();
+  if (Status good = Copy(seam::kState, state.get(), sizeof *state).read_from(image); !good) return good;
+  addresses.main_stack_below = state->map_first;
   // Most threads were stopped by a signal: their registers are on their signal stacks.
   const uint64_t stacks_end = seam::kSignalStacks + seam::kMaxThreads * seam::kSignalStackSize;
-  for (uint64_t i = 0; i < seam::kMaxThreads; ++i) {
-    const uint64_t record = offsetof(PersistentState, threads) + i * sizeof(ThreadRecord);
-    const auto context = state.get<uint64_t>(record + offsetof(ThreadRecord, context));
-    if (state.get<int32_t>(record + offsetof(ThreadRecord, used)) != seam::kLive) continue;
-    if (context < seam::kSignalStacks || context >= stacks_end) {  // the context is on the thread's own stack
-      addresses.stack_pointers.push_back(context);
-      continue;
+  for (const seam::ThreadRecord& thread : state->threads) {
+    if (thread.used != seam::kLive) continue;
+    uint64_t pointer = thread.context;  // the context may be on the thread's own stack
+    if (pointer >= seam::kSignalStacks && pointer < stacks_end) {
+      const uint64_t at = pointer + offsetof(ucontext_t, uc_mcontext.gregs) + REG_RSP * sizeof(greg_t);
+      pointer = 0;
+      if (Status good = Copy(at, &pointer, sizeof pointer).read_from(image); !good) return good;
     }
-    const uint64_t at = context + offsetof(ucontext_t, uc_mcontext.gregs) + REG_RSP * sizeof(greg_t);
-    Copy pointer(at, sizeof(uint64_t));
-    if (Status good = pointer.read_from(image); !good) return good;
-    addresses.stack_pointers.push_back(pointer.get<uint64_t>(0));
+    addresses.stack_pointers.push_back(pointer);
   }
   return {};
 }
