@@ -122,8 +122,8 @@ struct Outside {
 
 // Checks every byte of a version's images, and that they are the manifest's: minutes for large ones. Outside
 // contents that an image refers to are checked as at a restart; results on data sets are in `outside`. `each`
-// gets each verified image, so that nobody has to open it again.
-using EachImage = std::function<Status(const ImageReader&)>;
+// gets each verified image, so that nobody has to open it again; it may throw what reading JSON throws.
+using EachImage = std::function<void(const ImageReader&, const nlohmann::json& metadata)>;
 Status verify_version(const Version& version, Outside* outside = nullptr, const EachImage& each = {});
 // The same for images that are no version yet. `mine`: the images are the caller's own.
 Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside,
@@ -132,8 +132,9 @@ Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, 
 // Calls `read`, which may throw what reading JSON throws, with the image's metadata.
 Status read_metadata(const ImageReader& image, const std::function<void(const nlohmann::json&)>& read);
 
-// Names, below the version's folder, of the program's files saved beside this image.
-Result<std::vector<std::string>> stored_contents(const ImageReader& image);
+// Names, below the version's folder, of the program's files saved beside the image with this metadata. Throws
+// what reading JSON throws.
+std::vector<std::string> stored_contents(const nlohmann::json& metadata);
 
 struct StoreOptions {
   Retention keep{4, 0, 0};  // for this job's complete versions; never applied to other jobs' versions

@@ -282,10 +282,10 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
     if (Status good = verify_references(*image, metadata, mine, outside); !good) return good;
     look_at_data_sets(metadata, mine, outside);
     if (Status good = verify_contents(version, metadata); !good) return good;
-    return each ? each(*image) : Status();
   } catch (const nlohmann::json::exception& e) {
     return Error{"{}: its metadata cannot be read ({})", image->path(), e.what()};
   }
+  return each ? read_metadata(*image, [&](const auto& metadata) { each(*image, metadata); }) : Status();
 }
 
 }  // namespace
@@ -302,14 +302,11 @@ Status read_metadata(const ImageReader& image, const std::function<void(const nl
   });
 }
 
-Result<std::vector<std::string>> stored_contents(const ImageReader& image) {
+std::vector<std::string> stored_contents(const nlohmann::json& metadata) {
   std::vector<std::string> names;
-  const Status told = read_metadata(image, [&names](const nlohmann::json& metadata) {
-    for (const nlohmann::json& content : metadata.at("contents"))
-      if (auto stored = content.at("stored").get<std::string>(); !stored.empty())
-        names.push_back(std::move(stored));
-  });
-  if (!told) return told.error();
+  for (const nlohmann::json& content : metadata.at("contents"))
+    if (auto stored = content.at("stored").get<std::string>(); !stored.empty())
+      names.push_back(std::move(stored));
   return names;
 }
 

@@ -29,13 +29,9 @@ struct Parts {
 
 Result<Parts> verified_parts(const Version& version) {
   Parts parts;
-  const auto take = [&parts](const restart::ImageReader& image) -> Status {
-    Status stored = restart::stored_contents(image).move_to(parts.stored.emplace_back());
-    if (!stored) return stored;
-    const Result<uint64_t> elsewhere = bytes_elsewhere(image);
-    if (!elsewhere) return elsewhere.error();
-    parts.elsewhere += *elsewhere;
-    return {};
+  const auto take = [&parts](const restart::ImageReader& image, const nlohmann::json& metadata) {
+    parts.stored.push_back(restart::stored_contents(metadata));
+    parts.elsewhere += bytes_elsewhere(image, metadata);
   };
   if (const Status good = restart::verify_version(version, &parts.outside, take); !good)
     return Error{"version {}: {}", version.number, good.error().message};

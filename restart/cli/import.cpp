@@ -94,11 +94,8 @@ Result<std::set<std::string>> extract_all(ArchiveReader& archive, const std::str
 // Verifies the images, and that each file beside them is one that an image names; `names`: all files.
 Status check_all(const Folder& folder, const Manifest& manifest, std::set<std::string> names) {
   restart::Outside outside;
-  const auto strike_off = [&names](const restart::ImageReader& image) -> Status {
-    const Result<std::vector<std::string>> stored = restart::stored_contents(image);
-    if (!stored) return stored.error();
-    for (const std::string& name : *stored) names.erase(name);
-    return {};
+  const auto strike_off = [&names](const restart::ImageReader&, const nlohmann::json& metadata) {
+    for (const std::string& name : restart::stored_contents(metadata)) names.erase(name);
   };
   if (Status good = restart::verify_images(folder, manifest, true, &outside, strike_off); !good) return good;
   if (!outside.as_they_were) return outside.as_they_were;

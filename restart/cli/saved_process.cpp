@@ -141,29 +141,20 @@ SavedProcess from_json(const json& metadata) {
   return process;
 }
 
-Result<SavedProcess> told_by_metadata(const ImageReader& image) {
-  SavedProcess process;
-  const Status told = restart::read_metadata(image, [&](const json& j) { process = from_json(j); });
-  if (!told) return told.error();
-  return process;
-}
-
 }  // namespace
 
 Result<SavedProcess> saved_process(const ImageReader& image) {
-  Result<SavedProcess> process = told_by_metadata(image);
-  if (!process) return process;
-  const Status found =
-      within_memory("rank image " + image.path(), [&] { return find_stacks(image, process->addresses); });
-  if (!found) return found.error();
+  SavedProcess process;
+  Status good = restart::read_metadata(image, [&](const json& j) { process = from_json(j); });
+  if (good)
+    good = within_memory("rank image " + image.path(), [&] { return find_stacks(image, process.addresses); });
+  if (!good) return good.error();
   return process;
 }
 
-Result<uint64_t> bytes_elsewhere(const ImageReader& image) {
-  const Result<SavedProcess> process = told_by_metadata(image);
-  if (!process) return process.error();
+uint64_t bytes_elsewhere(const ImageReader& image, const json& metadata) {
   std::vector<MemoryUse> uses;
-  add_memory(uses, image.regions(), process->addresses);
+  add_memory(uses, image.regions(), from_json(metadata).addresses);
   return sum_of(uses).by_reference;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,8 @@ struct SavedProcess {
 Result<SavedProcess> saved_process(const restart::ImageReader& image);
 
 // Returns how many bytes of the image's memory are in files elsewhere: by reference, or data sets not copied.
-Result<uint64_t> bytes_elsewhere(const restart::ImageReader& image);
+// Throws what reading JSON throws.
+uint64_t bytes_elsewhere(const restart::ImageReader& image, const nlohmann::json& metadata);
 
 // Returns the demangled name of the function that makes the call, and the distance of the return address from
 // the function's begin, as debuggers show it: "train_step(Model&)+0x1c". (The return address itself may be
