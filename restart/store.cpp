@@ -143,27 +143,6 @@ bool locked_by_this_process(const Folder& store) {
 
 // --- The lock.
 
-// A thread that holds the part of a store's lock that the program cannot drop. Closing any descriptor of a
-// file drops the POSIX locks of that descriptor table (man 2 fcntl); a program that copies its store
-// (`shutil.copytree`, tar) does so. So this thread has its own table. Children do not inherit the lock; it
-// ends with the process, or with the object, which is destroyed only in the process that locked.
-class LockHolder {
- public:
-  // Locks the file from `first` on. 0 or the errno value (EAGAIN, EACCES: held by another process). Without a
-  // thread, or if a sandbox forbids its own table, the lock is the calling thread's.
-  int lock(const Descriptor& file, off_t first);
-  bool is_of_this_process() const { return process_ == ::getpid(); }  // false in a forked child
-
- private:
-  void hold(const std::stop_token& stop, int fd, off_t first);
-
-  const pid_t process_ = ::getpid();
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::optional<int> failure_;  // under mutex_; errno value of locking, 0: locked; empty: not yet known
-  std::jthread thread_;         // last: it uses the rest
-};
-
 int lock_bytes(int fd, off_t first, off_t bytes, short type) {
   struct flock lock {};
   lock.l_type = type;
@@ -173,36 +152,53 @@ int lock_bytes(int fd, off_t first, off_t bytes, short type) {
   return ::fcntl(fd, F_SETLK, &lock) == 0 ? 0 : errno;
 }
 
-int LockHolder::lock(const Descriptor& file, off_t first) {
-  // The thread must consume no signal meant for the program.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ =
-        std::jthread([this, fd = file.fd(), first](const std::stop_token& stop) { hold(stop, fd, first); });
-  } catch (const std::exception&) {  // no thread available for this user, or no memory
-    failure_ = lock_bytes(file.fd(), first, 0);
+// A thread that holds the part of a store's lock that the program cannot drop. Closing any descriptor of a
+// file drops the POSIX locks of that descriptor table (man 2 fcntl); a program that copies its store
+// (`shutil.copytree`, tar) does so. So this thread has its own table. Children do not inherit the lock; it
+// ends with the process, or with the object, which is destroyed only in the process that locked.
+class LockHolder {
+ public:
+  // Locks the file from `first` on. 0 or the errno value (EAGAIN, EACCES: held by another process). Without a
+  // thread, or if a sandbox forbids its own table, the lock is the calling thread's.
+  int lock(const Descriptor& file, off_t first) {
+    // The thread must consume no signal meant for the program.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread_ =
+          std::jthread([this, fd = file.fd(), first](const std::stop_token& stop) { hold(stop, fd, first); });
+    } catch (const std::exception&) {  // no thread available for this user, or no memory
+      failure_ = lock_bytes(file.fd(), first, 0);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    std::unique_lock guard(mutex_);
+    changed_.wait(guard, [this] { return failure_.has_value(); });
+    return *failure_;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  std::unique_lock guard(mutex_);
-  changed_.wait(guard, [this] { return failure_.has_value(); });
-  return *failure_;
-}
+  bool is_of_this_process() const { return process_ == ::getpid(); }  // false in a forked child
 
-void LockHolder::hold(const std::stop_token& stop, int fd, off_t first) {
-  int failure = ENOMEM;
-  [[maybe_unused]] const Status left = caught([&] {
-    leave_descriptor_table([fd](int other) { return other == fd; });
-    failure = lock_bytes(fd, first, 0);
-  });
-  std::unique_lock guard(mutex_);
-  failure_ = failure;
-  changed_.notify_all();
-  changed_.wait(guard, stop, [] { return false; });
-  // Unlock: join() may return before the kernel has closed descriptors. No close: the table may be shared.
-  if (failure == 0) lock_bytes(fd, first, 0, F_UNLCK);
-}
+ private:
+  void hold(const std::stop_token& stop, int fd, off_t first) {
+    int failure = ENOMEM;
+    [[maybe_unused]] const Status left = caught([&] {
+      leave_descriptor_table([fd](int other) { return other == fd; });
+      failure = lock_bytes(fd, first, 0);
+    });
+    std::unique_lock guard(mutex_);
+    failure_ = failure;
+    changed_.notify_all();
+    changed_.wait(guard, stop, [] { return false; });
+    // Unlock: join() may return before the kernel has closed descriptors. No close: the table may be shared.
+    if (failure == 0) lock_bytes(fd, first, 0, F_UNLCK);
+  }
+
+  const pid_t process_ = ::getpid();
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::optional<int> failure_;  // under mutex_; errno value of locking, 0: locked; empty: not yet known
+  std::jthread thread_;         // last: it uses the rest
+};
 
 // --- The store.
 

@@ -79,7 +79,11 @@ class CommandLine {
       return checkpoint(common_, last_);
     })->add_flag("--last", last_, "End the job behind it, with status 75; cropdl-restart continues it");
     add_archives();
-    add_report();
+    add("report", "Writes a page with plots of the versions, for a browser or a printer",
+        [&] { return report(common_, page_); })
+        ->add_option("--output", page_,
+                     "The file; - for standard output (default: cropdl-report.html in the current directory)")
+        ->option_text("FILE");
 #ifdef CROPDL_WITH_DOCTOR
     add_doctor();
 #endif
@@ -192,14 +196,6 @@ class CommandLine {
         ->add_option("FILE", archive_, "The file; - for standard input")
         ->required()
         ->option_text(" ");
-  }
-
-  void add_report() {
-    add("report", "Writes a page with plots of the versions, for a browser or a printer",
-        [&] { return report(common_, page_); })
-        ->add_option("--output", page_,
-                     "The file; - for standard output (default: cropdl-report.html in the current directory)")
-        ->option_text("FILE");
   }
 
 #ifdef CROPDL_WITH_DOCTOR
