@@ -26,40 +26,18 @@ inline constexpr uint32_t kImageFormat = 2;
 
 struct ImageHeader;  // image_layout.h
 struct ImageTrailer;
-
-// The file of an image that is being written: bytes are appended, from some size on by a thread beside the
-// caller.
-class ImageFile {
- public:
-  // `by_thread`: a processor is idle, so a thread may write while the caller reads and hashes (a copy).
-  ImageFile(Descriptor file, bool by_thread);
-  ~ImageFile();  // waits for the thread
-
-  // Returns 0 or the errno value of this write or of an earlier one. Consumes `pieces`.
-  int append(std::span<iovec> pieces);
-  // Writes what is left, then fsync and close. Returns 0 or the errno value.
-  int finish();
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  class Thread;
-  int write(std::span<iovec> pieces, uint64_t offset);
-  int end_thread();  // 0 or the errno value of one of its writes
-
-  Descriptor file_;
-  bool by_thread_;
-  uint64_t bytes_ = 0;    // appended so far
-  uint64_t flushed_ = 0;  // write-back started up to here; the writing thread's
-  std::unique_ptr<Thread> thread_;
-};
+class ImageFile;  // image_writer.cpp
 
 class ImageWriter final : public ChunkSink {
  public:
   // Creates the file (0600; it must not exist). `expected_memory` (bytes, 0: unknown) is for the message at a
   // full disk. An unfinished image is removed with its version, not here: freeing gigabytes would keep the
-  // program stopped. `by_thread`: as of ImageFile.
+  // program stopped. `by_thread`: a processor is idle, so a thread may write while the caller reads and
+  // hashes (a copy).
   static Result<ImageWriter> create(const std::string& path, uint32_t seam_version,
                                     uint64_t expected_memory = 0, bool by_thread = false);
+  ImageWriter(ImageWriter&&) noexcept;
+  ~ImageWriter() override;  // waits for the thread
 
   // After an error, stop using the writer. finish() detects overlapping regions.
   Status begin_region(const Region& region) override;
@@ -73,8 +51,7 @@ class ImageWriter final : public ChunkSink {
     std::vector<uint64_t> stored, referenced;  // checksums: one per chunk that has such pages
   };
 
-  ImageWriter(const std::string& path, std::unique_ptr<ImageFile> file)
-      : path_(path), file_(std::move(file)) {}
+  ImageWriter(const std::string& path, std::unique_ptr<ImageFile> file);
   Status append(std::span<iovec> pieces);
   Error failure(int error_number) const;
 
