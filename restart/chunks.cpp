@@ -38,7 +38,7 @@ Status cut_region(const Region& region, PageSource& source, PageSource* original
   std::vector<iovec> memory, file;
   return each_chunk(region.present, kImageChunk, [&](std::span<const Extent> runs) -> Status {
     chunk.stored.clear(), chunk.bytes.clear(), chunk.referenced.clear(), chunk.original.clear();
-    chunk.looked_at = 0;
+    chunk.looked_at = bytes_of(runs);
     memory.clear(), file.clear();
     if (Status read = source.read(runs, &memory); !read) return read;
     // A page that cannot be read from `original` any more counts as different.
@@ -47,7 +47,6 @@ Status cut_region(const Region& region, PageSource& source, PageSource* original
       char* at = static_cast<char*>(memory[i].iov_base);
       const char* there = comparable ? static_cast<const char*>(file[i].iov_base) : nullptr;
       for (uint64_t page = runs[i].begin; page != runs[i].end; page += kImagePage, at += kImagePage) {
-        chunk.looked_at += kImagePage;
         if (is_zero_page(at)) continue;
         if (there != nullptr && std::memcmp(at, there + (page - runs[i].begin), kImagePage) == 0)
           add_page(chunk.referenced, chunk.original, page, at);

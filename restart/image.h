@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,21 +18,26 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/result.h"
-#include "interpose/seam/layout.h"
 #include "restart/chunks.h"
-#include "restart/image_file.h"
 
 namespace cropdl::restart {
 
 inline constexpr uint32_t kImageFormat = 2;
 
+struct ImageHeader;  // image_layout.h
+struct ImageTrailer;
+class ImageFile;  // image_writer.cpp
+
 class ImageWriter final : public ChunkSink {
  public:
   // Creates the file (0600; it must not exist). `expected_memory` (bytes, 0: unknown) is for the message at a
   // full disk. An unfinished image is removed with its version, not here: freeing gigabytes would keep the
-  // program stopped. `by_thread`: as of ImageFile.
+  // program stopped. `by_thread`: a processor is idle, so a thread may write while the caller reads and
+  // hashes (a copy).
   static Result<ImageWriter> create(const std::string& path, uint32_t seam_version,
                                     uint64_t expected_memory = 0, bool by_thread = false);
+  ImageWriter(ImageWriter&&) noexcept;
+  ~ImageWriter() override;  // waits for the thread
 
   // After an error, stop using the writer. finish() detects overlapping regions.
   Status begin_region(const Region& region) override;
@@ -45,8 +51,7 @@ class ImageWriter final : public ChunkSink {
     std::vector<uint64_t> stored, referenced;  // checksums: one per chunk that has such pages
   };
 
-  ImageWriter(const std::string& path, std::unique_ptr<ImageFile> file)
-      : path_(path), file_(std::move(file)) {}
+  ImageWriter(const std::string& path, std::unique_ptr<ImageFile> file);
   Status append(std::span<iovec> pieces);
   Error failure(int error_number) const;
 
@@ -65,10 +70,9 @@ class ImageWriter final : public ChunkSink {
 class ImageReader {
  public:
   // Checks all but the data: file type, versions, trailer, index and metadata. Refuses another format and a
-  // seam newer than `newest_seam`; reads older seams.
-  static Result<ImageReader> open(const std::string& path, uint32_t newest_seam = seam::kSeamVersion);
-  static Result<ImageReader> open(const Folder& version, const std::string& name,
-                                  uint32_t newest_seam = seam::kSeamVersion);
+  // newer seam (interpose/seam/layout.h); reads older seams.
+  static Result<ImageReader> open(const std::string& path);
+  static Result<ImageReader> open(const Folder& version, const std::string& name);
 
   const std::string& path() const { return path_; }
   uint32_t seam_version() const { return seam_version_; }
@@ -98,12 +102,11 @@ class ImageReader {
   };
 
   ImageReader(Descriptor file, const std::string& path) : path_(path), file_(std::move(file)) {}
-  Status read_all_but_data(uint32_t newest_seam);
-  Status check_bounds(uint64_t metadata_bytes) const;
-  Status read_header(uint32_t newest_seam);
-  Status read_trailer();
-  Status read_index();
-  Status check_regions() const;
+  Status read_all_but_data();
+  Status read_header(ImageHeader& header);
+  Status read_trailer(const ImageHeader& header, ImageTrailer& trailer);
+  Status check_bounds(const ImageTrailer& trailer) const;
+  Status read_index(const ImageTrailer& trailer);
   Status read(std::vector<iovec> pieces, uint64_t offset, const std::string& what) const;
   template <class... A>
   Error refusal(fmt::format_string<A...> why, A&&... values) const {
@@ -116,8 +119,6 @@ class ImageReader {
   Descriptor file_;
   uint32_t seam_version_ = 0;
   uint64_t chunk_ = 0;
-  uint64_t header_checksum_ = 0;
-  uint64_t index_offset_ = 0, index_bytes_ = 0, index_checksum_ = 0;
   ImageTotals totals_;
   std::string metadata_;
   std::vector<Region> regions_;

@@ -1,6 +1,7 @@
-// The reader of restart/image.h: all but the data (image_data.cpp). Trusts no input: every count is checked
-// against the existing bytes before memory is allocated for it.
+// The reader of restart/image.h. Trusts no input: every count is checked against the existing bytes before
+// memory is allocated for it.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "base/caught.h"
 #include "base/checksum.h"
 #include "base/format.h"
+#include "interpose/seam/layout.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 
@@ -93,23 +95,22 @@ Status ImageReader::read(std::vector<iovec> pieces, uint64_t offset, const std::
   return refusal("{} cannot be read: {}", place, errno_text(error));
 }
 
-Result<ImageReader> ImageReader::open(const std::string& path, uint32_t newest_seam) {
+Result<ImageReader> ImageReader::open(const std::string& path) {
   const Result<Folder> folder = Folder::open(folder_of(path), Folder::Whose::kAnybodys);
   if (!folder) return Error{"rank image " + folder.error().message};
-  return open(*folder, file_name_of(path), newest_seam);
+  return open(*folder, file_name_of(path));
 }
 
-Result<ImageReader> ImageReader::open(const Folder& version, const std::string& name, uint32_t newest_seam) {
+Result<ImageReader> ImageReader::open(const Folder& version, const std::string& name) {
   Result<Descriptor> file = version.file(name);
   if (!file) return Error{"rank image " + file.error().message};
   ImageReader reader(std::move(*file), version.path_of(name));
-  const Status good =
-      within_memory("rank image " + reader.path_, [&] { return reader.read_all_but_data(newest_seam); });
+  const Status good = within_memory("rank image " + reader.path_, [&] { return reader.read_all_but_data(); });
   if (!good) return good.error();
   return reader;
 }
 
-Status ImageReader::read_all_but_data(uint32_t newest_seam) {
+Status ImageReader::read_all_but_data() {
   struct stat info;
   if (::fstat(file_.fd(), &info) != 0) return refusal("cannot be examined: {}", errno_text(errno));
   totals_.bytes = static_cast<uint64_t>(info.st_size);
@@ -117,14 +118,14 @@ Status ImageReader::read_all_but_data(uint32_t newest_seam) {
   if (totals_.bytes < least)
     return refusal("truncated: it has only {} bytes ({} is missing)", totals_.bytes,
                    offsets(totals_.bytes, least));
-  if (Status good = read_header(newest_seam); !good) return good;
-  if (Status good = read_trailer(); !good) return good;
-  if (Status good = read_index(); !good) return good;
-  return check_regions();
+  ImageHeader header{};
+  ImageTrailer trailer{};
+  if (Status good = read_header(header); !good) return good;
+  if (Status good = read_trailer(header, trailer); !good) return good;
+  return read_index(trailer);
 }
 
-Status ImageReader::read_header(uint32_t newest_seam) {
-  ImageHeader header{};
+Status ImageReader::read_header(ImageHeader& header) {
   if (Status good = read({{&header, sizeof header}}, 0, "the header"); !good) return good;
   if (std::memcmp(header.magic, kImageMagic, sizeof header.magic) != 0)
     return refusal("is not a CropDL image, or is damaged in its first bytes ({})",
@@ -139,29 +140,27 @@ Status ImageReader::read_header(uint32_t newest_seam) {
     return refusal(
         "was written by an older CropDL (image format {}, this one reads {}): restart it with that CropDL",
         header.format, kImageFormat);
-  if (header.seam > newest_seam)
+  if (header.seam > seam::kSeamVersion)
     return refusal(
         "was written by a newer CropDL (seam version {}, this one has {}): restart it with that CropDL",
-        header.seam, newest_seam);
+        header.seam, seam::kSeamVersion);
   if (header.format == 0 || header.page_bytes != kImagePage || header.chunk_bytes == 0 ||
       header.chunk_bytes % kImagePage != 0 || header.chunk_bytes > kChunkLimit)
     return refusal("has a header of no known format ({})", offsets(0, sizeof header));
   seam_version_ = header.seam;
   chunk_ = header.chunk_bytes;
-  header_checksum_ = header.checksum;
   return {};
 }
 
-Status ImageReader::read_trailer() {
-  ImageTrailer trailer{};
-  uint64_t begin = totals_.bytes - sizeof trailer;
+Status ImageReader::read_trailer(const ImageHeader& header, ImageTrailer& trailer) {
+  const uint64_t begin = totals_.bytes - sizeof trailer;
   if (Status good = read({{&trailer, sizeof trailer}}, begin, "the trailer"); !good) return good;
   if (std::memcmp(trailer.magic, kTrailerMagic, sizeof trailer.magic) != 0 ||
       trailer.checksum != checksum(&trailer, offsetof(ImageTrailer, checksum)))
     return refusal("truncated, or damaged in the trailer ({})", offsets(begin, totals_.bytes));
 
   // The parts must be adjacent and fill the file. No sum overflows: each term is checked first.
-  bool fits = trailer.file_bytes == totals_.bytes && trailer.header_checksum == header_checksum_ &&
+  bool fits = trailer.file_bytes == totals_.bytes && trailer.header_checksum == header.checksum &&
               trailer.index_offset >= sizeof(ImageHeader) && trailer.index_offset <= begin &&
               trailer.index_bytes <= begin - trailer.index_offset &&
               trailer.metadata_offset == trailer.index_offset + trailer.index_bytes &&
@@ -170,43 +169,40 @@ Status ImageReader::read_trailer() {
     return refusal("is put together of parts that do not belong together (trailer at {})",
                    offsets(begin, totals_.bytes));
 
-  index_offset_ = trailer.index_offset;
-  index_bytes_ = trailer.index_bytes;
-  if (Status good = check_bounds(trailer.metadata_bytes); !good) return good;
+  if (Status good = check_bounds(trailer); !good) return good;
   metadata_.resize(trailer.metadata_bytes);
   if (Status good = read({{metadata_.data(), metadata_.size()}}, trailer.metadata_offset, "the metadata");
       !good)
     return good;
   if (checksum(metadata_) != trailer.metadata_checksum)
     return damaged("the metadata", trailer.metadata_offset, begin);
-  index_checksum_ = trailer.index_checksum;
   totals_.checksum = trailer.checksum;
   return {};
 }
 
 // Before memory is allocated for index and metadata: are they on the disk? The file states their sizes, and
 // its writer may not have written that much. No block of them is all zero.
-Status ImageReader::check_bounds(uint64_t metadata_bytes) const {
+Status ImageReader::check_bounds(const ImageTrailer& trailer) const {
   const auto holes = [this](uint64_t begin, uint64_t end) {
     const off_t hole = ::lseek(file_.fd(), static_cast<off_t>(begin), SEEK_HOLE);
     return hole >= 0 && static_cast<uint64_t>(hole) < end;
   };
-  const uint64_t index_end = index_offset_ + index_bytes_, end = index_end + metadata_bytes;
-  if (index_bytes_ > index_limit(index_offset_ - sizeof(ImageHeader)) || holes(index_offset_, index_end))
-    return refusal("damaged in the index ({}): it is too long, or has holes",
-                   offsets(index_offset_, index_end));
-  if (metadata_bytes > kMetadataLimit || holes(index_end, end))
-    return refusal("damaged in the metadata ({}): it is too long, or has holes", offsets(index_end, end));
+  const uint64_t index = trailer.index_offset, metadata = trailer.metadata_offset;
+  if (trailer.index_bytes > index_limit(index - sizeof(ImageHeader)) || holes(index, metadata))
+    return refusal("damaged in the index ({}): it is too long, or has holes", offsets(index, metadata));
+  const uint64_t end = metadata + trailer.metadata_bytes;
+  if (trailer.metadata_bytes > kMetadataLimit || holes(metadata, end))
+    return refusal("damaged in the metadata ({}): it is too long, or has holes", offsets(metadata, end));
   return {};
 }
 
-Status ImageReader::read_index() {
-  std::string index(index_bytes_, '\0');
-  uint64_t index_end = index_offset_ + index_bytes_;
-  if (Status good = read({{index.data(), index.size()}}, index_offset_, "the index"); !good) return good;
-  if (checksum(index) != index_checksum_) return damaged("the index", index_offset_, index_end);
+Status ImageReader::read_index(const ImageTrailer& trailer) {
+  const uint64_t begin = trailer.index_offset, end = trailer.metadata_offset;
+  std::string index(trailer.index_bytes, '\0');
+  if (Status good = read({{index.data(), index.size()}}, begin, "the index"); !good) return good;
+  if (checksum(index) != trailer.index_checksum) return damaged("the index", begin, end);
 
-  Error malformed = refusal("has a malformed index ({})", offsets(index_offset_, index_end));
+  Error malformed = refusal("has a malformed index ({})", offsets(begin, end));
   Fields fields(index);
   uint64_t count = 0;
   if (!fields.take(&count, sizeof count) || count > fields.left() / sizeof(IndexEntry)) return malformed;
@@ -238,7 +234,7 @@ Status ImageReader::read_index() {
     if (region.kind != RegionKind::kHostMemory && !region.referenced.empty()) return malformed;
     placement.offset = offset;
     placement.bytes = bytes_of(region.present);  // disjoint: no overflow
-    if (placement.bytes > index_offset_ - offset) return malformed;
+    if (placement.bytes > begin - offset) return malformed;
     offset += placement.bytes;
     if (!fields.take_array(placement.stored, chunks_of(region.present, chunk_)) ||
         !fields.take_array(placement.referenced, chunks_of(region.referenced, chunk_)))
@@ -246,19 +242,97 @@ Status ImageReader::read_index() {
     totals_.memory += placement.bytes;
     if (region.kind != RegionKind::kHostMemory) totals_.device_memory += placement.bytes;
   }
-  if (fields.left() != 0 || offset != index_offset_) return malformed;
-  return {};
-}
+  if (fields.left() != 0 || offset != begin) return malformed;
 
-Status ImageReader::check_regions() const {
   std::vector<Extent> all;
   for (const Region& region : regions_) all.push_back({region.begin, region.end});
   std::ranges::sort(all, {}, &Extent::begin);
   for (size_t i = 1; i < all.size(); ++i)
     if (all[i - 1].end > all[i].begin)
-      return refusal("has overlapping regions at {:#x} in its index ({})", all[i].begin,
-                     offsets(index_offset_, index_offset_ + index_bytes_));
+      return refusal("has overlapping regions at {:#x} in its index ({})", all[i].begin, offsets(begin, end));
   return {};
+}
+
+// --- The data, loaded or verified chunk by chunk.
+
+namespace {
+
+// Page faults are most of the cost of loading, so one call populates a chunk's pages; advice only. (Huge
+// pages by MADV_COLLAPSE were tried: 512 MB then took 0.1 s or 1 s, depending on the kernel's free memory.)
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
+constexpr uint64_t kWorthPopulating = 64 << 10;
+
+class InPlace final : public PageTarget {
+ public:
+  Status room(std::span<const Extent> runs, std::vector<iovec>* bytes) override {
+    for (const Extent& run : runs) {
+      const uint64_t part = run.end - run.begin;
+      bytes->push_back({reinterpret_cast<void*>(run.begin), part});
+      if (part >= kWorthPopulating) ::madvise(bytes->back().iov_base, part, kPopulateWrite);
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+Status ImageReader::load_region(size_t i) const {
+  InPlace memory;
+  return load_region(i, memory);
+}
+
+Status ImageReader::load_region(size_t i, PageTarget& target) const {
+  const Region& region = regions_[i];
+  std::vector<iovec> pieces;
+  uint64_t offset = placements_[i].offset;
+  size_t chunk = 0;
+  const auto load = [&](std::span<const Extent> runs) -> Status {
+    pieces.clear();
+    if (Status room = target.room(runs, &pieces); !room) return room;
+    if (Status got = read(pieces, offset, "region " + region.name); !got) return got;
+    if (checksum(pieces) != placements_[i].stored[chunk++])
+      return damaged(formatted("region {}, memory from {:#x}",
+                               region.name.empty() ? "(unnamed)" : region.name, runs.front().begin),
+                     offset, offset + bytes_of(pieces));
+    offset += bytes_of(runs);
+    return target.put(runs);
+  };
+  const Status loaded =
+      within_memory("rank image " + path_, [&] { return each_chunk(region.present, chunk_, load); });
+  return loaded ? target.finish() : loaded;
+}
+
+Status ImageReader::verify() const {
+  for (size_t i = 0; i < regions_.size(); ++i)
+    if (Status good = verify_region(i); !good) return good;
+  return {};
+}
+
+Status ImageReader::verify_region(size_t i) const {
+  ChunkBuffer nowhere;
+  return load_region(i, nowhere);
+}
+
+Status ImageReader::check_referenced(size_t i, PageSource& original, bool load) const {
+  const Region& region = regions_[i];
+  std::vector<iovec> bytes;
+  size_t chunk = 0;
+  const auto check = [&](std::span<const Extent> runs) -> Status {
+    bytes.clear();
+    if (Status read_it = original.read(runs, &bytes); !read_it)
+      return Error{
+          "{} cannot be read, and the image has its contents by reference: {}; put it back and try again",
+          region.name, read_it.error().message};
+    if (checksum(bytes) != placements_[i].referenced[chunk++])
+      return Error{region.name +
+                   " was changed after the checkpoint, and the image has its contents by reference; put it "
+                   "back and try again"};
+    if (load)
+      for (size_t r = 0; r < runs.size(); ++r)
+        std::memcpy(reinterpret_cast<void*>(runs[r].begin), bytes[r].iov_base, bytes[r].iov_len);
+    return {};
+  };
+  return within_memory("rank image " + path_, [&] { return each_chunk(region.referenced, chunk_, check); });
 }
 
 }  // namespace cropdl::restart

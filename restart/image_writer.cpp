@@ -1,8 +1,13 @@
 // The writer of restart/image.h.
 #include <fcntl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
 
 #include "base/checksum.h"
 #include "base/format.h"
@@ -26,7 +31,123 @@ void append_bytes(std::string& to, const void* from, size_t bytes) {
   to.append(static_cast<const char*>(from), bytes);
 }
 
+// Start write-back this often, so that the final fsync has little left to do.
+constexpr uint64_t kFlushStep = 32 << 20;
+// A smaller image is written sooner than a thread is made.
+constexpr uint64_t kWorthAThread = 8 << 20;
+
 }  // namespace
+
+// The file: bytes are appended, from some size on by a thread beside the caller.
+class ImageFile {
+ public:
+  ImageFile(Descriptor file, bool by_thread) : file_(std::move(file)), by_thread_(by_thread) {}
+
+  uint64_t bytes() const { return bytes_; }
+
+  // Returns 0 or the errno value of this write or of an earlier one. Consumes `pieces`.
+  int append(std::span<iovec> pieces) {
+    const uint64_t offset = bytes_, bytes = bytes_of(pieces);
+    bytes_ += bytes;
+    if (bytes > kImageChunk) {  // the index, which comes last
+      if (const int error = end_thread(); error != 0) return error;
+      return write(pieces, offset);
+    }
+    if (by_thread_ && !thread_.joinable() && offset >= kWorthAThread) {
+      try {
+        blocks_.resize(8);
+        thread_ = std::jthread([this, offset](const std::stop_token& stop) { run(stop, offset); });
+      } catch (const std::exception&) {  // no more threads, or memory: the caller writes
+        by_thread_ = false;
+        blocks_.clear();
+      }
+    }
+    return thread_.joinable() ? hand_over(pieces) : write(pieces, offset);
+  }
+
+  // Writes what is left, then fsync and close. Returns 0 or the errno value.
+  int finish() {
+    if (const int error = end_thread(); error != 0) return error;
+    if (::fsync(file_.fd()) != 0) return errno;
+    return file_.close();
+  }
+
+ private:
+  struct Block {
+    std::vector<char> data = std::vector<char>(kImageChunk);
+    size_t bytes = 0;
+  };
+
+  int write(std::span<iovec> pieces, uint64_t offset) {
+    const uint64_t end = offset + bytes_of(pieces);
+    if (const int error = write_all(file_.fd(), pieces, offset); error != 0) return error;
+    if (end - flushed_ >= kFlushStep) {  // a hint: fsync reports errors
+      ::sync_file_range(file_.fd(), static_cast<off_t>(flushed_), static_cast<off_t>(end - flushed_),
+                        SYNC_FILE_RANGE_WRITE);
+      flushed_ = end;
+    }
+    return 0;
+  }
+
+  // Copies `pieces` into the next block. Returns 0 or the errno value of an earlier write.
+  int hand_over(std::span<const iovec> pieces) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return filled_ - written_ < blocks_.size() || error_ != 0; });
+    if (error_ != 0) return error_;
+    Block& block = blocks_[filled_ % blocks_.size()];
+    lock.unlock();  // the thread does not touch a block that is not filled
+    block.bytes = 0;
+    for (const iovec& one : pieces) {
+      std::memcpy(block.data.data() + block.bytes, one.iov_base, one.iov_len);
+      block.bytes += one.iov_len;
+    }
+    lock.lock();
+    ++filled_;
+    lock.unlock();
+    changed_.notify_all();
+    return 0;
+  }
+
+  // The thread: writes the blocks in their order, from `offset` on.
+  void run(const std::stop_token& stop, uint64_t offset) {
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, stop, [this] { return written_ != filled_; }) && error_ == 0) {
+      Block& block = blocks_[written_ % blocks_.size()];
+      lock.unlock();
+      iovec piece{block.data.data(), block.bytes};
+      const int error = write({&piece, 1}, offset);
+      offset += block.bytes;
+      lock.lock();
+      ++written_;
+      error_ = error;
+      changed_.notify_all();
+    }
+  }
+
+  // Lets the thread write what is left. Returns 0 or the errno value of one of its writes.
+  int end_thread() {
+    if (!thread_.joinable()) return 0;
+    thread_.request_stop();
+    thread_.join();
+    return error_;
+  }
+
+  Descriptor file_;
+  bool by_thread_;
+  uint64_t bytes_ = 0;    // appended so far
+  uint64_t flushed_ = 0;  // write-back started up to here; the writing thread's
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<Block> blocks_;          // made with the thread, which needs no memory later
+  uint64_t filled_ = 0, written_ = 0;  // numbers of blocks
+  int error_ = 0;
+  std::jthread thread_;  // last: it uses the rest
+};
+
+ImageWriter::ImageWriter(const std::string& path, std::unique_ptr<ImageFile> file)
+    : path_(path), file_(std::move(file)) {}
+ImageWriter::ImageWriter(ImageWriter&&) noexcept = default;
+ImageWriter::~ImageWriter() = default;
 
 Error ImageWriter::failure(int error_number) const {
   std::string line = formatted("rank image {}: {}", path_, errno_text(error_number));

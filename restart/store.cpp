@@ -2,12 +2,17 @@
 #include "restart/store.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <exception>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <tuple>
 
 #include "base/caught.h"
@@ -136,6 +141,70 @@ bool locked_by_this_process(const Folder& store) {
   return locked_stores.contains({::getpid(), info.st_dev, info.st_ino});
 }
 
+// --- The lock.
+
+int lock_bytes(int fd, off_t first, off_t bytes, short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = first;
+  lock.l_len = bytes;
+  return ::fcntl(fd, F_SETLK, &lock) == 0 ? 0 : errno;
+}
+
+// A thread that holds the part of a store's lock that the program cannot drop. Closing any descriptor of a
+// file drops the POSIX locks of that descriptor table (man 2 fcntl); a program that copies its store
+// (`shutil.copytree`, tar) does so. So this thread has its own table. Children do not inherit the lock; it
+// ends with the process, or with the object, which is destroyed only in the process that locked.
+class LockHolder {
+ public:
+  // Locks the file from `first` on. 0 or the errno value (EAGAIN, EACCES: held by another process). Without a
+  // thread, or if a sandbox forbids its own table, the lock is the calling thread's.
+  int lock(const Descriptor& file, off_t first) {
+    // The thread must consume no signal meant for the program.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread_ =
+          std::jthread([this, fd = file.fd(), first](const std::stop_token& stop) { hold(stop, fd, first); });
+    } catch (const std::exception&) {  // no thread available for this user, or no memory
+      failure_ = lock_bytes(file.fd(), first, 0);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    std::unique_lock guard(mutex_);
+    changed_.wait(guard, [this] { return failure_.has_value(); });
+    return *failure_;
+  }
+  bool is_of_this_process() const { return process_ == ::getpid(); }  // false in a forked child
+
+ private:
+  void hold(const std::stop_token& stop, int fd, off_t first) {
+    int failure = ENOMEM;
+    [[maybe_unused]] const Status left = caught([&] {
+      leave_descriptor_table([fd](int other) { return other == fd; });
+      failure = lock_bytes(fd, first, 0);
+    });
+    std::unique_lock guard(mutex_);
+    failure_ = failure;
+    changed_.notify_all();
+    changed_.wait(guard, stop, [] { return false; });
+    // Unlock: join() may return before the kernel has closed descriptors. No close: the table may be shared.
+    if (failure == 0) lock_bytes(fd, first, 0, F_UNLCK);
+  }
+
+  const pid_t process_ = ::getpid();
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::optional<int> failure_;  // under mutex_; errno value of locking, 0: locked; empty: not yet known
+  std::jthread thread_;         // last: it uses the rest
+};
+
+// --- The store.
+
+Store::Store(StoreReader reader, StoreOptions options)
+    : reader_(std::move(reader)), options_(std::move(options)) {}
+
 Store::Store(Store&& other) noexcept
     : reader_(std::move(other.reader_)),
       options_(std::move(other.options_)),
@@ -260,16 +329,13 @@ Status Store::take_lock(bool* in_use) {
 Result<bool> Store::check_job(const StoreIdentity& identity) const {
   const Result<std::optional<StoreIdentity>> there = read_identity(*reader_.folder_);
   if (!there) return there.error();
-  if (*there) {
-    if (same_job(identity, **there)) return true;
-    const Result<bool> claimed = reader_.has_versions();
-    if (!claimed) return claimed.error();
-    if (*claimed) return of_another_job(directory(), **there);
-    return false;
-  }
-  // The file is lost or was never written: all existing versions must belong to this job.
+  if (*there && same_job(identity, **there)) return true;
+  // Without versions, damaged ones included, the store is nobody's: its last job left nothing, as a helper in
+  // a wrapper script (`python3 -c`) does, and any job may have it.
   const Result<std::vector<Version>> all = reader_.all_versions();
   if (!all) return all.error();
+  if (*there && !all->empty()) return of_another_job(directory(), **there);
+  // The file is lost or was never written: all existing versions must belong to this job.
   for (const Version& version : *all) {
     const StoreIdentity its = identity_of(version.manifest);
     if (!its.program.empty() && !same_job(identity, its)) return of_another_job(directory(), its);

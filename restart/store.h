@@ -15,19 +15,20 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/result.h"
-#include "restart/lock_holder.h"
 #include "restart/manifest.h"
 #include "restart/retention.h"
 
 namespace cropdl::restart {
 
 class ImageReader;
+class LockHolder;
 
 // A store belongs to one program with one argument list and one number of ranks.
 struct StoreIdentity {
@@ -67,10 +68,6 @@ class StoreReader {
   // Newest first. Checks manifests, and images' existence and size, not their contents. Omits versions
   // removed meanwhile. An error: the directory cannot be read.
   Result<std::vector<Version>> all_versions() const;
-  Result<std::vector<Version>> versions() const;  // complete versions only
-  // Whether there is any, damaged ones included. Without one the store is nobody's: its last job left
-  // nothing, as a helper in a wrapper script (`python3 -c`) does, and any job may have it.
-  Result<bool> has_versions() const;
 
   // Version `number`, or the newest complete one for 0; an error if there is none.
   Result<Version> version(uint64_t number) const;
@@ -125,8 +122,8 @@ struct Outside {
 
 // Checks every byte of a version's images, and that they are the manifest's: minutes for large ones. Outside
 // contents that an image refers to are checked as at a restart; results on data sets are in `outside`. `each`
-// gets each verified image, so that nobody has to open it again.
-using EachImage = std::function<Status(const ImageReader&)>;
+// gets each verified image, so that nobody has to open it again; it may throw what reading JSON throws.
+using EachImage = std::function<void(const ImageReader&, const nlohmann::json& metadata)>;
 Status verify_version(const Version& version, Outside* outside = nullptr, const EachImage& each = {});
 // The same for images that are no version yet. `mine`: the images are the caller's own.
 Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, Outside* outside,
@@ -135,8 +132,9 @@ Status verify_images(const Folder& folder, const Manifest& manifest, bool mine, 
 // Calls `read`, which may throw what reading JSON throws, with the image's metadata.
 Status read_metadata(const ImageReader& image, const std::function<void(const nlohmann::json&)>& read);
 
-// Names, below the version's folder, of the program's files saved beside this image.
-Result<std::vector<std::string>> stored_contents(const ImageReader& image);
+// Names, below the version's folder, of the program's files saved beside the image with this metadata. Throws
+// what reading JSON throws.
+std::vector<std::string> stored_contents(const nlohmann::json& metadata);
 
 struct StoreOptions {
   Retention keep{4, 0, 0};  // for this job's complete versions; never applied to other jobs' versions
@@ -195,8 +193,7 @@ class Store {
   std::vector<std::string> set_leftovers_aside();
 
  private:
-  Store(StoreReader reader, StoreOptions options)
-      : reader_(std::move(reader)), options_(std::move(options)) {}
+  Store(StoreReader reader, StoreOptions options);
   // These use the reader's open folder: others may write to the one around it, and put a link in its place.
   Status take_ownership(const StoreIdentity& identity, bool* in_use);
   Status take_lock(bool* in_use);
@@ -214,6 +211,13 @@ class Store {
   std::atomic<uint64_t> not_durable_{0};
   bool wrote_identity_ = false;
 };
+
+// Writes a file of so many bytes, which cannot be compressed, into the store's directory, as an image is
+// written, and makes it durable. Returns bytes per second. The file has lost its name before it is written,
+// so nothing stays (on NFS, where a node that crashes leaves `.nfs…`). After a request to `stop`, 32 MB at
+// most are waited for, and the error is ECANCELED's; other errors are errno_text()'s too. SIGXFSZ must be
+// blocked or ignored: beyond a limit for files' sizes this fails. Any thread.
+Result<double> measure_disk(const std::string& directory, uint64_t bytes, const std::stop_token& stop = {});
 
 // Removes directories. The store's next start removes what is left; the first error is returned.
 Status remove_all_of(const std::vector<std::string>& directories);

@@ -1,6 +1,8 @@
 // Names and small functions shared by the store's reader and writer; private to restart/.
 #pragma once
 
+#include <fcntl.h>
+
 #include <cstdint>
 #include <string>
 
@@ -32,6 +34,10 @@ bool is_of_a_store(const std::string& name);
 
 // Checks that all images of the manifest are in the version's folder with the manifest's sizes.
 Status check_image_files(const Folder& folder, const Manifest& manifest);
+
+// Locks or unlocks (F_UNLCK) [first, first + bytes) of the file in the calling thread's descriptor table; 0
+// bytes: to the end and beyond. Returns 0 or the errno value.
+int lock_bytes(int fd, off_t first, off_t bytes, short type = F_WRLCK);
 
 // Call before opening the lock file: closing any of its descriptors drops the locks of this descriptor table.
 bool locked_by_this_process(const Folder& store);

@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/host.h"
 #include "base/json.h"
+#include "base/words.h"
 #include "restart/content.h"
 #include "restart/image.h"
 #include "restart/page_sources.h"
@@ -24,22 +25,9 @@ std::string contents_name(uint32_t rank) { return formatted("rank-{}.files", ran
 std::string version_name(uint64_t version) { return formatted("v{:06}", version); }
 
 uint64_t version_number(const std::string& name) {
-  if (name.size() < 7 || name.size() > 19 || name[0] != 'v' ||
-      name.find_first_not_of("0123456789", 1) != std::string::npos)
-    return 0;
-  uint64_t number = std::strtoull(name.c_str() + 1, nullptr, 10);
+  if (!name.starts_with('v') || !is_number(name.substr(1), 18)) return 0;
+  const uint64_t number = std::strtoull(name.c_str() + 1, nullptr, 10);
   return version_name(number) == name ? number : 0;
-}
-
-// Returns whether `text` is numbers, each of them after a hyphen: one to `most` of them.
-static bool is_numbered(std::string text, int most) {
-  int count = 0;
-  for (; text.starts_with('-'); ++count) {
-    const size_t end = std::min(text.find_first_not_of("0123456789", 1), text.size());
-    if (end == 1) return false;
-    text.erase(0, end);
-  }
-  return text.empty() && count >= 1 && count <= most;
 }
 
 bool is_temporary(const std::string& name) {
@@ -48,10 +36,12 @@ bool is_temporary(const std::string& name) {
   const bool removed = of.ends_with(kRemovedSuffix);
   if (removed) of.resize(of.size() - (std::size(kRemovedSuffix) - 1));
   if (of == kIdentityFile) return true;
-  if (of.starts_with(kSpeedTest)) return is_numbered(of.substr(std::size(kSpeedTest) - 2), 1);
-  const size_t end = std::min(of.find('-'), of.size());
-  if (version_number(of.substr(0, end)) == 0) return false;
-  return end == of.size() ? removed : is_numbered(of.substr(end), 2);
+  int numbers = 0;  // PID, AGAIN
+  for (size_t at = 0; numbers < 2 && (at = of.rfind('-')) != of.npos && is_number(of.substr(at + 1), of.npos);
+       ++numbers)
+    of.resize(at);
+  if (of + "-" == kSpeedTest) return numbers == 1;
+  return version_number(of) != 0 && (numbers != 0 || removed);
 }
 
 bool is_of_a_store(const std::string& name) { return name == kIdentityFile || version_number(name) != 0; }
@@ -66,9 +56,9 @@ std::string read_manifest(Version& version) {
   const Result<std::string> text =
       within_memory(path, [&] { return folder->text(kManifestFile, kSmallFileLimit); });
   if (!text) return text.error().message;
-  Result<Manifest> manifest = within_memory(path, [&] { return parse_manifest(*text, path); });
-  if (!manifest) return manifest.error().message;
-  version.manifest = std::move(*manifest);
+  const Status parsed =
+      within_memory(path, [&] { return parse_manifest(*text, path); }).move_to(version.manifest);
+  if (!parsed) return parsed.error().message;
   if (version.manifest.version != version.number)
     return formatted("{}: is of version {}", path, version.manifest.version);
   const Status good = check_image_files(*folder, version.manifest);
@@ -112,12 +102,11 @@ Result<Folder> Version::folder() const { return store->folder(version_name(numbe
 Result<StoreReader> StoreReader::open(const std::string& directory, Folder::Whose whose) {
   StoreReader reader(directory);
   reader.whose_ = whose;
-  const Result<std::shared_ptr<Folder>> folder = reader.folder();
-  if (!folder) return folder.error();
-  reader.folder_ = *folder;
+  if (Status opened = reader.folder().move_to(reader.folder_); !opened) return opened.error();
   if (whose == Folder::Whose::kMine)
     for (const char* name : {kIdentityFile, kLockFile, kJobFile})
-      if (Status mine = (*folder)->check_mine(name, 0); !mine) return Error{"store " + mine.error().message};
+      if (Status mine = reader.folder_->check_mine(name, 0); !mine)
+        return Error{"store " + mine.error().message};
   const Result<std::vector<std::string>> names = reader.names();
   if (!names) return names.error();
   if (std::ranges::any_of(*names, is_of_a_store)) return reader;
@@ -165,18 +154,6 @@ Result<std::vector<Version>> StoreReader::all_versions() const {
   }
   std::sort(versions.begin(), versions.end(), [](auto& a, auto& b) { return a.number > b.number; });
   return versions;
-}
-
-Result<std::vector<Version>> StoreReader::versions() const {
-  Result<std::vector<Version>> versions = all_versions();
-  if (versions) std::erase_if(*versions, [](const Version& version) { return !version.damage.empty(); });
-  return versions;
-}
-
-Result<bool> StoreReader::has_versions() const {
-  const Result<std::vector<std::string>> names = this->names();
-  if (!names) return names.error();
-  return std::ranges::any_of(*names, [](const std::string& name) { return version_number(name) != 0; });
 }
 
 Result<Version> StoreReader::version(uint64_t number) const {
@@ -305,10 +282,10 @@ Status verify_image(const Folder& version, const ManifestImage& listed, bool min
     if (Status good = verify_references(*image, metadata, mine, outside); !good) return good;
     look_at_data_sets(metadata, mine, outside);
     if (Status good = verify_contents(version, metadata); !good) return good;
-    return each ? each(*image) : Status();
   } catch (const nlohmann::json::exception& e) {
     return Error{"{}: its metadata cannot be read ({})", image->path(), e.what()};
   }
+  return each ? read_metadata(*image, [&](const auto& metadata) { each(*image, metadata); }) : Status();
 }
 
 }  // namespace
@@ -325,14 +302,11 @@ Status read_metadata(const ImageReader& image, const std::function<void(const nl
   });
 }
 
-Result<std::vector<std::string>> stored_contents(const ImageReader& image) {
+std::vector<std::string> stored_contents(const nlohmann::json& metadata) {
   std::vector<std::string> names;
-  const Status told = read_metadata(image, [&names](const nlohmann::json& metadata) {
-    for (const nlohmann::json& content : metadata.at("contents"))
-      if (auto stored = content.at("stored").get<std::string>(); !stored.empty())
-        names.push_back(std::move(stored));
-  });
-  if (!told) return told.error();
+  for (const nlohmann::json& content : metadata.at("contents"))
+    if (auto stored = content.at("stored").get<std::string>(); !stored.empty())
+      names.push_back(std::move(stored));
   return names;
 }
 

@@ -43,11 +43,6 @@ void add_holes(archive_entry* entry, int fd, int64_t size) {
 
 }  // namespace
 
-Compression compression_of(const std::string& file_name) {
-  if (file_name.ends_with(".gz") || file_name.ends_with(".tgz")) return Compression::kGzip;
-  return file_name.ends_with(".zst") ? Compression::kZstd : Compression::kNone;
-}
-
 // --- Writing ---------------------------------------------------------------------------------------------
 
 // An unfinished archive must not look complete.
@@ -63,13 +58,14 @@ Error ArchiveWriter::failed() const {
   return error;
 }
 
-Result<ArchiveWriter> ArchiveWriter::open(int fd, const std::string& name, Compression compression) {
+Result<ArchiveWriter> ArchiveWriter::open(int fd, const std::string& name) {
   ArchiveWriter writer(ArchiveHandle(archive_write_new(), give_up), name);
   archive* const all = writer.archive_.get();
   if (all == nullptr) return Error{name + ": no memory for an archive"};
-  const int filter = compression == Compression::kGzip   ? archive_write_add_filter_gzip(all)
-                     : compression == Compression::kZstd ? archive_write_add_filter_zstd(all)
-                                                         : ARCHIVE_OK;
+  const bool gzip = name.ends_with(".gz") || name.ends_with(".tgz");
+  const int filter = gzip                     ? archive_write_add_filter_gzip(all)
+                     : name.ends_with(".zst") ? archive_write_add_filter_zstd(all)
+                                              : ARCHIVE_OK;
   if (!is_there(filter) || !is_good(archive_write_set_format_pax_restricted(all)) ||
       !is_good(archive_write_open_fd(all, fd)))
     return writer.failed();

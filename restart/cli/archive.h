@@ -14,17 +14,13 @@ struct archive;
 
 namespace cropdl::cli {
 
-enum class Compression { kNone, kGzip, kZstd };
-
-// Chosen by the file name's suffix: .gz or .tgz, .zst, any other.
-Compression compression_of(const std::string& file_name);
-
 using ArchiveHandle = std::unique_ptr<archive, int (*)(archive*)>;
 
 class ArchiveWriter {
  public:
-  // `fd` remains the caller's; `name` is for error messages.
-  static Result<ArchiveWriter> open(int fd, const std::string& name, Compression compression);
+  // `fd` remains the caller's. The suffix of `name` chooses the compression: .gz or .tgz, .zst, any other:
+  // none.
+  static Result<ArchiveWriter> open(int fd, const std::string& name);
 
   // Adds the file's content with mode 0600. `from` is the file's path, for error messages.
   Status add(const std::string& path, const Descriptor& file, const std::string& from);

@@ -10,8 +10,6 @@
 #include <functional>
 #include <string_view>
 
-#include "base/format.h"
-#include "base/words.h"
 #ifdef CROPDL_WITH_DOCTOR
 #include "interpose/entry/program.h"
 #endif
@@ -47,13 +45,11 @@ std::string not_a_time(const std::string& text) {
 // ignore SIGUSR1 from their first instruction on (interpose/entry).
 struct Program {
   const char* command;
-  const char* name;
   const char* what;
 };
 constexpr Program kPrograms[] = {
-    {"run", "cropdl-run", "Runs a program so that it can be checkpointed; the same as cropdl-run"},
-    {"restart", "cropdl-restart",
-     "Continues a job from its newest complete version; the same as cropdl-restart"},
+    {"run", "Runs a program so that it can be checkpointed; the same as cropdl-run"},
+    {"restart", "Continues a job from its newest complete version; the same as cropdl-restart"},
 };
 #endif
 
@@ -83,7 +79,11 @@ class CommandLine {
       return checkpoint(common_, last_);
     })->add_flag("--last", last_, "End the job behind it, with status 75; cropdl-restart continues it");
     add_archives();
-    add_report();
+    add("report", "Writes a page with plots of the versions, for a browser or a printer",
+        [&] { return report(common_, page_); })
+        ->add_option("--output", page_,
+                     "The file; - for standard output (default: cropdl-report.html in the current directory)")
+        ->option_text("FILE");
 #ifdef CROPDL_WITH_DOCTOR
     add_doctor();
 #endif
@@ -198,14 +198,6 @@ class CommandLine {
         ->option_text(" ");
   }
 
-  void add_report() {
-    add("report", "Writes a page with plots of the versions, for a browser or a printer",
-        [&] { return report(common_, page_); })
-        ->add_option("--output", page_,
-                     "The file; - for standard output (default: cropdl-report.html in the current directory)")
-        ->option_text("FILE");
-  }
-
 #ifdef CROPDL_WITH_DOCTOR
   void add_doctor() {
     CLI::App* command = app_.add_subcommand(
@@ -242,7 +234,7 @@ int main(int argc, char** argv) {
 #ifdef CROPDL_WITH_DOCTOR
   for (const Program& program : kPrograms) {
     if (argc < 2 || std::string_view(argv[1]) != program.command) continue;
-    const std::string path = cropdl::entry::own_directory() + "/" + program.name;
+    const std::string path = cropdl::entry::own_directory() + "/cropdl-" + program.command;
     std::vector<std::string> words(argv + 1, argv + argc);
     words[0] = path;
     return fail(false, cropdl::entry::become(path, std::move(words)));

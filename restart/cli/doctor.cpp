@@ -17,12 +17,9 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/format.h"
-#include "base/json.h"
 #include "coord/interval_policy.h"
 #include "interpose/entry/program.h"
 #include "restart/cli/commands.h"
-#include "restart/disk_speed.h"
 #include "restart/files/descriptors.h"
 #include "restart/process/machine.h"
 
@@ -172,20 +169,22 @@ std::string not_usable(const std::string& directory, const std::string& program,
   if (!job) return job.error().message;
   if (job->pid != 0)
     return formatted("{}: is used by a running job (pid {} on {})", directory, job->pid, job->host);
-  const Result<std::vector<restart::Version>> versions = store->versions();
+  const Result<std::vector<restart::Version>> versions = store->all_versions();
   if (!versions) return versions.error().message;
   const std::vector<std::string> arguments(command.begin() + 1, command.end());
   const auto is_others = [&](const restart::StoreIdentity& job) {
     return !program.empty() && (job.program != program || (command.size() > 1 && job.args != arguments));
   };
-  const Result<bool> claimed = store->has_versions();
-  if (!claimed) return claimed.error().message;
-  if (*identity && *claimed && is_others(**identity))
+  if (*identity && !versions->empty() && is_others(**identity))
     return restart::of_another_job(directory, **identity).message;
-  for (const restart::Version& version : *versions)
+  size_t complete = 0;
+  for (const restart::Version& version : *versions) {
+    if (!version.damage.empty()) continue;
+    ++complete;
     if (const auto its = restart::identity_of(version.manifest); is_others(its))
       return restart::of_another_job(directory, its).message;
-  found.push_back({kOk, "store", formatted("{} has {} complete versions", directory, versions->size())});
+  }
+  found.push_back({kOk, "store", formatted("{} has {} complete versions", directory, complete)});
   return "";
 }
 

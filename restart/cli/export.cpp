@@ -7,8 +7,6 @@
 #include <cerrno>
 
 #include "base/file.h"
-#include "base/format.h"
-#include "base/json.h"
 #include "base/say.h"
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
@@ -31,14 +29,9 @@ struct Parts {
 
 Result<Parts> verified_parts(const Version& version) {
   Parts parts;
-  const auto take = [&parts](const restart::ImageReader& image) -> Status {
-    Result<std::vector<std::string>> stored = restart::stored_contents(image);
-    if (!stored) return stored.error();
-    parts.stored.push_back(std::move(*stored));
-    const Result<uint64_t> elsewhere = bytes_elsewhere(image);
-    if (!elsewhere) return elsewhere.error();
-    parts.elsewhere += *elsewhere;
-    return {};
+  const auto take = [&parts](const restart::ImageReader& image, const nlohmann::json& metadata) {
+    parts.stored.push_back(restart::stored_contents(metadata));
+    parts.elsewhere += bytes_elsewhere(image, metadata);
   };
   if (const Status good = restart::verify_version(version, &parts.outside, take); !good)
     return Error{"version {}: {}", version.number, good.error().message};
@@ -46,11 +39,10 @@ Result<Parts> verified_parts(const Version& version) {
 }
 
 // Archives the manifest, the images that it lists, and the files that those name; nothing else in the folder.
-Status write_archive(int fd, const std::string& name, Compression compression, const Version& version,
-                     const Parts& parts) {
+Status write_archive(int fd, const std::string& name, const Version& version, const Parts& parts) {
   const Result<Folder> folder = version.folder();
   if (!folder) return folder.error();
-  Result<ArchiveWriter> archive = ArchiveWriter::open(fd, name, compression);
+  Result<ArchiveWriter> archive = ArchiveWriter::open(fd, name);
   if (!archive) return archive.error();
   const auto add = [&](const std::string& part, const Result<Descriptor>& file) -> Status {
     if (!file) return file.error();
@@ -71,26 +63,23 @@ Status write_archive(int fd, const std::string& name, Compression compression, c
 // behind. On file systems without unnamed files (O_TMPFILE) it has a temporary name first.
 class NewFile {
  public:
-  static Result<NewFile> create(const std::string& path) {
-    struct stat info;
-    if (::lstat(path.c_str(), &info) == 0) return Error{path + ": is there already; name a new file"};
-    NewFile file(path);
-    const int fd = ::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-      file.out_ = Descriptor(fd);
-      ::fchmod(fd, 0600);  // regardless of the umask
-      return file;
-    }
-    if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT) return cannot_be_written(path, errno);
-    file.draft_ = formatted("{}.{}.part", path, ::getpid());
-    file.out_ = create_private_file(file.draft_, O_WRONLY);
-    if (!file.out_) return cannot_be_written(path, errno);
-    return file;
-  }
-  NewFile(NewFile&& other) noexcept
-      : path_(std::move(other.path_)), draft_(std::exchange(other.draft_, "")), out_(std::move(other.out_)) {}
+  explicit NewFile(std::string path) : path_(std::move(path)) {}
   ~NewFile() {
     if (!draft_.empty()) ::unlink(draft_.c_str());
+  }
+
+  Status create() {
+    struct stat info;
+    if (::lstat(path_.c_str(), &info) == 0) return Error{path_ + ": is there already; name a new file"};
+    out_ = Descriptor(::open(folder_of(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+    if (out_) {
+      ::fchmod(fd(), 0600);  // regardless of the umask
+      return {};
+    }
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT) return cannot_be_written(path_, errno);
+    draft_ = formatted("{}.{}.part", path_, ::getpid());
+    out_ = create_private_file(draft_, O_WRONLY);
+    return out_ ? Status() : cannot_be_written(path_, errno);
   }
 
   int fd() const { return out_.fd(); }
@@ -111,8 +100,6 @@ class NewFile {
   }
 
  private:
-  explicit NewFile(std::string path) : path_(std::move(path)) {}
-
   std::string path_, draft_;
   Descriptor out_;
 };
@@ -129,8 +116,7 @@ std::string missing_line(const Parts& parts) {
 Result<int> to_stdout(const Version& version) {
   const Result<Parts> parts = verified_parts(version);
   if (!parts) return parts.error();
-  if (const Status written = write_archive(1, "standard output", Compression::kNone, version, *parts);
-      !written)
+  if (const Status written = write_archive(1, "standard output", version, *parts); !written)
     return written.error();
   if (const std::string missing = missing_line(*parts); !missing.empty())
     say(formatted("cropdl: version {}: {}", version.number, missing));
@@ -138,15 +124,15 @@ Result<int> to_stdout(const Version& version) {
 }
 
 Result<int> to_file(const Common& common, const Version& version, const std::string& output) {
-  Result<NewFile> file = NewFile::create(output);
-  if (!file) return file.error();
+  NewFile file(output);
+  if (const Status created = file.create(); !created) return created.error();
   const Result<Parts> parts = verified_parts(version);
   if (!parts) return parts.error();
-  Status written = write_archive(file->fd(), output, compression_of(output), version, *parts);
-  if (written) written = file->publish();
+  Status written = write_archive(file.fd(), output, version, *parts);
+  if (written) written = file.publish();
   if (!written) return written.error();
   struct stat info {};
-  if (::fstat(file->fd(), &info) != 0) return cannot_be_written(output, errno);
+  if (::fstat(file.fd(), &info) != 0) return cannot_be_written(output, errno);
   const auto bytes = static_cast<uint64_t>(info.st_size);
   const size_t images = version.manifest.images.size();
   const std::string missing = missing_line(*parts);

@@ -11,7 +11,6 @@
 #include <set>
 
 #include "base/folder.h"
-#include "base/format.h"
 #include "restart/cli/archive.h"
 #include "restart/cli/commands.h"
 #include "restart/image.h"
@@ -43,41 +42,34 @@ Result<Imported> read_manifest(ArchiveReader& archive, const std::string& file) 
   return Imported{std::move(*manifest), path.substr(0, slash + 1)};
 }
 
-// What a version with that manifest may hold: its images' names with their sizes, and folders beside them.
-struct Allowed {
-  std::map<std::string, uint64_t> images;
-  std::set<std::string> folders;
-};
-
-Allowed allowed_by(const Manifest& manifest) {
-  Allowed allowed;
-  for (uint32_t rank = 0; rank < manifest.ranks; ++rank) {
-    allowed.images[manifest.images[rank].file] = manifest.images[rank].bytes;
-    allowed.folders.insert(restart::contents_name(rank));
-  }
-  return allowed;
-}
+// What a version may hold: the names of its images, with their sizes, and of folders beside them, without.
+using Allowed = std::map<std::string, std::optional<uint64_t>>;
 
 // `made`: the folders that exist; adds the one for `name`.
 Status check_entry(const Allowed& allowed, const std::string& draft, const std::string& name, uint64_t bytes,
                    std::set<std::string>* made) {
-  if (const auto image = allowed.images.find(name); image != allowed.images.end()) {
+  if (const auto image = allowed.find(name); image != allowed.end() && image->second) {
     if (image->second == bytes) return {};
-    return Error{"`{}` has {} bytes, and {} in the manifest", name, bytes, image->second};
+    return Error{"`{}` has {} bytes, and {} in the manifest", name, bytes, *image->second};
   }
   const size_t slash = std::min(name.find('/'), name.size());
-  const std::string folder = name.substr(0, slash);
-  if (slash == name.size() || !allowed.folders.contains(folder) || !is_plain_name(name.substr(slash + 1)))
+  const auto folder = allowed.find(name.substr(0, slash));
+  if (slash == name.size() || folder == allowed.end() || folder->second ||
+      !is_plain_name(name.substr(slash + 1)))
     return Error{"`{}` is no part of the version that its manifest lists", name};
-  if (made->insert(folder).second && !create_private_directory(draft + "/" + folder))
-    return Error{"{}/{}: cannot be made: {}", draft, folder, errno_text(errno)};
+  if (made->insert(folder->first).second && !create_private_directory(draft + "/" + folder->first))
+    return Error{"{}/{}: cannot be made: {}", draft, folder->first, errno_text(errno)};
   return {};
 }
 
 // Extracts all files and returns their names below the draft.
 Result<std::set<std::string>> extract_all(ArchiveReader& archive, const std::string& file,
                                           const Imported& from, const std::string& draft) {
-  const Allowed allowed = allowed_by(from.manifest);
+  Allowed allowed;
+  for (uint32_t rank = 0; rank < from.manifest.ranks; ++rank) {
+    allowed[from.manifest.images[rank].file] = from.manifest.images[rank].bytes;
+    allowed.try_emplace(restart::contents_name(rank));
+  }
   std::set<std::string> names, folders;
   for (;;) {
     const Result<std::optional<ArchiveReader::Entry>> entry = archive.next();
@@ -102,11 +94,8 @@ Result<std::set<std::string>> extract_all(ArchiveReader& archive, const std::str
 // Verifies the images, and that each file beside them is one that an image names; `names`: all files.
 Status check_all(const Folder& folder, const Manifest& manifest, std::set<std::string> names) {
   restart::Outside outside;
-  const auto strike_off = [&names](const restart::ImageReader& image) -> Status {
-    const Result<std::vector<std::string>> stored = restart::stored_contents(image);
-    if (!stored) return stored.error();
-    for (const std::string& name : *stored) names.erase(name);
-    return {};
+  const auto strike_off = [&names](const restart::ImageReader&, const nlohmann::json& metadata) {
+    for (const std::string& name : restart::stored_contents(metadata)) names.erase(name);
   };
   if (Status good = restart::verify_images(folder, manifest, true, &outside, strike_off); !good) return good;
   if (!outside.as_they_were) return outside.as_they_were;

@@ -7,12 +7,8 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/format.h"
-#include "base/json.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/memory_use.h"
 #include "restart/cli/saved_process.h"
-#include "restart/cli/symbols.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 
@@ -69,21 +65,21 @@ json file_json(const SavedFile& file) {
           {"append", (file.flags & O_APPEND) != 0},
           {"offset", file.offset},
           {"size", file.size < 0 ? json() : json(file.size)},
-          {"saved", file.saved}};
+          {"saved", file.content >= 0}};
 }
 
 // Looks up each call site once: a lookup reads a file's whole symbol table, and ranks make the same calls.
 std::string symbol_of(const CallSite& site, bool mine) {
   static std::map<std::pair<std::string, uint64_t>, std::string> known;
-  if (!mine || site.file.path.empty()) return "";
-  const auto [at, is_new] = known.try_emplace({site.file.path, site.offset});
-  if (is_new) at->second = symbol_of_return(site.file, site.offset);
+  if (!mine || site.path.empty()) return "";
+  const auto [at, is_new] = known.try_emplace({site.path, site.offset});
+  if (is_new) at->second = symbol_of_return(site);
   return at->second;
 }
 
 json site_json(const CallSite& site, bool mine) {
-  return {{"file", text_or_null(site.file.path)},
-          {"offset", site.file.path.empty() ? json() : json(site.offset)},
+  return {{"file", text_or_null(site.path)},
+          {"offset", site.path.empty() ? json() : json(site.offset)},
           {"symbol", text_or_null(symbol_of(site, mine))}};
 }
 
@@ -145,22 +141,22 @@ void print_file(const SavedFile& file) {
   if (file.standard >= 0)
     text = file.standard == 0 ? "standard input" : file.standard == 1 ? "standard output" : "standard error";
   std::string more = file.size < 0 ? "" : formatted(", at {} of {} bytes", file.offset, file.size);
-  if (file.saved) more += ", saved";
+  if (file.content >= 0) more += ", saved";
   print("{:>8} {:<2} {}{}", file.fd, access_of(file), text, more);
 }
 
 std::string site_text(const CallSite& site, bool mine) {
   const std::string symbol = symbol_of(site, mine);
-  const std::string file = file_name_of(site.file.path);
+  const std::string file = file_name_of(site.path);
   return symbol.empty() ? formatted("{}+0x{:x}", file, site.offset) : formatted("{} ({})", symbol, file);
 }
 
 std::string call_text(const SavedCall& call, bool mine) {
   std::string text = call.function.empty() ? "a collective" : call.function;
   if (call.communicator != 0) text += formatted(" on communicator {}", call.communicator);
-  if (call.site.file.path.empty()) return text;
+  if (call.site.path.empty()) return text;
   text += ", " + site_text(call.site, mine);
-  return call.outer.file.path.empty() ? text : text + ", from " + site_text(call.outer, mine);
+  return call.outer.path.empty() ? text : text + ", from " + site_text(call.outer, mine);
 }
 
 // Prints equal consecutive calls once.
@@ -222,9 +218,8 @@ Result<int> inspect(const Common& common, uint64_t number, int64_t rank) {
   std::vector<Inspected> images;
   for (uint32_t i = 0; i < manifest.ranks; ++i) {
     if (rank >= 0 && i != static_cast<uint64_t>(rank)) continue;
-    Result<Inspected> one = inspect_image(*folder, manifest.images[i], i, uses);
-    if (!one) return Error{"version {}: {}", version->number, one.error().message};
-    images.push_back(std::move(*one));
+    const Status good = inspect_image(*folder, manifest.images[i], i, uses).move_to(images.emplace_back());
+    if (!good) return Error{"version {}: {}", version->number, good.error().message};
   }
   sort_memory(uses);
   const bool mine = restart::is_mine(*version);

@@ -1,5 +1,4 @@
 // `cropdl list`: the versions of a store.
-#include "base/format.h"
 #include "restart/cli/commands.h"
 
 namespace cropdl::cli {

@@ -19,47 +19,29 @@ bool within(const Region& region, uint64_t begin, uint64_t end) {
   return region.begin >= begin && region.end <= end;
 }
 
-// The regions of one image.
-class Regions {
- public:
-  Regions(const std::vector<Region>& regions, const AddressFacts& facts) : facts_(facts) {
-    for (const Region& region : regions) {
-      if (region.kind != RegionKind::kHostMemory) continue;
-      const std::string file = file_of(region);
-      if (!file.empty() && (region.prot & PROT_EXEC) != 0) code_.insert(file);
-      if (file.empty() && region.end <= facts.main_stack_below &&
-          within(region, seam::kMapBegin, seam::kMapEnd))
-        main_stack_ = std::max(main_stack_, std::optional(region.begin));
-    }
-  }
+// "": none. Of host memory.
+std::string file_of(const Region& region, const AddressFacts& facts) {
+  const auto file = facts.files.find(region.begin);
+  return file == facts.files.end() ? "" : file->second;
+}
 
-  std::pair<Use, std::string> use_of(const Region& region) const {
-    if (region.kind != RegionKind::kHostMemory)
-      return {Use::kDevice, region.kind == RegionKind::kDeviceVariables ? "variables" : region.name};
-    if (const std::string file = file_of(region); !file.empty()) {
-      if (file == facts_.program) return {Use::kProgram, file};
-      return {code_.count(file) != 0 ? Use::kLibrary : Use::kFile, file};
-    }
-    if (region.name == "[heap]" || within(region, seam::kBrkBegin, seam::kBrkEnd)) return {Use::kHeap, ""};
-    if (within(region, seam::kWindowBegin, seam::kHeapEnd)) return {Use::kCropdl, ""};
-    const auto is_on_it = [&](uint64_t sp) { return region.begin <= sp && sp < region.end; };
-    if (region.begin == main_stack_ || region.name == "[stack]" ||
-        std::ranges::any_of(facts_.stack_pointers, is_on_it))
-      return {Use::kStacks, ""};
-    return {Use::kAnonymous, region.name};
+// `code`: files with an executable mapping; `main_stack`: where it begins.
+std::pair<Use, std::string> use_of(const Region& region, const AddressFacts& facts,
+                                   const std::set<std::string>& code, std::optional<uint64_t> main_stack) {
+  if (region.kind != RegionKind::kHostMemory)
+    return {Use::kDevice, region.kind == RegionKind::kDeviceVariables ? "variables" : region.name};
+  if (const std::string file = file_of(region, facts); !file.empty()) {
+    if (file == facts.program) return {Use::kProgram, file};
+    return {code.contains(file) ? Use::kLibrary : Use::kFile, file};
   }
-
- private:
-  // "": none. Of host memory.
-  std::string file_of(const Region& region) const {
-    const auto file = facts_.files.find(region.begin);
-    return file == facts_.files.end() ? "" : file->second;
-  }
-
-  const AddressFacts& facts_;
-  std::set<std::string> code_;          // files with an executable mapping
-  std::optional<uint64_t> main_stack_;  // its begin
-};
+  if (region.name == "[heap]" || within(region, seam::kBrkBegin, seam::kBrkEnd)) return {Use::kHeap, ""};
+  if (within(region, seam::kWindowBegin, seam::kHeapEnd)) return {Use::kCropdl, ""};
+  const auto is_on_it = [&](uint64_t sp) { return region.begin <= sp && sp < region.end; };
+  if (region.begin == main_stack || region.name == "[stack]" ||
+      std::ranges::any_of(facts.stack_pointers, is_on_it))
+    return {Use::kStacks, ""};
+  return {Use::kAnonymous, region.name};
+}
 
 }  // namespace
 
@@ -70,19 +52,28 @@ const char* use_name(Use use) {
 }
 
 void add_memory(std::vector<MemoryUse>& uses, const std::vector<Region>& regions, const AddressFacts& facts) {
+  std::set<std::string> code;
+  std::optional<uint64_t> main_stack;
+  for (const Region& region : regions) {
+    if (region.kind != RegionKind::kHostMemory) continue;
+    const std::string file = file_of(region, facts);
+    if (!file.empty() && (region.prot & PROT_EXEC) != 0) code.insert(file);
+    if (file.empty() && region.end <= facts.main_stack_below &&
+        within(region, seam::kMapBegin, seam::kMapEnd))
+      main_stack = std::max(main_stack, std::optional(region.begin));
+  }
   std::map<std::pair<Use, std::string>, size_t> places;
   for (size_t i = 0; i < uses.size(); ++i) places[{uses[i].use, uses[i].name}] = i;
-  const Regions all(regions, facts);
   for (const Region& region : regions) {
-    const auto key = all.use_of(region);
+    const auto key = use_of(region, facts, code, main_stack);
     const auto [place, fresh] = places.try_emplace(key, uses.size());
     if (fresh) uses.push_back({key.first, key.second});
     MemoryUse& use = uses[place->second];
     ++use.regions;
     use.address_space += region.end - region.begin;
     use.stored += bytes_of(region.present);
-    use.by_reference += facts.left_in_files.count(region.begin) != 0 ? region.end - region.begin
-                                                                     : bytes_of(region.referenced);
+    use.by_reference +=
+        facts.left_in_files.contains(region.begin) ? region.end - region.begin : bytes_of(region.referenced);
   }
 }
 

@@ -1,14 +1,12 @@
-#include "restart/cli/output.h"
-
+// What all commands of commands.h share: their output.
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdio>
 
 #include "base/file.h"
-#include "base/format.h"
-#include "base/json.h"
 #include "base/say.h"
+#include "restart/cli/commands.h"
 
 namespace cropdl::cli {
 

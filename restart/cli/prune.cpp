@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 
-#include "base/format.h"
 #include "restart/cli/commands.h"
 
 namespace cropdl::cli {
@@ -113,9 +112,8 @@ Result<Plan> remove(const std::string& directory, const Retention& retention) {
                    ": prune it when that has ended (a running job removes its old "
                    "versions itself)"};
     if (!store) return store.error();
-    Result<Plan> planned = plan_for(store->reader(), retention);
+    const Status planned = plan_for(store->reader(), retention).move_to(plan);
     if (!planned) return planned.error();
-    plan = std::move(*planned);
     if (Status good = check_newest(plan); !good) return good.error();
     aside = store->set_leftovers_aside();
     for (const std::string& name : aside) plan.leftovers += bytes_on_disk(name);

@@ -1,19 +1,15 @@
 // `cropdl report`: writes a page with plots of a store's versions. The store may be another user's; nothing
 // is written into it.
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 
 #include "base/file.h"
-#include "base/format.h"
-#include "base/json.h"
 #include "base/say.h"
 #include "base/time.h"
 #include "restart/cli/commands.h"
-#include "restart/cli/report_page.h"
-#include "restart/cli/report_series.h"
+#include "restart/cli/report.h"
 
 namespace cropdl::cli {
 namespace {
@@ -27,14 +23,9 @@ Status write_page(const std::string& file, const std::string& page) {
     return Error{"{}: is a symbolic link, and is not written through; name the file itself with --output",
                  file};
   if (!out) return cannot_be_written(file, errno);
-  for (size_t done = 0; done < page.size();) {
-    const ssize_t written = ::write(out.fd(), page.data() + done, page.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return cannot_be_written(file, errno);
-    done += static_cast<size_t>(written);
-  }
-  if (const int failure = out.close(); failure != 0) return cannot_be_written(file, failure);
-  return {};
+  if (::dprintf(out.fd(), "%s", page.c_str()) < 0) return cannot_be_written(file, errno);
+  const int failure = out.close();
+  return failure == 0 ? Status() : cannot_be_written(file, failure);
 }
 
 }  // namespace

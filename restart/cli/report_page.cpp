@@ -1,14 +1,12 @@
-// See report_page.h.
-#include "restart/cli/report_page.h"
-
+// The page of report.h.
 #include <algorithm>
 #include <map>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
-#include "restart/cli/output.h"
-#include "restart/cli/report_plot.h"
+#include "base/words.h"
+#include "restart/cli/report.h"
 
 namespace cropdl::cli {
 namespace {
@@ -234,19 +232,20 @@ std::string table_row(const Version& version) {
   const std::string state =
       version.damage.empty() ? "complete"
                              : formatted("<span class=\"bad\">damaged: {}</span>", html_text(version.damage));
-  if (!readable(version)) {
-    std::string html = formatted("<tr><td>{}</td>", version.number);
-    for (int i = 0; i < 8; ++i) html += "<td>-</td>";
-    return html + formatted("<td>{}</td></tr>\n", state);
-  }
-  return formatted(
-      "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</"
-      "td>"
-      "<td>{}</td></tr>\n",
-      version.number, html_text(m.created, 40), m.iteration() == 0 ? "-" : std::to_string(m.iteration()),
-      m.ranks, amount(m.bytes()), amount(m.memory()), m.devices().empty() ? "-" : amount(m.device_memory()),
-      duration_text(m.stall_seconds), m.parent == 0 ? "-" : std::to_string(m.parent),
-      m.restarted ? "first after a restart; " + state : state);
+  const auto number = [](uint64_t value) { return value == 0 ? "-" : std::to_string(value); };
+  std::vector<std::string> cells(8, "-");
+  if (readable(version))
+    cells = {html_text(m.created, 40),
+             number(m.iteration()),
+             number(m.ranks),
+             amount(m.bytes()),
+             amount(m.memory()),
+             m.devices().empty() ? "-" : amount(m.device_memory()),
+             duration_text(m.stall_seconds),
+             number(m.parent)};
+  std::string html = formatted("<tr><td>{}</td>", version.number);
+  for (const std::string& cell : cells) html += formatted("<td>{}</td>", cell);
+  return html + formatted("<td>{}{}</td></tr>\n", m.restarted ? "first after a restart; " : "", state);
 }
 
 std::string table(const std::vector<Version>& versions) {

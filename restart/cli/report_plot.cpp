@@ -1,13 +1,11 @@
-// See report_plot.h.
-#include "restart/cli/report_plot.h"
-
+// The plots of report.h.
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <ctime>
 
 #include "base/format.h"
-#include "restart/cli/output.h"
+#include "base/words.h"
+#include "restart/cli/report.h"
 
 namespace cropdl::cli {
 namespace {
@@ -127,89 +125,80 @@ std::string horizontal_axis(const Scale& scale) {
 
 // --- Curves and marks.
 
+struct Axes {
+  Scale across, up;
+  Unit unit;  // of `up`
+};
+
 struct Place {
   double x, y, low, high;
 };
 
-class Drawing {
- public:
-  Drawing(const Plot& plot, const Scale& across, const Scale& up) : plot_(plot), across_(across), up_(up) {}
+Place place_of(const Point& p, const Axes& axes) {
+  const Scale& up = axes.up;
+  return {axes.across.at(p.time), up.at(p.value), up.at(std::max(0.0, p.low)),
+          up.at(std::min(p.high, up.to))};
+}
 
-  std::string curve(const Curve& curve) const {
-    const Series points = thinned(curve.points, kMostPoints);
-    std::string line, shapes;
-    for (size_t begin = 0, end = 0; begin < points.size(); begin = end) {
-      for (end = begin + 1; end < points.size() && !points[end].begins;) ++end;
-      std::vector<Place> places;
-      for (size_t i = begin; i < end; ++i) places.push_back(place(points[i]));
-      shapes += shape(places, curve);
-      if (places.size() > 1) line += path(places, &Place::y);
-    }
-    std::string svg =
-        formatted("<g class=\"{}\">{}<path class=\"line\" d=\"{}\"/>", curve.style, shapes, line);
-    const bool few = points.size() <= kFewPoints;
-    for (size_t i = 0; i < points.size(); ++i) {
-      // A point that no line leads to or from is drawn even if only lines show.
-      const bool alone = points[i].begins && (i + 1 == points.size() || points[i + 1].begins);
-      svg += dot(points[i], curve, few || alone);
-    }
-    return svg + "</g>";
+std::string path_of(const std::vector<Place>& places, double Place::*y, const char* first = "M") {
+  std::string text;
+  for (const Place& p : places) text += formatted("{}{:.1f} {:.1f}", text.empty() ? first : "L", p.x, p.*y);
+  return text;
+}
+
+// Returns the area below the curve, or the band of its bounds.
+std::string shape_of(const std::vector<Place>& places, const Curve& curve) {
+  if (curve.filled)
+    return formatted("<path class=\"area\" d=\"{}L{:.1f} {:.1f}L{:.1f} {:.1f}Z\"/>",
+                     path_of(places, &Place::y), places.back().x, kBottom, places.front().x, kBottom);
+  if (std::ranges::all_of(places, [](const Place& p) { return p.high == p.low; })) return "";  // exact
+  const std::vector<Place> back(places.rbegin(), places.rend());
+  return formatted("<path class=\"band\" d=\"{}{}Z\"/>", path_of(places, &Place::high),
+                   path_of(back, &Place::low, "L"));
+}
+
+std::string dot_of(const Point& point, const Axes& axes, const Curve& curve, bool is_seen) {
+  const Place at = place_of(point, axes);
+  std::string text = formatted("version {}, {}: {} {}", point.version, time_text(point.time),
+                               value_text(point.value, axes.unit), curve.name);
+  if (point.low != point.high)
+    text += formatted(" ({} to {})", value_text(std::max(0.0, point.low), axes.unit),
+                      value_text(point.high, axes.unit));
+  if (point.damaged) text += "; damaged";
+  const char* const style = point.damaged ? " class=\"bad\"" : is_seen ? "" : " class=\"quiet\"";
+  return formatted("<circle{} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}</title></circle>", style, at.x,
+                   at.y, is_seen || point.damaged ? 3 : 2, text);
+}
+
+std::string drawn(const Curve& curve, const Axes& axes) {
+  const Series points = thinned(curve.points, kMostPoints);
+  std::string line, shapes;
+  for (size_t begin = 0, end = 0; begin < points.size(); begin = end) {
+    for (end = begin + 1; end < points.size() && !points[end].begins;) ++end;
+    std::vector<Place> places;
+    for (size_t i = begin; i < end; ++i) places.push_back(place_of(points[i], axes));
+    shapes += shape_of(places, curve);
+    if (places.size() > 1) line += path_of(places, &Place::y);
   }
-
-  std::string mark(const RestartMark& mark) const {
-    const double x = across_.at(mark.time);
-    const std::string what = mark.parent != 0 ? formatted("restarted from version {}, before version {}",
-                                                          mark.parent, mark.version)
-                                              : formatted("begun anew before version {}", mark.version);
-    return formatted(
-        "<g class=\"mark\"><path d=\"M{0:.1f} {1:.1f}V{2:.1f}\"/><path class=\"flag\" d=\"M{0:.1f} "
-        "{3:.1f}l-5 "
-        "-8h10z\"/><title>{4}</title></g>",
-        x, kTop, kBottom, kTop + 2, what);
+  std::string svg = formatted("<g class=\"{}\">{}<path class=\"line\" d=\"{}\"/>", curve.style, shapes, line);
+  const bool few = points.size() <= kFewPoints;
+  for (size_t i = 0; i < points.size(); ++i) {
+    // A point that no line leads to or from is drawn even if only lines show.
+    const bool alone = points[i].begins && (i + 1 == points.size() || points[i + 1].begins);
+    svg += dot_of(points[i], axes, curve, few || alone);
   }
+  return svg + "</g>";
+}
 
- private:
-  Place place(const Point& p) const {
-    return {across_.at(p.time), up_.at(p.value), up_.at(std::max(0.0, p.low)),
-            up_.at(std::min(p.high, up_.to))};
-  }
-
-  static std::string path(const std::vector<Place>& places, double Place::*y, const char* first = "M") {
-    std::string text;
-    for (const Place& p : places) text += formatted("{}{:.1f} {:.1f}", text.empty() ? first : "L", p.x, p.*y);
-    return text;
-  }
-
-  // Draws the area below the curve, or the band of its bounds.
-  static std::string shape(const std::vector<Place>& places, const Curve& curve) {
-    if (curve.filled)
-      return formatted("<path class=\"area\" d=\"{}L{:.1f} {:.1f}L{:.1f} {:.1f}Z\"/>",
-                       path(places, &Place::y), places.back().x, kBottom, places.front().x, kBottom);
-    if (std::ranges::all_of(places, [](const Place& p) { return p.high == p.low; })) return "";  // exact
-    const std::vector<Place> back(places.rbegin(), places.rend());
-    return formatted("<path class=\"band\" d=\"{}{}Z\"/>", path(places, &Place::high),
-                     path(back, &Place::low, "L"));
-  }
-
-  std::string dot(const Point& point, const Curve& curve, bool is_seen) const {
-    const Place at = place(point);
-    std::string text = formatted("version {}, {}: {} {}", point.version, time_text(point.time),
-                                 value_text(point.value, plot_.unit), curve.name);
-    if (point.low != point.high)
-      text += formatted(" ({} to {})", value_text(std::max(0.0, point.low), plot_.unit),
-                        value_text(point.high, plot_.unit));
-    if (point.damaged) text += "; damaged";
-    return formatted("<circle{} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}</title></circle>",
-                     point.damaged ? " class=\"bad\""
-                     : is_seen     ? ""
-                                   : " class=\"quiet\"",
-                     at.x, at.y, is_seen || point.damaged ? 3 : 2, text);
-  }
-
-  const Plot& plot_;
-  const Scale& across_;
-  const Scale& up_;
-};
+std::string drawn(const RestartMark& mark, const Axes& axes) {
+  const std::string what =
+      mark.parent != 0 ? formatted("restarted from version {}, before version {}", mark.parent, mark.version)
+                       : formatted("begun anew before version {}", mark.version);
+  return formatted(
+      "<g class=\"mark\"><path d=\"M{0:.1f} {1:.1f}V{2:.1f}\"/>"
+      "<path class=\"flag\" d=\"M{0:.1f} {3:.1f}l-5 -8h10z\"/><title>{4}</title></g>",
+      axes.across.at(mark.time), kTop, kBottom, kTop + 2, what);
+}
 
 std::string trimmed_number(double value) {
   return value >= 100 ? formatted("{:.0f}", value) : formatted("{:.3g}", value);
@@ -226,11 +215,8 @@ std::string value_text(double value, Unit unit) {
 }
 
 std::string duration_text(double seconds) {
-  if (seconds < 2 * kMinute) {
-    if (seconds < 1e-9) return "0 s";
-    const Prefix prefix = prefix_of(seconds, Unit::kSeconds);
-    return formatted("{} {}", trimmed_number(seconds / prefix.factor), prefix.name);
-  }
+  if (seconds < 1e-9) return "0 s";
+  if (seconds < 2 * kMinute) return value_text(seconds, Unit::kSeconds);
   const int64_t whole = std::llround(std::min(seconds, 1e15));
   const auto two = [](int64_t big, const char* big_name, int64_t small, const char* small_name) {
     return small == 0 ? formatted("{} {}", big, big_name)
@@ -258,12 +244,12 @@ std::string svg_of(const Plot& plot) {
                               kHeight, plot.title);
   svg += vertical_axis(plot, most, &up);
   svg += horizontal_axis(across);
-  const Drawing drawing(plot, across, up);
+  const Axes axes{across, up, plot.unit};
   const size_t marks = plot.marks.size();
   for (size_t i = 0; i < std::min(marks, kMostMarks); ++i)
-    svg += drawing.mark(plot.marks[marks <= kMostMarks ? i : i * marks / kMostMarks]);
+    svg += drawn(plot.marks[marks <= kMostMarks ? i : i * marks / kMostMarks], axes);
   for (const Curve& curve : plot.curves)
-    if (!curve.points.empty()) svg += drawing.curve(curve);
+    if (!curve.points.empty()) svg += drawn(curve, axes);
   return svg + "</svg>";
 }
 

@@ -1,10 +1,9 @@
-// See report_series.h.
-#include "restart/cli/report_series.h"
-
+// The series and counts of report.h.
 #include <algorithm>
 #include <optional>
 #include <set>
 
+#include "restart/cli/report.h"
 #include "restart/retention.h"
 
 namespace cropdl::cli {
@@ -28,16 +27,14 @@ std::vector<Seen> in_order(const std::vector<Version>& versions) {
   std::ranges::sort(seen, {}, [](const Seen& one) { return one.version->number; });
   for (size_t i = 0; i < seen.size(); ++i) {
     const restart::Manifest& now = seen[i].version->manifest;
-    if (i == 0) {
-      seen[i].restarted = now.restarted;
-      continue;
-    }
-    const Version& before = *seen[i - 1].version;
+    const Version* const before = i == 0 ? nullptr : seen[i - 1].version;
     // Within a run each version's parent is the preceding version. If that one was pruned, the parent's
     // number is larger than the number of the preceding version that still exists.
-    const bool follows = now.parent >= before.number && now.parent < seen[i].version->number;
+    const bool follows =
+        before == nullptr || (now.parent >= before->number && now.parent < seen[i].version->number);
     seen[i].restarted = now.restarted || (now.parent != 0 && !follows);
-    seen[i].new_run = seen[i].restarted || now.parent == 0 || now.job != before.manifest.job;
+    seen[i].new_run =
+        before != nullptr && (seen[i].restarted || now.parent == 0 || now.job != before->manifest.job);
   }
   return seen;
 }
@@ -145,21 +142,14 @@ Series thinned(const Series& series, size_t limit) {
   const size_t groups = limit / 4;
   Series kept;
   for (size_t group = 0; group < groups; ++group) {
-    const size_t begin = series.size() * group / groups, end = series.size() * (group + 1) / groups;
-    if (begin == end) continue;
-    const auto by_value = [&](size_t a, size_t b) { return series[a].value < series[b].value; };
-    size_t lowest = begin, highest = begin;
-    for (size_t i = begin; i < end; ++i) {
-      if (by_value(i, lowest)) lowest = i;
-      if (by_value(highest, i)) highest = i;
-    }
-    bool begins = false;
-    size_t next = begin;
-    for (const size_t i : std::set<size_t>{begin, lowest, highest, end - 1}) {
-      for (; next <= i; ++next) begins |= series[next].begins;
-      kept.push_back(series[i]);
-      kept.back().begins = begins;
-      begins = false;
+    const Point* next = series.data() + series.size() * group / groups;
+    const Point* const end = series.data() + series.size() * (group + 1) / groups;
+    const Point* const lowest = std::ranges::min_element(next, end, {}, &Point::value);
+    const Point* const highest = std::ranges::max_element(next, end, {}, &Point::value);
+    for (const Point* const one : std::set<const Point*>{next, lowest, highest, end - 1}) {
+      kept.push_back(*one);
+      kept.back().begins = std::any_of(next, one + 1, [](const Point& p) { return p.begins; });
+      next = one + 1;
     }
   }
   return kept;

@@ -18,10 +18,11 @@ using nlohmann::json;
 using restart::Extent;
 using restart::ImageReader;
 
-// Collects the bytes of [begin, end); bytes that are not stored are zero.
+// Copies the memory at `begin` to `to`; bytes that are not stored stay as they are there.
 class Copy final : public restart::ChunkBuffer {
  public:
-  Copy(uint64_t begin, uint64_t bytes) : begin_(begin), end_(begin + bytes), bytes_(bytes, '\0') {}
+  Copy(uint64_t begin, void* to, uint64_t bytes)
+      : begin_(begin), end_(begin + bytes), to_(static_cast<char*>(to)) {}
 
   Status read_from(const ImageReader& image) {
     for (size_t i = 0; i < image.regions().size(); ++i) {
@@ -37,67 +38,40 @@ class Copy final : public restart::ChunkBuffer {
     const char* at = chunk_.data();
     for (const Extent& run : runs) {
       const uint64_t from = std::max(run.begin, begin_), to = std::min(run.end, end_);
-      if (from < to) std::memcpy(bytes_.data() + (from - begin_), at + (from - run.begin), to - from);
+      if (from < to) std::memcpy(to_ + (from - begin_), at + (from - run.begin), to - from);
       at += run.end - run.begin;
     }
     return {};
   }
 
-  template <class T>
-  T get(uint64_t offset) const {
-    T value{};
-    if (offset <= bytes_.size() && sizeof value <= bytes_.size() - offset)
-      std::memcpy(&value, bytes_.data() + offset, sizeof value);
-    return value;
-  }
-
  private:
   uint64_t begin_, end_;
-  std::vector<char> bytes_;
+  char* to_;
 };
 
 // Finds the stacks in the core's state. This program knows that state's layout only from seam version
 // kOldestSeam on; it finds none in older images.
 Status find_stacks(const ImageReader& image, AddressFacts& addresses) {
-  using seam::PersistentState;
-  using seam::ThreadRecord;
   if (image.seam_version() < seam::kOldestSeam) return {};
-  Copy state(seam::kState, sizeof(PersistentState));
-  if (Status good = state.read_from(image); !good) return good;
-  addresses.main_stack_below = state.get<uint64_t>(offsetof(PersistentState, map_first));
+  const auto state = std::make_unique<seam::PersistentState>();
+  if (Status good = Copy(seam::kState, state.get(), sizeof *state).read_from(image); !good) return good;
+  addresses.main_stack_below = state->map_first;
   // Most threads were stopped by a signal: their registers are on their signal stacks.
   const uint64_t stacks_end = seam::kSignalStacks + seam::kMaxThreads * seam::kSignalStackSize;
-  for (uint64_t i = 0; i < seam::kMaxThreads; ++i) {
-    const uint64_t record = offsetof(PersistentState, threads) + i * sizeof(ThreadRecord);
-    const auto context = state.get<uint64_t>(record + offsetof(ThreadRecord, context));
-    if (state.get<int32_t>(record + offsetof(ThreadRecord, used)) != seam::kLive) continue;
-    if (context < seam::kSignalStacks || context >= stacks_end) {  // the context is on the thread's own stack
-      addresses.stack_pointers.push_back(context);
-      continue;
+  for (const seam::ThreadRecord& thread : state->threads) {
+    if (thread.used != seam::kLive) continue;
+    uint64_t pointer = thread.context;  // the context may be on the thread's own stack
+    if (pointer >= seam::kSignalStacks && pointer < stacks_end) {
+      const uint64_t at = pointer + offsetof(ucontext_t, uc_mcontext.gregs) + REG_RSP * sizeof(greg_t);
+      pointer = 0;
+      if (Status good = Copy(at, &pointer, sizeof pointer).read_from(image); !good) return good;
     }
-    const uint64_t at = context + offsetof(ucontext_t, uc_mcontext.gregs) + REG_RSP * sizeof(greg_t);
-    Copy pointer(at, sizeof(uint64_t));
-    if (Status good = pointer.read_from(image); !good) return good;
-    addresses.stack_pointers.push_back(pointer.get<uint64_t>(0));
+    addresses.stack_pointers.push_back(pointer);
   }
   return {};
 }
 
 constexpr size_t kMostCalls = 256;  // per iteration in an image
-
-SavedFile file_from(const json& j, const std::vector<bool>& stored) {
-  SavedFile file;
-  file.fd = integer_from_json<int>(j.at("fd"));
-  file.standard = integer_from_json<int>(j.at("standard"));
-  file.path = bytes_from_json(j.at("path"));
-  file.flags = integer_from_json<int>(j.at("flags"));
-  file.offset = integer_from_json<int64_t>(j.at("offset"));
-  file.size = integer_from_json<int64_t>(j.at("size"));
-  const auto content = integer_from_json<int64_t>(j.at("content"));
-  file.saved =
-      content >= 0 && static_cast<uint64_t>(content) < stored.size() && stored[static_cast<size_t>(content)];
-  return file;
-}
 
 // A return address points after the call, and if no code follows, after the region: so `end` is included.
 CallSite site_of(const json& regions, uint64_t caller) {
@@ -107,8 +81,8 @@ CallSite site_of(const json& regions, uint64_t caller) {
       continue;
     const json& file = region.at("file");
     const json& identity = file.at("identity");
-    return {{bytes_from_json(file.at("path")), integer_from_json<uint64_t>(identity.at("size")),
-             integer_from_json<int64_t>(identity.at("modified"))},
+    return {bytes_from_json(file.at("path")), integer_from_json<uint64_t>(identity.at("size")),
+            integer_from_json<int64_t>(identity.at("modified")),
             integer_from_json<uint64_t>(file.at("offset")) + (caller - begin)};
   }
   return {};
@@ -148,7 +122,12 @@ SavedProcess from_json(const json& metadata) {
     stored.push_back(!content.at("stored").get<std::string>().empty());
     if (stored.back()) process.contents += integer_from_json<uint64_t>(content.at("identity").at("size"));
   }
-  for (const json& file : metadata.at("files")) process.files.push_back(file_from(file, stored));
+  for (const json& one : metadata.at("files")) {
+    auto file = one.get<SavedFile>();
+    if (const auto number = static_cast<uint64_t>(file.content); number >= stored.size() || !stored[number])
+      file.content = -1;
+    process.files.push_back(std::move(file));
+  }
   process.iteration = iteration_from(metadata);
   if (metadata.contains("iterations") && metadata.at("iterations").contains("found_after"))
     process.found_after = integer_from_json<uint64_t>(metadata.at("iterations").at("found_after"));
@@ -162,29 +141,20 @@ SavedProcess from_json(const json& metadata) {
   return process;
 }
 
-Result<SavedProcess> told_by_metadata(const ImageReader& image) {
-  SavedProcess process;
-  const Status told = restart::read_metadata(image, [&](const json& j) { process = from_json(j); });
-  if (!told) return told.error();
-  return process;
-}
-
 }  // namespace
 
 Result<SavedProcess> saved_process(const ImageReader& image) {
-  Result<SavedProcess> process = told_by_metadata(image);
-  if (!process) return process;
-  const Status found =
-      within_memory("rank image " + image.path(), [&] { return find_stacks(image, process->addresses); });
-  if (!found) return found.error();
+  SavedProcess process;
+  Status good = restart::read_metadata(image, [&](const json& j) { process = from_json(j); });
+  if (good)
+    good = within_memory("rank image " + image.path(), [&] { return find_stacks(image, process.addresses); });
+  if (!good) return good.error();
   return process;
 }
 
-Result<uint64_t> bytes_elsewhere(const ImageReader& image) {
-  const Result<SavedProcess> process = told_by_metadata(image);
-  if (!process) return process.error();
+uint64_t bytes_elsewhere(const ImageReader& image, const json& metadata) {
   std::vector<MemoryUse> uses;
-  add_memory(uses, image.regions(), process->addresses);
+  add_memory(uses, image.regions(), from_json(metadata).addresses);
   return sum_of(uses).by_reference;
 }
 

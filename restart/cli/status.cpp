@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <optional>
 
-#include "base/format.h"
-#include "base/json.h"
 #include "base/say.h"
 #include "base/time.h"
 #include "coord/client.h"
@@ -32,12 +30,10 @@ struct StoreState {
 Result<StoreState> look(const std::string& directory) {
   Result<StoreReader> store = StoreReader::open(directory);
   if (!store) return store.error();
-  Result<StoreReader::LiveJob> job = store->live_job();
-  if (!job) return job.error();
   StoreState seen;
-  seen.job = *job;
+  if (const Status found = store->live_job().move_to(seen.job); !found) return found.error();
   const auto waiting = [](const std::string& line) { say("cropdl: " + line); };
-  if (job->pid != 0) seen.answer = coord::job_status(directory, kAnswerSeconds, waiting);
+  if (seen.job.pid != 0) seen.answer = coord::job_status(directory, kAnswerSeconds, waiting);
   Result<std::vector<Version>> versions = store->all_versions();
   if (!versions) return versions.error();
   for (Version& version : *versions) {

@@ -1,5 +1,4 @@
-#include "restart/cli/symbols.h"
-
+// Function names in programs and libraries, by libelf.
 #include <cxxabi.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -12,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/format.h"
+#include "restart/cli/saved_process.h"
 #include "restart/content.h"
 
 namespace cropdl::cli {
@@ -66,21 +66,18 @@ std::string name_of(Elf* elf, uint64_t address) {
   return "";
 }
 
-bool is_the_same(const Descriptor& file, const MappedAs& as) {
-  struct stat now;
-  return ::fstat(file.fd(), &now) == 0 && S_ISREG(now.st_mode) &&
-         restart::has_size_and_time(now, as.size, as.modified);
-}
-
 }  // namespace
 
-std::string symbol_of_return(const MappedAs& file, uint64_t offset) {
-  if (offset == 0) return "";
-  const Descriptor open(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!open || !is_the_same(open, file) || elf_version(EV_CURRENT) == EV_NONE) return "";
-  const std::unique_ptr<Elf, int (*)(Elf*)> elf(elf_begin(open.fd(), ELF_C_READ, nullptr), elf_end);
+std::string symbol_of_return(const CallSite& site) {
+  if (site.offset == 0) return "";
+  const Descriptor file(::open(site.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat now;
+  if (!file || ::fstat(file.fd(), &now) != 0 || !S_ISREG(now.st_mode) ||
+      !restart::has_size_and_time(now, site.size, site.modified) || elf_version(EV_CURRENT) == EV_NONE)
+    return "";
+  const std::unique_ptr<Elf, int (*)(Elf*)> elf(elf_begin(file.fd(), ELF_C_READ, nullptr), elf_end);
   if (!elf || elf_kind(elf.get()) != ELF_K_ELF) return "";
-  const auto address = address_of(elf.get(), offset - 1);
+  const auto address = address_of(elf.get(), site.offset - 1);
   return address ? name_of(elf.get(), *address) : "";
 }
 

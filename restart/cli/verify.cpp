@@ -1,6 +1,4 @@
 // `cropdl verify`: reads and checks every byte of the images.
-#include "base/format.h"
-#include "base/json.h"
 #include "restart/cli/commands.h"
 
 namespace cropdl::cli {

@@ -9,7 +9,6 @@
 #include "base/host.h"
 #include "base/time.h"
 #include "interpose/seam/layout.h"
-#include "restart/disk_speed.h"
 #include "restart/process/machine.h"
 
 namespace cropdl::session {

@@ -589,7 +589,7 @@ def documented_statuses():
     expect(list(readme.values()) == [run, cropdl], f"README.md has {readme}, docs/cli.md {found}")
     for name, statuses in (("cropdl", cropdl | run), ("cropdl-run", run - {0}), ("cropdl-restart", run - {0})):  # 0 is the program's own
         expect(of_page(name) == statuses, f"{name}.1 has {of_page(name)}, docs/cli.md {found}")
-    code = {name: int(value) for path in (("restart", "cli", "output.h"), ("coord", "last_version.h"))
+    code = {name: int(value) for path in (("restart", "cli", "commands.h"), ("coord", "last_version.h"))
             for name, value in re.findall(r"^inline constexpr int (k\w+) = (\d+);", text_of(*path), re.MULTILINE)}
     last = code.pop("kTryAgainLater")
     expect(set(code.values()) == cropdl and cropdl | {last} == run, f"the code has {code} and {last}, docs/cli.md {found}")

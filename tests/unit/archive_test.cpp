@@ -36,7 +36,7 @@ TEST_F(Archive, HolesStayHoles) {
   // Data at the beginning, in the middle, at the end, nowhere; and an empty file.
   const std::vector<std::vector<int64_t>> all = {{0}, {kGigabyte / 3}, {kGigabyte - 4}, {}};
   const Descriptor out = opened(path_ + "/archive");
-  auto writer = ArchiveWriter::open(out.fd(), "archive", Compression::kNone);
+  auto writer = ArchiveWriter::open(out.fd(), "archive");
   ASSERT_TRUE(writer);
   for (size_t i = 0; i < all.size(); ++i) {
     const Descriptor file = opened(path_ + "/in");
@@ -84,7 +84,7 @@ TEST_F(Archive, ThatWasNotFinishedIsNotWhole) {
     const Descriptor file = opened(path_ + "/in");
     ASSERT_EQ(pwrite(file.fd(), "data", 4, 0), 4);
     const Descriptor out = opened(path_ + "/archive");
-    auto writer = ArchiveWriter::open(out.fd(), "archive", Compression::kNone);
+    auto writer = ArchiveWriter::open(out.fd(), "archive");
     ASSERT_TRUE(writer);
     ASSERT_TRUE(writer->add("file", file, "in"));
     const Descriptor folder = opened(path_, O_RDONLY);  // reading it fails

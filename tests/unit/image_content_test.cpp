@@ -193,15 +193,18 @@ TEST_F(ImageContent, MalformedAndOverlappingRegionsAreRefused) {
 }
 
 TEST_F(ImageContent, AnOlderSeamIsReadAndANewerOneRefused) {
-  write_regions(path("a.img"), {}, 3);
-  EXPECT_TRUE(ImageReader::open(path("a.img"), 3));
-  EXPECT_TRUE(ImageReader::open(path("a.img"), 4));
-  Result<ImageReader> older = ImageReader::open(path("a.img"), 2);
-  ASSERT_FALSE(older);
-  EXPECT_EQ(older.error().message,
-            "rank image " + path("a.img") +
-                ": was written by a newer CropDL (seam version 3, this one has 2): restart it "
-                "with that CropDL");
+  write_regions(path("older.img"), {}, seam::kSeamVersion - 1);
+  EXPECT_TRUE(ImageReader::open(path("older.img")));
+  write_regions(path("same.img"), {}, seam::kSeamVersion);
+  EXPECT_TRUE(ImageReader::open(path("same.img")));
+  write_regions(path("newer.img"), {}, seam::kSeamVersion + 1);
+  Result<ImageReader> newer = ImageReader::open(path("newer.img"));
+  ASSERT_FALSE(newer);
+  EXPECT_EQ(
+      newer.error().message,
+      formatted("rank image {}: was written by a newer CropDL (seam version {}, this one has {}): restart "
+                "it with that CropDL",
+                path("newer.img"), seam::kSeamVersion + 1, seam::kSeamVersion));
 }
 
 TEST_F(ImageContent, ANewerFormatIsRefused) {

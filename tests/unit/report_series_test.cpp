@@ -1,13 +1,10 @@
 // links: cropdl_commands
 // Series and counts that `cropdl report` shows.
-#include "restart/cli/report_series.h"
+#include "restart/cli/report.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
-#include "restart/cli/report_page.h"
-#include "restart/cli/report_plot.h"
 
 namespace cropdl::cli {
 namespace {

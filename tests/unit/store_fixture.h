@@ -18,6 +18,7 @@
 #include <functional>
 
 #include "base/time.h"
+#include "interpose/seam/layout.h"
 #include "restart/image.h"
 #include "restart/page_sources.h"
 #include "restart/store.h"

@@ -9,8 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "restart/disk_speed.h"
-
 namespace cropdl::restart {
 namespace {
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "restart/content.h"
+#include "restart/store_layout.h"
 
 static bool directories_are_unreadable = false;
 static std::function<void()> at_next_read;  // of a directory

@@ -35,7 +35,7 @@ TEST_F(VersionStoreTest, KeepsWhereTheStallWentAndItsSlowestSync) {
   }
   const Result<restart::StoreReader> reader = restart::StoreReader::open(path("s"));
   ASSERT_TRUE(reader) << reader.error().message;
-  const Result<std::vector<restart::Version>> versions = reader->versions();
+  const Result<std::vector<restart::Version>> versions = reader->all_versions();
   ASSERT_TRUE(versions && versions->size() == 2);
   for (const restart::Version& version : *versions) {
     const restart::Manifest& m = version.manifest;
