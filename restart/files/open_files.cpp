@@ -21,7 +21,7 @@
 #include "base/format.h"
 #include "interpose/seam/state.h"
 #include "restart/files/descriptors.h"
-#include "restart/process/other_ranks.h"
+#include "restart/process/process_ids.h"
 
 namespace cropdl::files {
 namespace {

@@ -97,7 +97,7 @@ std::string line_of_more_features(const std::vector<std::string>& before,
 std::string kernel_version() {
   utsname u{};
   uname(&u);
-  return std::string(u.release);
+  return u.release;
 }
 
 std::string glibc_version() { return gnu_get_libc_version(); }

@@ -3,7 +3,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
@@ -26,16 +25,11 @@ Affinity affinity_below(uint32_t number) {
   return mask;
 }
 
-bool is_empty(const Affinity& mask) {
-  return std::ranges::all_of(mask, [](unsigned long word) { return word == 0; });
-}
-
 }  // namespace
 
 uint32_t possible_processors() {
   const std::string ranges = kernel_text("/sys/devices/system/cpu/possible");  // "0-7,16-23"
-  const size_t last = ranges.find_last_of("-,");
-  const std::string number = last == std::string::npos ? ranges : ranges.substr(last + 1);
+  const std::string number = ranges.substr(ranges.find_last_of("-,") + 1);     // npos + 1 is 0
   char* end = nullptr;
   const unsigned long highest = strtoul(number.c_str(), &end, 10);
   return end == number.c_str() ? 0 : static_cast<uint32_t>(highest + 1);
@@ -48,7 +42,7 @@ uint32_t allowed_processors() {
 }
 
 std::string no_processor_below(uint32_t number) {
-  if (number == 0 || !is_empty(affinity_below(number))) return "";
+  if (number == 0 || affinity_below(number) != Affinity{}) return "";
   const std::string allowed = read_affinity(0);
   if (allowed.empty()) return "";  // unknown
   return formatted(
@@ -62,7 +56,7 @@ Status keep_to_processors_below(uint32_t number, std::string* note) {
   if (number == 0) return {};
   const Affinity mask = affinity_below(number);
   const std::string before = read_affinity(0);
-  if (is_empty(mask)) return {};
+  if (mask == Affinity{}) return {};
   if (syscall(SYS_sched_setaffinity, 0, sizeof mask, mask.data()) != 0)
     return Error{"the program cannot be kept to the processors 0 to {} of this machine: {}", number - 1,
                  errno_text(errno)};

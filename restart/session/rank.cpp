@@ -15,7 +15,7 @@
 #include "interpose/counting/thread_order.h"
 #include "interpose/seam/control_page.h"
 #include "restart/memory/save_memory.h"
-#include "restart/process/interval_timers.h"
+#include "restart/process/clocks.h"
 #include "restart/session/process_state.h"
 #include "restart/threads/program_threads.h"
 

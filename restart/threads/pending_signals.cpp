@@ -18,7 +18,7 @@
 #include "base/words.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
-#include "restart/process/other_ranks.h"
+#include "restart/process/process_ids.h"
 
 namespace cropdl::program_threads {
 namespace {
