@@ -47,10 +47,8 @@ struct OpenInNamespace {
 };
 
 bool write_line(const char* path, const char* line) {
-  const int fd = open(path, O_WRONLY | O_CLOEXEC);
-  const bool written = fd >= 0 && write(fd, line, strlen(line)) > 0;
-  if (fd >= 0) close(fd);
-  return written;
+  const Descriptor file(open(path, O_WRONLY | O_CLOEXEC));
+  return file && write(file.fd(), line, strlen(line)) > 0;
 }
 
 // The child shares memory and descriptors with this process.

@@ -27,29 +27,6 @@ bool read_attribute(int fd, const char* name, std::string* value) {
   return n >= 0;
 }
 
-// What the file lacks after it was made again.
-class Lacking {
- public:
-  explicit Lacking(uint32_t* mode) : mode_(mode) {}
-  void add(const std::string& what, const std::string& why) {
-    text_ += formatted("{}{}: {}", text_.empty() ? "" : ", ", what, why);
-  }
-  void add_right(const std::string& what, const std::string& why) {
-    add(what, why);
-    *mode_ &= S_IRWXU;
-    owners_ = true;
-  }
-  std::string text() const {
-    if (text_.empty()) return "";
-    return formatted("{} (without {})", owners_ ? " for its owner alone" : "", text_);
-  }
-
- private:
-  uint32_t* const mode_;
-  bool owners_ = false;
-  std::string text_;
-};
-
 }  // namespace
 
 FileAttributes attributes_of(int fd) {
@@ -80,21 +57,28 @@ FileAttributes attributes_of(int fd) {
 
 std::string put_back_attributes(int fd, const FileAttributes& a, uint32_t* mode) {
   if (a.group < 0) return "";
-  Lacking lacking(mode);
+  std::string lacking;
+  bool owners_alone = false;
+  const auto add = [&](bool right, const std::string& what, const std::string& why) {
+    lacking += formatted("{}{}: {}", lacking.empty() ? "" : ", ", what, why);
+    owners_alone |= right;
+  };
   struct stat st {};
   const auto group = static_cast<gid_t>(a.group);
   if (fstat(fd, &st) != 0 || (st.st_gid != group && fchown(fd, static_cast<uid_t>(-1), group) != 0))
-    lacking.add_right(formatted("its group {}", group), errno_text(errno));
+    add(true, formatted("its group {}", group), errno_text(errno));
   for (const UserAttribute& one : a.user)
     if (fsetxattr(fd, one.name.c_str(), one.value.data(), one.value.size(), 0) != 0)
-      lacking.add("its attribute " + one.name, errno_text(errno));
+      add(false, "its attribute " + one.name, errno_text(errno));
   // The folder may have given it a list of its own (a default list).
   const bool listed = a.acl.empty() ? fremovexattr(fd, kAcl) == 0 || is_missing(errno)
                                     : fsetxattr(fd, kAcl, a.acl.data(), a.acl.size(), 0) == 0;
-  if (!listed) lacking.add_right("its access control list", errno_text(errno));
-  if (!a.acl_unread.empty()) lacking.add_right("its access control list", a.acl_unread);
-  if (!a.user_unread.empty()) lacking.add("attributes that were not saved", a.user_unread);
-  return lacking.text();
+  if (!listed) add(true, "its access control list", errno_text(errno));
+  if (!a.acl_unread.empty()) add(true, "its access control list", a.acl_unread);
+  if (!a.user_unread.empty()) add(false, "attributes that were not saved", a.user_unread);
+  if (owners_alone) *mode &= S_IRWXU;
+  if (lacking.empty()) return "";
+  return formatted("{} (without {})", owners_alone ? " for its owner alone" : "", lacking);
 }
 
 }  // namespace cropdl::files

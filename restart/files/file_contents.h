@@ -24,7 +24,7 @@ enum class FilesPolicy { kTruncate, kKeep, kFail };
 Result<FilesPolicy> files_policy(const std::string& word);  // "" is truncate
 
 struct FileVerdict {
-  enum { kFine, kMissing, kDamaged, kRefused } kind = kFine;
+  enum Kind { kFine, kMissing, kDamaged, kRefused } kind = kFine;
   std::string line;
   FileIdentity examined = {};  // the file that is fine; inode 0: none was examined
   explicit operator bool() const { return kind == kFine; }

@@ -27,6 +27,10 @@ Error refuse(const OpenFile& f, const std::string& why) {
   return {"the program's file {} (descriptor {}): {}", f.path, f.fd, why};
 }
 
+FileVerdict verdict(FileVerdict::Kind kind, const OpenFile& f, const std::string& why) {
+  return {kind, refuse(f, why).message};
+}
+
 int highest_of(const std::vector<OpenFile>& files) {
   int highest = 2;
   for (const OpenFile& f : files) highest = std::max(highest, f.fd);
@@ -125,17 +129,15 @@ FileVerdict check_other_name(const OpenFile& f, const std::string& checked, File
   const auto first = identify_file(-1, checked), now = identify_file(-1, f.path);
   for (const auto& [name, found] : {std::pair{&checked, &first}, {&f.path, &now}})
     if (!*found)
-      return {FileVerdict::kMissing,
-              refuse(f, formatted("was the same file as {} when the checkpoint was taken, and {} is gone; "
-                                  "put it back (ln) and try again",
-                                  checked, *name))
-                  .message};
+      return verdict(FileVerdict::kMissing, f,
+                     formatted("was the same file as {} when the checkpoint was taken, and {} is gone; put "
+                               "it back (ln) and try again",
+                               checked, *name));
   if (policy == FilesPolicy::kKeep || is_same_inode(*first, *now)) return {};
-  return {FileVerdict::kRefused,
-          refuse(f, formatted("was the same file as {} when the checkpoint was taken (a hard link), and is "
-                              "another one now; put it back (ln) and try again",
-                              checked))
-              .message};
+  return verdict(FileVerdict::kRefused, f,
+                 formatted("was the same file as {} when the checkpoint was taken (a hard link), and is "
+                           "another one now; put it back (ln) and try again",
+                           checked));
 }
 
 bool is_left_to_another_rank(const FileContent& c, const SavedFiles& saved) {
@@ -154,17 +156,14 @@ FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPol
       looks_the_same(f.identity, now))
     return {};
   if (!is_same_file(f.identity, now))
-    return {FileVerdict::kRefused,
-            refuse(f,
+    return verdict(FileVerdict::kRefused, f,
                    "is not the file of the checkpoint but another one of that name; put the former one back "
-                   "and try again (or read on in this one: cropdl-restart --files=keep)")
-                .message};
+                   "and try again (or read on in this one: cropdl-restart --files=keep)");
   if (policy != FilesPolicy::kFail) return {};  // files_left_alone() reports it
-  return {FileVerdict::kRefused,
-          refuse(f, formatted("is not as it was when the checkpoint was taken {}, and --files=fail accepts "
-                              "no difference; put it back, or read on in it as it is without that option",
-                              sizes(now, f.identity)))
-              .message};
+  return verdict(FileVerdict::kRefused, f,
+                 formatted("is not as it was when the checkpoint was taken {}, and --files=fail accepts no "
+                           "difference; put it back, or read on in it as it is without that option",
+                           sizes(now, f.identity)));
 }
 
 }  // namespace
@@ -201,8 +200,7 @@ FileVerdict check_files(const SavedFiles& saved) {
       continue;
     }
     const auto now = identify_file(-1, f.path);
-    if (!now)
-      return {FileVerdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
+    if (!now) return verdict(FileVerdict::kMissing, f, now.error().message + "; put it back and try again");
     if (FileVerdict v = check_read_only(f, *now, saved.policy); !v) return v;
     if (FileVerdict v = check_open_directory(f, *now, saved.policy); !v) return v;
   }
