@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "base/format.h"
-#include "restart/memory/program_mappings.h"
 
 namespace cropdl::host_memory {
 namespace {

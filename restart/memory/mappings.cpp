@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/format.h"
 #include "base/page.h"
 
 namespace cropdl::host_memory {
@@ -159,14 +160,16 @@ Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies) {
   return pages;
 }
 
-bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs) {
-  if (!memory) return false;
+std::vector<PageRun> readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end) {
+  std::vector<PageRun> runs;
   for (uint64_t a = begin; a < end;) {
     const uint64_t readable = memory.probe(a, end);
-    if (readable > a) append(*runs, a, readable);
-    a = readable < end ? readable + kPage : end;  // skip the unreadable page
+    if (readable > a) append(runs, a, readable);
+    a = readable + kPage;  // skip the unreadable page
   }
-  return true;
+  return runs;
 }
+
+std::string range(uint64_t begin, uint64_t end) { return formatted("{:x}-{:x}", begin, end); }
 
 }  // namespace cropdl::host_memory

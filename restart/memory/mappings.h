@@ -46,7 +46,10 @@ struct Pages {
 enum class FindCopies { kNo, kYes };
 Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies = FindCopies::kNo);
 
-// Finds the readable pages of [begin, end) without SIGBUS (beyond a file's end) or SIGSEGV. False: cannot.
-bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs);
+// The readable pages of [begin, end), found without SIGBUS (beyond a file's end) or SIGSEGV.
+std::vector<PageRun> readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end);
+
+std::string range(uint64_t begin, uint64_t end);  // as text
+inline void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace cropdl::host_memory

@@ -7,10 +7,19 @@
 #include <string>
 #include <vector>
 
-#include "restart/memory/mapped_files.h"
+#include "restart/files/file_identity.h"
 #include "restart/memory/mapping_flags.h"
 
 namespace cropdl::host_memory {
+
+struct MappedFile {
+  std::string path;
+  bool shared = false;        // not writable: writable shared mappings are refused
+  bool executable = false;    // at the cut; not saved, since the region has it
+  bool left_in_file = false;  // the image omits the contents: the file must not change
+  uint64_t offset = 0;
+  files::FileIdentity identity;  // at the cut; inode 0: its name was gone, or another file's
+};
 
 struct RegionState {
   uint64_t begin = 0, end = 0;
