@@ -235,18 +235,18 @@ std::string memory_refusal() {
   return "";
 }
 
-std::string refusal_of_stopped_memory(StoppedMemory* seen) {
-  *seen = look();
-  const std::vector<Mapping> mine = program_part(seen->all);
-  if (mine.empty()) return "cannot read /proc/self/smaps, which tells what the program's memory is";
-  drop_what_is_not_mapped(seen->all);
+Result<StoppedMemory> look_at_stopped_memory() {
+  StoppedMemory seen = look();
+  const std::vector<Mapping> mine = program_part(seen.all);
+  if (mine.empty()) return Error{"cannot read /proc/self/smaps, which tells what the program's memory is"};
+  drop_what_is_not_mapped(seen.all);
   for (const Mapping& m : mine) {
-    if (std::string line = file_refusal(m); !line.empty()) return line;
-    if (std::string line = flags_refusal(m); !line.empty()) return line;
+    if (std::string line = file_refusal(m); !line.empty()) return Error{line};
+    if (std::string line = flags_refusal(m); !line.empty()) return Error{line};
   }
-  if (uses_protection_keys(seen->all))
-    return "the program has allocated protection keys (pkey_alloc), which cannot be saved yet";
-  return "";
+  if (uses_protection_keys(seen.all))
+    return Error{"the program has allocated protection keys (pkey_alloc), which cannot be saved yet"};
+  return seen;
 }
 
 Result<ProgramMemory> examine_memory(StoppedMemory seen,

@@ -22,8 +22,8 @@ struct StoppedMemory {
   int lock_future = 0;  // flags of mlockall() that are in force for new mappings
 };
 
-// As memory_refusal(), also because of flags. MAIN, while the program is stopped.
-std::string refusal_of_stopped_memory(StoppedMemory* seen);
+// An error: as memory_refusal(), also because of flags. MAIN, while the program is stopped.
+Result<StoppedMemory> look_at_stopped_memory();
 
 // What to write of each mapping, and the state to record. `may_leave`: files that may keep their contents.
 struct ProgramMemory {

@@ -50,12 +50,12 @@ bool is_written(const host_memory::MappedFile& file, const std::vector<files::Fi
 
 }  // namespace
 
-std::string CheckpointSession::look() {
+Status CheckpointSession::look() {
   Metadata seen;
-  if (const Status looked = look_at(job_.libraries, seen); !looked) return looked.error().message;
-  if (const Status s = program_threads::saved_threads().move_to(threads_); !s) return s.error().message;
-  if (const auto state = process::vector_state_of_threads(); !state) return state.error().message;
-  return host_memory::refusal_of_stopped_memory(&memory_);
+  if (Status looked = look_at(job_.libraries, seen); !looked) return looked;
+  if (Status s = program_threads::saved_threads().move_to(threads_); !s) return s;
+  if (const auto state = process::vector_state_of_threads(); !state) return state.error();
+  return host_memory::look_at_stopped_memory().move_to(memory_);
 }
 
 Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::string& directory,

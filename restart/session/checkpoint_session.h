@@ -35,9 +35,9 @@ class CheckpointSession {
  public:
   explicit CheckpointSession(JobOfRank job) : job_(job) {}
 
-  // Examines what must stand still: attributes, descriptors, flags of memory. Returns why the checkpoint is
-  // refused (one line), or "". Before anything is drained or written: a refusal costs almost nothing.
-  std::string look();
+  // Examines what must stand still: attributes, descriptors, flags of memory. An error: why the checkpoint is
+  // refused. Before anything is drained or written: a refusal costs almost nothing.
+  Status look();
 
   // Runs this rank's stages of a version (docs/saving.md), into an image in `directory`.
   Result<coord::ImageSummary> save(const std::string& directory, const boundaries::Tracker& tracker);

@@ -280,6 +280,9 @@ void Rank::stay() {
 // Executes the agent's orders and progresses the libraries in between. `serving_` is true exactly while
 // nothing of the program can run: resume() clears it immediately, and a new stop that this thread has not
 // noticed finds it here again only after the previous cut's receives have been posted.
+// Nothing may be thrown out of it into the program's frames, even when a write has failed for lack of memory.
+// What allocates is caught; the rest moves errors, has room on the stack (forget_suspend_signals), or has
+// reserved what it needs (the libraries' resume() and progress()).
 void Rank::serve() {
   program_threads::forget_suspend_signals();
   std::unique_lock lock(mutex_);
@@ -293,7 +296,7 @@ void Rank::serve() {
     Status refusal;
     unlocked(lock, [&] {
       libraries_.end_early_drain();
-      refusal = look();
+      refusal = caught([this] { return saving_.look(); });
     });
     stopped_refusal_ = std::move(refusal);
     if (!stop_) break;  // the attempt has ended meanwhile
@@ -317,17 +320,6 @@ void Rank::serve() {
   }
   here_ = false;
   program_threads::release_threads();
-}
-
-// Nothing may be thrown out of serve(), which the program's frames called, even when a write has failed for
-// lack of memory. What allocates is caught; the rest moves errors, has room on the stack
-// (forget_suspend_signals), or has reserved what it needs (the libraries' resume() and progress()).
-Status Rank::look() const {
-  return caught([&]() -> Status {
-    std::string refusal = saving_.look();
-    if (refusal.empty()) return {};
-    return Error{std::move(refusal)};
-  });
 }
 
 void Rank::fail_drain(Status why) {

@@ -24,20 +24,9 @@ cropdl_enter:
 	SET_BASE SET_FS
 	mov %r12, %rsp
 	mov %r13, %rsi
-	xor %eax, %eax
-	xor %edx, %edx
-	xor %ebp, %ebp
-	xor %ebx, %ebx
-	xor %ecx, %ecx
-	xor %edi, %edi
-	xor %r8d, %r8d
-	xor %r9d, %r9d
-	xor %r10d, %r10d
-	xor %r11d, %r11d
-	xor %r12d, %r12d
-	xor %r13d, %r13d
-	xor %r14d, %r14d
-	xor %r15d, %r15d
+	.irp register, eax, ebx, ecx, edx, edi, ebp, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+	xor %\register, %\register
+	.endr
 	jmp *%rsi
 
 /* void cropdl_continue(uint64_t context rdi, uint64_t fs rsi, record rdx): rt_sigreturn finds the saved

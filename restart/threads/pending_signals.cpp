@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/format.h"
 #include "base/procfs.h"
 #include "base/words.h"
 #include "interpose/seam/state.h"
@@ -145,23 +144,12 @@ void name_rank(siginfo_t* info, int32_t (seam::RankIds::*other_id)(int32_t) cons
   if (id != 0) info->si_pid = id;
 }
 
-bool parse(const std::string& text, siginfo_t* info) {
-  const auto bytes = bytes_of_hex(text);
-  if (!bytes || bytes->size() != kInfoSize) return false;
-  memcpy(info, bytes->data(), kInfoSize);
-  return true;
-}
-
 }  // namespace
 
 long take_signal(uint64_t set, siginfo_t* info) noexcept {
   const timespec now{};
   return upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set), reinterpret_cast<long>(info),
                     reinterpret_cast<long>(&now), 8);
-}
-
-uint64_t pending_for_thread(int32_t tid) {
-  return status_bits(kernel_text(formatted("/proc/self/task/{}/status", tid)), "SigPnd");
 }
 
 std::vector<PendingSignal> pending_signals(uint64_t blocked) {
@@ -209,7 +197,9 @@ static bool is_ignored(int sig) {
 Status queue_again(const std::vector<PendingSignal>& signals, bool only_ignored) {
   for (const PendingSignal& s : signals) {
     Taken t{s.process, {}};
-    if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
+    const auto bytes = bytes_of_hex(s.info);
+    if (bytes && bytes->size() == kInfoSize) memcpy(&t.info, bytes->data(), kInfoSize);
+    if (t.info.si_signo < 1 || t.info.si_signo > 64)
       return Error{"a pending signal of the program is not readable in the image"};
     if (only_ignored && !is_ignored(t.info.si_signo)) continue;
     if (has_sender(t.info) && t.info.si_code != SI_QUEUE) {

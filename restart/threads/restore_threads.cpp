@@ -105,7 +105,6 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
   for (uint32_t i = 1; i < s->threads_high; ++i)
     if (ThreadRecord& t = s->threads[i]; t.used == seam::kFree) t.tid = t.virtual_tid = 0;
   if (threads.empty()) return {};
-  if (auto ready = have_block(); !ready) return ready;
   const auto stacks = first_stacks(threads.size());
   if (!stacks) return stacks.error();
   gate = kShut;

@@ -78,10 +78,7 @@ Result<std::vector<SavedThread>> saved_threads() {
   const pid_t main = static_cast<pid_t>(syscall(SYS_gettid));
   each_thread([&](ThreadRecord& t) {
     if (!done) return;
-    if (mains.empty()) {
-      if (done = have_block(); !done) return;
-      mains = process::thread_attributes();
-    }
+    if (mains.empty()) mains = process::thread_attributes();
     SavedThread& saved = all.emplace_back();
     done = run_on(t, [&] { return look(t, mains, main).move_to(saved); });
   });
@@ -100,7 +97,7 @@ Status read_pending_signals(std::vector<SavedThread>& threads) {
   bool told = forget_suspend_signals();
   for (SavedThread& saved : threads) {
     ThreadRecord& t = seam::state()->threads[saved.record];
-    if (pending_for_thread(t.tid) == 0) continue;
+    if (status_bits(kernel_text(formatted("/proc/self/task/{}/status", t.tid)), "SigPnd") == 0) continue;
     Status read = run_on(t, [&] {
       if (!forget_suspend_signals()) told = false;
       for (PendingSignal& p : pending_signals(mask_of(t)))
