@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <string>
 
-#include "base/file.h"
-
 namespace cropdl::files {
 
 // open(2) with O_CLOEXEC, at any number; -1 with errno. A regular file of the effective user whose mode

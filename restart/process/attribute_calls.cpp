@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/keyctl.h>
-#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/personality.h>

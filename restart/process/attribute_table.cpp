@@ -1,6 +1,5 @@
 // The table of attributes: one row each.
 #include <sys/prctl.h>
-#include <sys/resource.h>
 
 #include <iterator>
 #include <vector>

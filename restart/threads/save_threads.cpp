@@ -6,8 +6,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <ctime>
-
 #include "base/file.h"
 #include "base/format.h"
 #include "base/procfs.h"
