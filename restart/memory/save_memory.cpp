@@ -286,19 +286,6 @@ Result<ProgramMemory> examine_memory(StoppedMemory seen,
   return memory;
 }
 
-uint64_t memory_bytes(const ProgramMemory& memory) {
-  uint64_t bytes = 0;
-  for (const restart::Region& region : memory.regions) bytes += restart::bytes_of(region.present);
-  return bytes;
-}
-
-std::set<std::string> files_with_code(const MemoryState& state) {
-  std::set<std::string> paths;
-  for (const RegionState& s : state.regions)
-    if (s.file && s.file->executable) paths.insert(s.file->path);
-  return paths;
-}
-
 Status cut_memory(const ProgramMemory& memory, const std::function<bool(const MappedFile&)>& may_refer,
                   restart::ChunkSink& sink) {
   restart::LivePages live;

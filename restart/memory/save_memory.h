@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -37,9 +36,5 @@ Result<ProgramMemory> examine_memory(StoppedMemory seen,
 // equal a file accepted by `may_refer` are saved by reference.
 Status cut_memory(const ProgramMemory& memory, const std::function<bool(const MappedFile&)>& may_refer,
                   restart::ChunkSink& sink);
-uint64_t memory_bytes(const ProgramMemory& memory);  // upper bound of what cut_memory() reads
-
-// The files whose code the program runs: itself and its libraries.
-std::set<std::string> files_with_code(const MemoryState& state);
 
 }  // namespace cropdl::host_memory

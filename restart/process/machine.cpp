@@ -1,8 +1,6 @@
 #include "restart/process/machine.h"
 
 #include <cpuid.h>
-#include <gnu/libc-version.h>
-#include <sys/utsname.h>
 
 #include <algorithm>
 #include <fstream>
@@ -93,13 +91,5 @@ std::string line_of_more_features(const std::vector<std::string>& before,
       "choose or compile code only now may add in another order",
       more);
 }
-
-std::string kernel_version() {
-  utsname u{};
-  uname(&u);
-  return u.release;
-}
-
-std::string glibc_version() { return gnu_get_libc_version(); }
 
 }  // namespace cropdl::process

@@ -32,7 +32,4 @@ inline bool has_fsgsbase() {
 }
 inline constexpr char kFsGsBase[] = "fsgsbase";
 
-std::string kernel_version();
-std::string glibc_version();
-
 }  // namespace cropdl::process

@@ -115,7 +115,9 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
 }
 
 Result<restart::ImageTotals> CheckpointSession::persist(Snapshot& snapshot, restart::ChunkSink& sink) {
-  const std::set<std::string> code = host_memory::files_with_code(snapshot.memory.state);
+  std::set<std::string> code;  // the files whose code the program runs: itself and its libraries
+  for (const host_memory::RegionState& s : snapshot.memory.state.regions)
+    if (s.file && s.file->executable) code.insert(s.file->path);
   // Memory may reference a file instead of being saved if the program executes its code, no descriptor of the
   // program can write to it, and it is not part of CropDL's installation.
   const auto may_refer = [&](const host_memory::MappedFile& file) {
@@ -140,11 +142,12 @@ Result<coord::ImageSummary> CheckpointSession::save(const std::string& directory
   if (!snapshot) return snapshot.error();
   // After the snapshot, which has the program's limit.
   const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
+  uint64_t expected = job_.libraries.content_bytes();
+  for (const restart::Region& r : snapshot->memory.regions) expected += restart::bytes_of(r.present);
   coord::ImageSummary summary;
   summary.file = restart::image_name(job_.launch.rank);
   auto sink = restart::ImageWriter::create(
-      directory + "/" + summary.file, seam::kSeamVersion,
-      host_memory::memory_bytes(snapshot->memory) + job_.libraries.content_bytes(),
+      directory + "/" + summary.file, seam::kSeamVersion, expected,
       process::allowed_processors() >= 2 * job_.launch.ranks);  // all ranks are on one node
   if (!sink) return sink.error();
   const auto totals = persist(*snapshot, *sink);

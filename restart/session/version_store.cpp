@@ -1,7 +1,9 @@
 #include "restart/session/version_store.h"
 
+#include <gnu/libc-version.h>
 #include <signal.h>
 #include <sys/statvfs.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -115,8 +117,10 @@ restart::Manifest manifest_of_run(const launching::Launch& launch, const std::st
   m.mpi_version = mpi_version;
   m.launcher = launch.launcher;
   m.launcher_options = launch.options;
-  m.glibc = process::glibc_version();
-  m.kernel = process::kernel_version();
+  m.glibc = gnu_get_libc_version();
+  utsname u{};
+  uname(&u);
+  m.kernel = u.release;
   m.cpu_features = process::cpu_features();
   return m;
 }
