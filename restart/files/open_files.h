@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "restart/files/file_attributes.h"
 #include "restart/files/file_identity.h"
 
 namespace cropdl::files {
