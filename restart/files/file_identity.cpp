@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/file.h"
 #include "base/format.h"
 #include "base/words.h"
 
@@ -55,6 +54,10 @@ Result<FileIdentity> identify_file(int fd, const std::string& path) {
   if (name_to_handle_at(from, name, head, &mount, empty != 0 ? AT_EMPTY_PATH : AT_SYMLINK_FOLLOW) == 0)
     id.handle = hex_digits(handle + sizeof(file_handle), head->handle_bytes);
   return id;
+}
+
+Result<FileIdentity> identify_file(const Descriptor& file) {
+  return file ? identify_file(file.fd(), "") : Result<FileIdentity>(Error{errno_text(errno)});
 }
 
 bool is_same_file(const FileIdentity& saved, const FileIdentity& now) {

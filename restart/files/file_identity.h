@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "base/result.h"
 
 namespace cropdl::files {
@@ -25,6 +26,8 @@ struct FileIdentity {
 
 // The file to which `fd` or, if fd < 0, `path` leads; neither: the current directory, whoever may search it.
 Result<FileIdentity> identify_file(int fd, const std::string& path);
+// An opened file. Empty: the error is errno, of its open just before.
+Result<FileIdentity> identify_file(const Descriptor& file);
 
 // Whether both are of one file, if it is open somewhere or was examined just before: on every file system.
 inline bool is_same_inode(const FileIdentity& a, const FileIdentity& b) {

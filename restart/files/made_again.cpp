@@ -62,8 +62,7 @@ Status add_to_record(const FileContent& c, const Folder& version, Recorded one) 
 void remove_leftovers(const FileContent& c, const Folder& version) {
   for (const Recorded& r : read_record(c, version)) {
     if (r.temporary.empty()) continue;
-    const Descriptor there = open_high(r.temporary, O_PATH | O_NOFOLLOW);
-    const auto now = there ? identify_file(there.fd(), "") : Result<FileIdentity>(Error{errno_text(errno)});
+    const auto now = identify_file(open_high(r.temporary, O_PATH | O_NOFOLLOW));
     if (now && is_same_file(r.identity, *now)) unlink(r.temporary.c_str());
   }
 }

@@ -126,8 +126,7 @@ bool make_durable(const MappedFile& file) {
   const std::tuple state(then.device, then.inode, then.modified);
   if (const auto it = known.find(state); it != known.end()) return it->second;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  const auto now =
-      fd ? files::identify_file(fd.fd(), "") : Result<files::FileIdentity>(Error{errno_text(errno)});
+  const auto now = files::identify_file(fd);
   if (!now || std::tuple(now->device, now->inode, now->modified) != state) return false;
   // Read-only file systems (squashfs) have no fsync and return EINVAL.
   return known[state] = fsync(fd.fd()) == 0 || errno == EINVAL || errno == EROFS;
@@ -161,8 +160,7 @@ Result<bool> map_file_again(const RegionState& s, int prot) {
   const uint64_t bytes = s.end - s.begin;
   if (then.inode == 0) return false;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!fd) return false;
-  const auto now = files::identify_file(fd.fd(), "");
+  const auto now = files::identify_file(fd);
   if (!now || !S_ISREG(now->mode)) return false;
   const bool itself = files::is_same_file(then, *now), looks_same = files::looks_the_same(then, *now);
   if (!itself && !looks_same) return false;
