@@ -1,6 +1,6 @@
 // Contents of files that the program has open for writing. Those that can change in place are saved with the
 // version (rank-K.files/N beside the image); of those that only grow (O_APPEND), a checksum, the mark, tells
-// whether their beginning is unchanged. LH; MAIN while the program is stopped, or START of a restart.
+// whether their beginning is unchanged. LH, MAIN, stopped or START of a restart.
 #pragma once
 
 #include <cstdint>

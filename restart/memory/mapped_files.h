@@ -27,7 +27,7 @@ bool may_be_on_dax(const MappedFile& file);
 bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began);
 
 // Makes such a file durable, as an image is: a power failure could lose data of the page cache, but leave
-// size and time. Once for each state of a file. False: impossible, or another file. MAIN, while stopped.
+// size and time. Once for each state of a file. False: impossible, or another file.
 bool make_durable(const MappedFile& file);
 
 // Checks that a file still has the contents left in it, of which `bytes` are mapped. `as_it_is`: any regular

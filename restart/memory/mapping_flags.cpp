@@ -15,8 +15,7 @@ namespace {
 
 enum What {
   kFollows,  // restored by mapping, protection and use
-  kAdvice,   // saved; restored by madvise(2)
-  kKept,     // saved; restored in another way (restore_memory.cpp)
+  kKept,     // saved; restored by madvise(2), or in another way (restore_memory.cpp)
   kRefused,
 };
 
@@ -26,7 +25,7 @@ constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
 struct Flag {
   char name[3];
   What what;
-  int advice;
+  int advice;         // 0: none
   const char* words;  // name in a refusal, or meaning
 };
 
@@ -50,14 +49,14 @@ constexpr Flag kFlags[] = {
     {"lo", kKept, 0, "mlock"},
     {"lf", kKept, 0, "mlock2 with MLOCK_ONFAULT"},
     {"sl", kKept, 0, "mseal"},
-    {"sr", kAdvice, MADV_SEQUENTIAL, "MADV_SEQUENTIAL"},
-    {"rr", kAdvice, MADV_RANDOM, "MADV_RANDOM"},
-    {"dc", kAdvice, MADV_DONTFORK, "MADV_DONTFORK"},
-    {"wf", kAdvice, MADV_WIPEONFORK, "MADV_WIPEONFORK"},
-    {"dd", kAdvice, MADV_DONTDUMP, "MADV_DONTDUMP"},
-    {"hg", kAdvice, MADV_HUGEPAGE, "MADV_HUGEPAGE"},
-    {"nh", kAdvice, MADV_NOHUGEPAGE, "MADV_NOHUGEPAGE"},
-    {"mg", kAdvice, MADV_MERGEABLE, "MADV_MERGEABLE"},
+    {"sr", kKept, MADV_SEQUENTIAL, "MADV_SEQUENTIAL"},
+    {"rr", kKept, MADV_RANDOM, "MADV_RANDOM"},
+    {"dc", kKept, MADV_DONTFORK, "MADV_DONTFORK"},
+    {"wf", kKept, MADV_WIPEONFORK, "MADV_WIPEONFORK"},
+    {"dd", kKept, MADV_DONTDUMP, "MADV_DONTDUMP"},
+    {"hg", kKept, MADV_HUGEPAGE, "MADV_HUGEPAGE"},
+    {"nh", kKept, MADV_NOHUGEPAGE, "MADV_NOHUGEPAGE"},
+    {"mg", kKept, MADV_MERGEABLE, "MADV_MERGEABLE"},
     {"pf", kRefused, 0, "memory of a device"},
     {"io", kRefused, 0, "memory of a device"},
     {"mm", kRefused, 0, "memory of a device"},
@@ -126,7 +125,7 @@ bool uses_protection_keys(const std::vector<Mapping>& mappings) {
 std::string flags_to_keep(const Mapping& m) {
   std::string kept;
   each_flag(m.flags, [&](const char* name, const Flag* flag) {
-    if (flag != nullptr && (flag->what == kAdvice || flag->what == kKept)) kept += std::string(name, 2) + " ";
+    if (flag != nullptr && flag->what == kKept) kept += std::string(name, 2) + " ";
   });
   return kept;
 }
@@ -142,7 +141,7 @@ int flags_for_mmap(const std::string& kept) {
 Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept) {
   std::string trouble;
   each_flag(kept, [&](const char*, const Flag* flag) {
-    if (flag == nullptr || flag->what != kAdvice) return;
+    if (flag == nullptr || flag->advice == 0) return;
     if (has_flag(kept, "dp") && (flag->advice == MADV_WIPEONFORK || flag->advice == MADV_DONTDUMP))
       return;  // a MAP_DROPPABLE mapping has it anyway
     // The other advice only affects speed, and a kernel built without it returns EINVAL.

@@ -1,4 +1,4 @@
-// Finds the program's memory and writes it to an image. LH; the main thread while the program is stopped.
+// Finds the program's memory and writes it to an image. LH, MAIN, stopped.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace cropdl::host_memory {
 
-// "" or a refusal for what is mapped: milliseconds. Any thread of the LH; the program may run.
+// "" or a refusal for what is mapped: milliseconds. Any thread; the program may run.
 std::string memory_refusal();
 
 // All mappings with their flags. Reading them walks all page tables, so one reading serves for a stop.
@@ -21,7 +21,7 @@ struct StoppedMemory {
   int lock_future = 0;  // flags of mlockall() that are in force for new mappings
 };
 
-// An error: as memory_refusal(), also because of flags. MAIN, while the program is stopped.
+// An error: as memory_refusal(), also because of flags.
 Result<StoppedMemory> look_at_stopped_memory();
 
 // What to write of each mapping, and the state to record. `may_leave`: files that may keep their contents.

@@ -43,15 +43,13 @@ class CheckpointSession {
   Result<coord::ImageSummary> save(const std::string& directory, const boundaries::Tracker& tracker);
 
  private:
-  struct Snapshot {
-    Metadata metadata;  // all but the state of the memory
-    // The memory's addresses and attributes; persist() reads its bytes.
-    host_memory::ProgramMemory memory;
-  };
-  // Records and copies what must be taken while all ranks are stopped. `directory`: the version's.
-  Result<Snapshot> take_snapshot(const std::string& directory, const boundaries::Tracker& tracker);
-  // Reads the memory listed in the snapshot and makes everything durable in `sink`.
-  Result<restart::ImageTotals> persist(Snapshot& snapshot, restart::ChunkSink& sink);
+  // Records and copies what must be taken while all ranks are stopped: in `m` all but the state of the
+  // memory, in `memory` its addresses and attributes. `directory`: the version's.
+  Status take_snapshot(const std::string& directory, const boundaries::Tracker& tracker, Metadata& m,
+                       host_memory::ProgramMemory& memory);
+  // Reads the bytes of `memory`, and makes everything durable in `sink`.
+  Result<restart::ImageTotals> persist(Metadata& m, host_memory::ProgramMemory& memory,
+                                       restart::ChunkSink& sink);
 
   const JobOfRank job_;
   // From look(), of whose cost they are most; still valid, because a parked thread receives only signals.

@@ -65,14 +65,12 @@ std::string children() {
          "; end it and wait for it (PyTorch: num_workers=0)";
 }
 
-std::string asynchronous_io() {
-  if (seam::state()->io_contexts == 0) return "";
-  return "a context of asynchronous input and output (io_setup) cannot be saved yet; io_destroy it";
-}
-
-std::string timers() {
-  if (seam::state()->posix_timers == 0) return "";
-  return "a POSIX timer (timer_create) cannot be saved yet; timer_delete it, or use setitimer";
+std::string contexts_and_timers() {
+  if (seam::state()->io_contexts != 0)
+    return "a context of asynchronous input and output (io_setup) cannot be saved yet; io_destroy it";
+  if (seam::state()->posix_timers != 0)
+    return "a POSIX timer (timer_create) cannot be saved yet; timer_delete it, or use setitimer";
+  return "";
 }
 
 std::string system_v() {
@@ -155,8 +153,8 @@ std::string memory() {
 void remember_filters() { filters_at_start = filters(); }
 
 std::string process_refusal() {
-  for (auto check : {process::root_refusal, filters_refusal, futexes, children, asynchronous_io, timers,
-                     system_v, memory, code, processor, files::interrupted_by_a_stop})
+  for (auto check : {process::root_refusal, filters_refusal, futexes, children, contexts_and_timers, system_v,
+                     memory, code, processor, files::interrupted_by_a_stop})
     if (std::string line = check(); !line.empty()) return line;
   return "";
 }

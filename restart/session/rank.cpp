@@ -28,7 +28,6 @@ constexpr std::chrono::microseconds kNap{200};
 void set_attention(uint32_t bits) {
   __atomic_fetch_or(&seam::writable_control->attention, bits, __ATOMIC_SEQ_CST);
 }
-void clear_attention() { __atomic_store_n(&seam::writable_control->attention, 0u, __ATOMIC_SEQ_CST); }
 
 template <class Work>
 void unlocked(std::unique_lock<std::mutex>& lock, Work work) {
@@ -253,19 +252,15 @@ void Rank::resume() {
   if (early) libraries_.end_early_drain();  // before any thread resumes
   counting::release();
   holding_ = false;
-  clear_attention();
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = false;
-    others_stopped_ = false;
-    serving_ = false;
-    // While serving, the main thread may be examining the other threads, writing their memory, or about to
-    // post their pending receives. It releases them when done.
-    if (here_)
-      wake_.notify_one();
-    else
-      program_threads::release_threads();
-  }
+  __atomic_store_n(&seam::writable_control->attention, 0u, __ATOMIC_SEQ_CST);
+  const std::lock_guard lock(mutex_);
+  stop_ = others_stopped_ = serving_ = false;
+  // While serving, the main thread may be examining the other threads, writing their memory, or about to post
+  // their pending receives. It releases them when done.
+  if (here_)
+    wake_.notify_one();
+  else
+    program_threads::release_threads();
 }
 
 void Rank::stay() {
