@@ -7,7 +7,6 @@
 #include "restart/files/directories.h"
 #include "restart/process/attributes.h"
 #include "restart/process/machine.h"
-#include "restart/process/processors.h"
 #include "restart/session/restore_process.h"
 
 namespace cropdl::host {

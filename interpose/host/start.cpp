@@ -15,7 +15,7 @@
 #include "interpose/host/tls_block_pool.h"
 #include "interpose/host/window.h"
 #include "interpose/launch/elf_file.h"
-#include "restart/process/processors.h"
+#include "restart/process/machine.h"
 
 namespace cropdl::host {
 namespace {

@@ -68,15 +68,6 @@ Error no_room_for(int given, int highest) {
       given, highest, given};
 }
 
-// Moves a descriptor that was given to the process and is no longer the program's, for the rest of this
-// process's life. Returns its new number; -1: there is no room for it.
-int move_away(int fd) {
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
-  if (high < 0) return errno == EBADF ? fd : -1;  // EBADF: closed since the process began
-  close(fd);
-  return high;
-}
-
 // Opens the file with the program's flags and offset. Changes nothing.
 Result<int> open_again(const OpenFile& f) {
   constexpr int kOnlyAtOpen = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY;
@@ -178,10 +169,12 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
   const char* connection = getenv("PMI_FD");
   for (const int fd : inherited) {
     if (fd < 3) continue;
-    const int high = move_away(fd);
+    const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
+    if (high < 0 && errno == EBADF) continue;  // closed since the process began
     // Hydra gives each rank an open connection, and passes its number in PMI_FD.
     const bool is_connection = connection != nullptr && atoi(connection) == fd;
     if (high < 0) return is_connection ? no_room_above(highest) : no_room_for(fd, highest);
+    close(fd);
     if (is_connection) setenv("PMI_FD", std::to_string(high).c_str(), 1);
   }
   return expect_room(highest);

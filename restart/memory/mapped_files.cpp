@@ -19,7 +19,6 @@
 #include "base/format.h"
 #include "base/page.h"
 #include "restart/content.h"
-#include "restart/memory/mapping_flags.h"
 
 namespace cropdl::host_memory {
 namespace {

@@ -139,7 +139,7 @@ std::vector<Mapping> parse_mappings(const std::string& text) {
 
 }  // namespace
 
-bool has_flag(const std::string& flags, const char* name) {
+bool has_flag(std::string_view flags, const char* name) {
   for (size_t i = 0; i + 1 < flags.size(); i += 3)
     if (flags[i] == name[0] && flags[i + 1] == name[1]) return true;
   return false;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/readable.h"
@@ -11,7 +12,7 @@
 namespace cropdl::host_memory {
 
 // Whether `flags`, in the form of smaps' VmFlags, contains the two-letter flag `name`.
-bool has_flag(const std::string& flags, const char* name);
+bool has_flag(std::string_view flags, const char* name);
 
 struct Mapping {
   uint64_t begin = 0, end = 0;

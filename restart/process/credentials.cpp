@@ -8,10 +8,8 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <sstream>
 #include <vector>
 
-#include "base/caught.h"
 #include "base/format.h"
 #include "restart/process/attribute_calls.h"
 
@@ -70,10 +68,12 @@ uint64_t ambient() {
 template <class T>
 std::vector<T> words(const std::string& text, int base = 10) {
   std::vector<T> out;
-  std::istringstream in(text);
-  let_exceptions_through(in);
-  for (std::string word; in >> word;) out.push_back(static_cast<T>(strtoull(word.c_str(), nullptr, base)));
-  return out;
+  const char* at = text.c_str();
+  for (char* end;; at = end) {
+    const auto value = strtoull(at, &end, base);
+    if (end == at) return out;
+    out.push_back(static_cast<T>(value));
+  }
 }
 
 std::string ids(long call, long file_system_call) {

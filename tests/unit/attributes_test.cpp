@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "restart/process/clocks.h"
-#include "restart/process/processors.h"
+#include "restart/process/machine.h"
 #include "tests/unit/other_attributes.h"
 
 namespace cropdl::process {

@@ -25,7 +25,6 @@
 #include "base/readable.h"
 #include "interpose/seam/extents.h"
 #include "restart/memory/mapped_files.h"
-#include "restart/memory/mapping_flags.h"
 #include "restart/memory/mappings.h"
 #include "restart/memory/save_memory.h"
 
