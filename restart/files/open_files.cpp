@@ -145,28 +145,29 @@ std::string shared_place(const OpenFile& f, const struct stat& st) {
       f.path, f.fd, f.fd);
 }
 
+// "" or a refusal because of what the program did that no descriptor shows.
 std::string unseen_ways(bool libraries) {
-  const uint32_t unseen = seam::state()->unseen;
-  if ((unseen & seam::kUnseenTooHigh) != 0)
-    return formatted(
-        "the program has used a descriptor above {}, which cannot be saved; no checkpoint of this process is "
-        "possible any more",
-        seam::kMaxDescriptors - 1);
-  if ((unseen & seam::kUnseenSharedTable) != 0)
-    return "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed "
-           "is not known; no checkpoint of this process is possible any more";
-  if ((unseen & seam::kUnseenOwnTable) != 0)
-    return "a thread has taken a table of descriptors of its own (unshare, clone), which cannot be saved; no "
-           "checkpoint of this process is possible any more";
-  if ((unseen & seam::kUnseenNotification) != 0)
-    return "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be "
-           "saved; no checkpoint of this process is possible any more";
-  if ((unseen & seam::kUnseenLandlock) != 0)
-    return "the program has restricted itself by Landlock (landlock_restrict_self), which cannot be saved "
-           "yet";
-  if (libraries && (unseen & seam::kUnseenIoUring) != 0)
-    return "the program has used io_uring, whose descriptors cannot be told from the MPI's or the GPU's; no "
-           "checkpoint of this process is possible any more";
+  static const std::pair<uint32_t, std::string> kWays[] = {
+      {seam::kUnseenTooHigh,
+       formatted("the program has used a descriptor above {}, which cannot be saved; no checkpoint of this "
+                 "process is possible any more",
+                 seam::kMaxDescriptors - 1)},
+      {seam::kUnseenSharedTable,
+       "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed is "
+       "not known; no checkpoint of this process is possible any more"},
+      {seam::kUnseenOwnTable,
+       "a thread has taken a table of descriptors of its own (unshare, clone), which cannot be saved; no "
+       "checkpoint of this process is possible any more"},
+      {seam::kUnseenNotification,
+       "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be saved; "
+       "no checkpoint of this process is possible any more"},
+      {seam::kUnseenLandlock,
+       "the program has restricted itself by Landlock (landlock_restrict_self), which cannot be saved yet"},
+      {seam::kUnseenIoUring,
+       "the program has used io_uring, whose descriptors cannot be told from the MPI's or the GPU's; no "
+       "checkpoint of this process is possible any more"}};
+  for (const auto& [way, line] : kWays)
+    if ((seam::state()->unseen & way) != 0 && (libraries || way != seam::kUnseenIoUring)) return line;
   return "";
 }
 

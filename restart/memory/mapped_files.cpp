@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include "base/file.h"
@@ -32,23 +33,18 @@ bool is_device(const Mapping& m, struct stat* st) {
 }
 
 // Ascending runs, which may be millions, asked for ascending pages.
-class InOrder {
- public:
-  explicit InOrder(const std::vector<PageRun>& runs) : at_(runs.begin()), end_(runs.end()) {}
+struct InOrder {
+  std::span<const PageRun> left;
   bool holds(uint64_t page) {
-    while (at_ != end_ && at_->end <= page) ++at_;
-    return at_ != end_ && at_->begin <= page;
+    while (!left.empty() && left.front().end <= page) left = left.subspan(1);
+    return !left.empty() && left.front().begin <= page;
   }
-
- private:
-  std::vector<PageRun>::const_iterator at_;
-  const std::vector<PageRun>::const_iterator end_;
 };
 
 // Finds the pages up to `end` that differ from the file, or are copies; with `all`, all but guard pages.
 // False: the file cannot be read, or is too short.
 bool find_changed(int fd, const RegionState& s, uint64_t end, bool all, std::vector<uint64_t>* changed) {
-  InOrder guards(s.guards), copies(s.copies);
+  InOrder guards{s.guards}, copies{s.copies};
   std::vector<char> text(kAtOnce);
   for (uint64_t a = s.begin; a < end;) {
     const uint64_t bytes = std::min(end - a, kAtOnce);
@@ -90,11 +86,7 @@ std::string file_refusal(const Mapping& m) {
 }
 
 MappedFile examine_file(const Mapping& m) {
-  MappedFile file;
-  file.path = m.path;
-  file.shared = m.shared;
-  file.executable = (m.prot & PROT_EXEC) != 0;
-  file.offset = m.offset;
+  MappedFile file{m.path, m.shared, (m.prot & PROT_EXEC) != 0, false, m.offset, {}};
   if (auto now = files::identify_file(-1, m.path); now && now->inode == m.inode && S_ISREG(now->mode))
     file.identity = std::move(*now);
   return file;

@@ -261,11 +261,7 @@ Result<ProgramMemory> examine_memory(StoppedMemory seen,
   const ReadableMemory readable;
   for (const Mapping& m : mine) {
     restart::Region region{m.begin, m.end, static_cast<uint32_t>(m.prot), m.path, {}};
-    RegionState state;
-    state.begin = m.begin;
-    state.end = m.end;
-    state.flags = flags_to_keep(m);
-    state.policy = policy_of(m.begin);
+    RegionState state{m.begin, m.end, flags_to_keep(m), {}, {}, {}, policy_of(m.begin)};
     Status done;
     if (is_anonymous(m)) {
       done = examine_anonymous(m, readable, region, &state.guards);

@@ -139,22 +139,21 @@ Result<coord::ImageSummary> CheckpointSession::save(const std::string& directory
   const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
   uint64_t expected = job_.libraries.content_bytes();
   for (const restart::Region& r : memory.regions) expected += restart::bytes_of(r.present);
-  coord::ImageSummary summary;
-  summary.file = restart::image_name(job_.launch.rank);
+  const std::string file = restart::image_name(job_.launch.rank);
   auto sink = restart::ImageWriter::create(
-      directory + "/" + summary.file, seam::kSeamVersion, expected,
+      directory + "/" + file, seam::kSeamVersion, expected,
       process::allowed_processors() >= 2 * job_.launch.ranks);  // all ranks are on one node
   if (!sink) return sink.error();
   const auto totals = persist(metadata, memory, *sink);
   if (!totals) return totals.error();
-  summary.bytes = totals->bytes;
-  summary.memory = totals->memory;
-  summary.checksum = totals->checksum;
-  summary.device_memory = totals->device_memory;
-  summary.sync_seconds = totals->sync_seconds;
-  summary.devices = job_.libraries.devices();
-  summary.iteration = metadata.iterations.iterations;
-  return summary;
+  return coord::ImageSummary{file,
+                             totals->bytes,
+                             totals->memory,
+                             totals->checksum,
+                             totals->device_memory,
+                             job_.libraries.devices(),
+                             metadata.iterations.iterations,
+                             totals->sync_seconds};
 }
 
 }  // namespace cropdl::session

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 
 #include "base/file.h"
@@ -41,9 +40,7 @@ bool is_ending(long pid) {
 
 Result<restart::Store> open_store(const std::string& directory, const restart::StoreIdentity& identity,
                                   const LockWait& wait, const restart::StoreOptions& options) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
-  const auto waited = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  const auto waited = [begin = monotonic_us()] { return in_seconds(monotonic_us() - begin); };
   for (bool said = false;; usleep(20'000)) {
     bool in_use;
     auto store = restart::Store::open_or_create(directory, identity, options, &in_use);
