@@ -31,12 +31,6 @@ FileVerdict verdict(FileVerdict::Kind kind, const OpenFile& f, const std::string
   return {kind, refuse(f, why).message};
 }
 
-int highest_of(const std::vector<OpenFile>& files) {
-  int highest = 2;
-  for (const OpenFile& f : files) highest = std::max(highest, f.fd);
-  return highest;
-}
-
 Error no_room_above(int highest) {
   return {
       "the program has descriptors up to {}, and there is no room above them; raise the limit (ulimit -n)",
@@ -59,13 +53,6 @@ Status expect_room(int highest) {
     usleep(2000);
   }
   return {};
-}
-
-Error no_room_for(int given, int highest) {
-  return {
-      "descriptor {} was open when the restart was started, and there is no room for it above the "
-      "program's, which go up to {}; raise the limit (ulimit -n), or start the restart with {}>&-",
-      given, highest, given};
 }
 
 // Opens the file with the program's flags and offset. Changes nothing.
@@ -173,7 +160,12 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
     if (high < 0 && errno == EBADF) continue;  // closed since the process began
     // Hydra gives each rank an open connection, and passes its number in PMI_FD.
     const bool is_connection = connection != nullptr && atoi(connection) == fd;
-    if (high < 0) return is_connection ? no_room_above(highest) : no_room_for(fd, highest);
+    if (high < 0 && is_connection) return no_room_above(highest);
+    if (high < 0)
+      return Error{
+          "descriptor {} was open when the restart was started, and there is no room for it above the "
+          "program's, which go up to {}; raise the limit (ulimit -n), or start the restart with {}>&-",
+          fd, highest, fd};
     close(fd);
     if (is_connection) setenv("PMI_FD", std::to_string(high).c_str(), 1);
   }
@@ -202,10 +194,12 @@ FileVerdict check_files(const SavedFiles& saved) {
 
 Status place_files(const SavedFiles& saved, Reopening& reopening) {
   const auto& files = saved.files;
+  int highest = 2;
+  for (const OpenFile& f : files) highest = std::max(highest, f.fd);
   // Rank 0 has connections since make_room_for(), perhaps in this table (coord/agent.cpp).
-  if (auto s = expect_room(highest_of(files)); !s) return s;
+  if (auto s = expect_room(highest); !s) return s;
   // Temporary descriptors have numbers above all of the program's.
-  const int above = std::max(first_high_descriptor(), highest_of(files) + 1);
+  const int above = std::max(first_high_descriptor(), highest + 1);
   int streams[3];
   for (int s = 0; s < 3; ++s) {
     streams[s] = fcntl(s, F_DUPFD_CLOEXEC, above);
