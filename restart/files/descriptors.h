@@ -9,10 +9,8 @@
 
 namespace cropdl::files {
 
-// The target of the link in /proc: a path, "pipe:[7]", ...; "" if the descriptor is not open.
-std::string descriptor_link(int fd);
-
-bool is_pipe_at_its_end(int fd);  // empty, and without a writer
+std::string descriptor_link(int fd);  // in /proc: a path, "pipe:[7]", ...; "" if it is not open
+bool is_pipe_at_its_end(int fd);      // empty, and without a writer
 
 inline constexpr int kOwnDescriptors = 124;  // the LH needs this many, above the program's
 int choose_first_descriptor();               // of the LH's own, from the limit of the process. START, first

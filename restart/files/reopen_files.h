@@ -41,8 +41,7 @@ Status place_files(const SavedFiles& saved, Reopening& reopening);
 // Sets O_NONBLOCK on the standard input if it was set (for EAGAIN). Last, since all of the terminal see it.
 void keep_input_from_waiting(const std::vector<OpenFile>& files);
 
-// Appends the changes to `done`.
-Status apply_files(const SavedFiles& saved, Reopening& reopening, std::string* done);
+Status apply_files(const SavedFiles& saved, Reopening& reopening, std::string* done);  // appends to `done`
 
 // When all ranks have applied theirs: this rank may have open what another one has made again.
 Status finish_files(const SavedFiles& saved, const Reopening& reopening);

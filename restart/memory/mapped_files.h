@@ -9,11 +9,8 @@
 
 namespace cropdl::host_memory {
 
-// "", or why a mapping of this file or device cannot be saved.
-std::string file_refusal(const Mapping& mapping);
-
-// Private memory without a file, even if the kernel names one (/dev/zero).
-bool is_anonymous(const Mapping& mapping);
+std::string file_refusal(const Mapping& mapping);  // "", or why this file or device cannot be saved
+bool is_anonymous(const Mapping& mapping);  // private, without a file, even if it has a name (/dev/zero)
 
 MappedFile examine_file(const Mapping& mapping);
 

@@ -27,9 +27,7 @@ struct Mapping {
   bool has(const char* flag) const { return has_flag(flags, flag); }
 };
 
-// From /proc/self/maps (man 5 proc).
-std::vector<Mapping> read_mappings();
-
+std::vector<Mapping> read_mappings();  // from /proc/self/maps (man 5 proc)
 // From /proc/self/smaps: slower, since the kernel walks the page tables. Empty if this kernel has no smaps.
 std::vector<Mapping> read_mappings_and_flags();
 

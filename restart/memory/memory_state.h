@@ -61,12 +61,8 @@ bool uses_protection_keys(const std::vector<Mapping>& mappings);
 
 // The flags that mapping the memory again does not restore by itself: "gd nr dd ".
 std::string flags_to_keep(const Mapping& mapping);
-
-// Flags of mmap(2) for `kept`, with the type: MAP_PRIVATE or MAP_DROPPABLE.
-int flags_for_mmap(const std::string& kept);
-
-// Calls madvise(2) for the advice in `kept`.
-Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept);
+int flags_for_mmap(const std::string& kept);  // with the type: MAP_PRIVATE or MAP_DROPPABLE
+Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept);  // by madvise(2)
 
 // Without NUMA, or where a sandbox forbids reading a policy (and so setting one), there is none.
 MemoryPolicy policy_of(uint64_t address);

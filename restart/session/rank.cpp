@@ -103,9 +103,8 @@ bool Rank::try_stop(Status* failure) {
   bool first, main_parked;
   {
     const std::lock_guard lock(mutex_);  // the main thread may be about to end the previous stop
-    first = !stop_;
+    first = !std::exchange(stop_, true);
     if (first) program_threads::begin_thread_stop();
-    stop_ = true;
     // It stays there now, so it can create no thread that stop_threads() below would miss.
     main_parked = here_ || gone_;
   }
