@@ -220,8 +220,7 @@ bool has_file_lock(int fd) {
 
 bool has_signal_owner(int fd) {
   f_owner_ex owner{};
-  if (fcntl(fd, F_GETOWN_EX, &owner) == 0 && owner.pid != 0) return true;
-  return fcntl(fd, F_GETSIG) > 0;
+  return (fcntl(fd, F_GETOWN_EX, &owner) == 0 && owner.pid != 0) || fcntl(fd, F_GETSIG) > 0;
 }
 
 }  // namespace cropdl::files

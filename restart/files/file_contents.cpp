@@ -79,27 +79,6 @@ Status check_opened(const FileContent& c, const Folder& version, int fd, FileIde
   return Error{own(c.path) + ": was replaced while the program was being restarted; try again"};
 }
 
-// Copies that are not durable yet. Together they cost the file system one commit, instead of one each.
-class Copies {
- public:
-  Status add(Descriptor copy, const std::string& path) {
-    open_.push_back({std::move(copy), path});
-    constexpr size_t kTogether = 32;  // of the LH's few descriptors
-    return open_.size() < kTogether ? Status() : sync();
-  }
-  Status sync() {
-    for (auto& [copy, path] : open_) {
-      const int failure = fsync(copy.fd()) != 0 ? errno : copy.close();
-      if (failure != 0) return Error{"{}: cannot be made durable: {}", path, errno_text(failure)};
-    }
-    open_.clear();
-    return {};
-  }
-
- private:
-  std::vector<std::pair<Descriptor, std::string>> open_;
-};
-
 }  // namespace
 
 Result<FilesPolicy> files_policy(const std::string& word) {
@@ -134,7 +113,17 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
   const std::string folder = restart::contents_name(rank);
   uint64_t total = 0;
   bool made = false;
-  Copies copies;
+  // Copies that are not durable yet. Together they cost the file system one commit, instead of one each.
+  constexpr size_t kTogether = 32;  // of the LH's few descriptors
+  std::vector<std::pair<Descriptor, std::string>> copies;
+  const auto sync = [&copies]() -> Status {
+    for (auto& [copy, path] : copies) {
+      const int failure = fsync(copy.fd()) != 0 ? errno : copy.close();
+      if (failure != 0) return Error{"{}: cannot be made durable: {}", path, errno_text(failure)};
+    }
+    copies.clear();
+    return {};
+  };
   for (const auto& [key, writers] : by_inode) {
     FileContent& c = contents[static_cast<size_t>(writers.content)];
     const Descriptor file = open_high(descriptor_path(writers.fd), O_RDONLY | O_NOCTTY);
@@ -158,7 +147,7 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     const std::string path = directory + "/" + c.stored;
     Descriptor copy = create_private_file(path, O_RDWR);
     if (!copy && errno == EMFILE) {
-      if (auto s = copies.sync(); !s) return s.error();
+      if (auto s = sync(); !s) return s.error();
       copy = create_private_file(path, O_RDWR);
     }
     if (!copy) return Error{"{}: cannot be made: {}", path, errno_text(errno)};
@@ -166,9 +155,11 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
     if (auto s = checksum.move_to(c.checksum); !s) return s.error();
     c.attributes = attributes_of(file.fd());
-    if (auto s = copies.add(std::move(copy), path); !s) return s.error();
+    copies.emplace_back(std::move(copy), path);
+    if (copies.size() >= kTogether)
+      if (auto s = sync(); !s) return s.error();
   }
-  if (auto s = copies.sync(); !s) return s.error();
+  if (auto s = sync(); !s) return s.error();
   if (made)
     if (auto s = sync_directory(directory + "/" + folder); !s) return s.error();
   return contents;

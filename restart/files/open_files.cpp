@@ -49,11 +49,8 @@ bool is_stateless_device(const struct stat& st) {
 
 // Whether a pipe or socket is empty and has no writer.
 bool is_at_its_end(int fd, const struct stat& st) {
-  if (S_ISSOCK(st.st_mode)) {
-    char byte;
-    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-  }
-  return is_pipe_at_its_end(fd);
+  char byte;
+  return S_ISSOCK(st.st_mode) ? recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 : is_pipe_at_its_end(fd);
 }
 
 // What is written to a file of these is a command or a setting, which a descriptor may keep (/proc/pressure).

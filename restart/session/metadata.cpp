@@ -45,11 +45,6 @@ Place place_from(const json& j) {
 
 using Kind = coord::Schedule::Kind;
 
-json automatic_of(const coord::Schedule& s) {
-  if (s.kind != Kind::kAutomatic) return nullptr;
-  return {{"max_overhead", s.max_overhead}, {"mtbf", s.mtbf}};
-}
-
 // Images older than automatic intervals have only a number.
 coord::Schedule schedule_from(const json& metadata) {
   coord::Schedule s;
@@ -69,7 +64,9 @@ std::string metadata_text(const Metadata& m) {
   json j = m;
   j["cwd_is_mount_root"] = m.cwd_is_mount_root ? json(*m.cwd_is_mount_root) : json();
   j["interval"] = m.schedule.kind == Kind::kEvery ? m.schedule.seconds : 0.0;
-  j["automatic"] = automatic_of(m.schedule);
+  j["automatic"] = nullptr;
+  if (m.schedule.kind == Kind::kAutomatic)
+    j["automatic"] = {{"max_overhead", m.schedule.max_overhead}, {"mtbf", m.schedule.mtbf}};
   j["at_sigterm"] = coord::name_of(m.schedule.at_sigterm);
   j["iterations"] = json_of(m.iterations);
   j["knows_fsgsbase"] = true;
