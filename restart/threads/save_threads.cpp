@@ -57,19 +57,13 @@ Result<SavedThread> look(const ThreadRecord& t, const process::AttributeValues& 
   return s;
 }
 
-// Keeps signal stacks of ended threads out of the image. The core maps them again.
-void give_back_signal_stacks() {
-  auto* s = seam::state();
-  for (uint32_t i = 1; i < s->threads_high; ++i)
-    if (s->threads[i].used == seam::kFree && s->threads[i].self != nullptr)
-      munmap(reinterpret_cast<void*>(seam::signal_stack(&s->threads[i])), seam::kSignalStackSize),
-          s->threads[i].self = nullptr;
-}
-
 }  // namespace
 
 Result<std::vector<SavedThread>> saved_threads() {
-  give_back_signal_stacks();
+  auto* s = seam::state();
+  for (uint32_t i = 1; i < s->threads_high; ++i)  // the core maps them again
+    if (ThreadRecord& t = s->threads[i]; t.used == seam::kFree && t.self != nullptr)
+      munmap(reinterpret_cast<void*>(seam::signal_stack(&t)), seam::kSignalStackSize), t.self = nullptr;
   std::vector<SavedThread> all;
   process::AttributeValues mains;
   Status done;
