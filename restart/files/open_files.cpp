@@ -211,7 +211,7 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
     f.flags = fcntl(fd, F_GETFL);
     f.descriptor_flags = fcntl(fd, F_GETFD);
     const int s = fd < static_cast<int>(seam::kStreamFiles) ? state->streams[fd] - 1 : -1;
-    const StandardStream* stream = s >= 0 ? &stream_at_start(s) : nullptr;
+    const StandardStream stream = s >= 0 ? stream_at_start(s) : StandardStream();
     if (s > 0 || (s == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
       f.standard = s;
     if (f.standard == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) && state->input_used != 0) {
@@ -223,10 +223,9 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
       f.ended = true;
     }
     const std::string link = descriptor_link(fd);
-    const bool locked = has_file_lock(fd) || may_have_fuse_lock(fd, st);
-    if (locked && (stream == nullptr || !stream->locked))
+    if (!stream.locked && (has_file_lock(fd) || may_have_fuse_lock(fd, st)))
       return Error{"a file lock or lease on {}{} cannot be saved yet", link, number};
-    if (has_signal_owner(fd) && (stream == nullptr || !stream->owned))
+    if (!stream.owned && has_signal_owner(fd))
       return Error{"SIGIO or SIGURG for {}{} (fcntl F_SETOWN or F_SETSIG) cannot be saved yet", link, number};
     if (f.standard < 0) {
       f.same_as = find_description(by_inode[{st.st_dev, st.st_ino}], fd);
@@ -235,9 +234,8 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
       if (std::string line = shared_place(f, st); !line.empty()) return Error{line};
       if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
       if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
-        auto id = identify_file(fd, "");
-        if (!id) return Error{"{}{}: {}", link, number, id.error().message};
-        f.identity = *id;
+        const Status known = identify_file(fd, "").move_to(f.identity);
+        if (!known) return Error{"{}{}: {}", link, number, known.error().message};
         if (S_ISREG(st.st_mode) && (f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
       }
     }

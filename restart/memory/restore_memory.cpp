@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <span>
+#include <utility>
 
 #include "base/format.h"
 #include "interpose/seam/layout.h"
@@ -22,11 +23,9 @@ constexpr long kSeal = 462;         // mseal(2), Linux 6.10
 
 bool is_a_librarys(const restart::Region& r) { return r.kind != restart::RegionKind::kHostMemory; }
 
-// How a region is mapped until it is loaded. Contents that the kernel never counted as committed are not now.
-struct Making {
-  int prot, flags;
-};
-Making making(const restart::Region& r, const RegionState& s) {
+// Protection and flags with which a region is mapped until it is loaded. Contents that the kernel never
+// counted as committed are not now.
+std::pair<int, int> making(const restart::Region& r, const RegionState& s) {
   if (s.file && s.file->left_in_file) return {PROT_NONE, MAP_PRIVATE | MAP_NORESERVE};
   if (s.file) return {PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE};
   const bool counted = has_flag(s.flags, "ac");
@@ -129,10 +128,10 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state, R
     const auto& r = regions[i];
     if (is_a_librarys(r)) continue;
     const RegionState& s = *state.of(r.begin, r.end);
-    const Making how = making(r, s);
-    const bool mapped = mmap(pointer(r.begin), r.end - r.begin, how.prot,
-                             how.flags | MAP_ANONYMOUS | (reserved.hold(r) ? MAP_FIXED : MAP_FIXED_NOREPLACE),
-                             -1, 0) == pointer(r.begin);
+    const auto [prot, flags] = making(r, s);
+    const bool mapped = mmap(pointer(r.begin), r.end - r.begin, prot,
+                             flags | MAP_ANONYMOUS | (reserved.hold(r) ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1,
+                             0) == pointer(r.begin);
     const int why = errno;
     const Status done =
         mapped ? decorate(r, s)
@@ -158,7 +157,7 @@ Status load_memory(const restart::ImageReader& image, const MemoryState& state) 
     }
     const RegionState& s = *state.of(r.begin, r.end);
     Status done = image.load_region(i);
-    if (done && !s.file && making(r, s).prot != static_cast<int>(r.prot)) done = protect(r);
+    if (done && !s.file && making(r, s).first != static_cast<int>(r.prot)) done = protect(r);
     if (!done) return done;
   }
   return {};

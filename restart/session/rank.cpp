@@ -132,7 +132,8 @@ bool Rank::try_stop(Status* failure) {
       wake_.notify_one();
     }
     if (gone_) wake_.notify_one();
-    if (others && (here_ || gone_)) trace_stop();
+    if (others && (here_ || gone_) && saving_.trace && !std::exchange(stop_traced_, true))
+      say(formatted("cropdl: rank {}: all threads stopped after {} us", rank_, monotonic_us() - stop_asked_));
     if (!(others && here_))
       if (std::string why = drain_early(); !why.empty()) *failure = Error{why};
     if (here_ || gone_) return serving_;
@@ -166,11 +167,6 @@ std::string Rank::call_left() {
   if (++attempts_above_call_ < 2) return "";
   return "a signal handler or callback of the program has left a call of MPI or CUDA by a jump (siglongjmp), "
          "or has not returned to it in two attempts; let it return";
-}
-
-void Rank::trace_stop() {
-  if (!saving_.trace || std::exchange(stop_traced_, true)) return;
-  say(formatted("cropdl: rank {}: all threads stopped after {} us", rank_, monotonic_us() - stop_asked_));
 }
 
 // Under mutex_. A thread seen inside a send after order_all_threads() parks next. So until the stop is over,

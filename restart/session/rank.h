@@ -79,7 +79,6 @@ class Rank final : public coord::LocalRank {
   std::string place_refusal() const;
   std::string drain_early();
   std::string call_left();
-  void trace_stop();
   void fail_drain(Status why);
   void drain_some(std::unique_lock<std::mutex>& lock);
   void write(std::unique_lock<std::mutex>& lock);
