@@ -66,8 +66,8 @@ bool find_changed(int fd, const RegionState& s, uint64_t end, bool all, std::vec
 
 bool is_anonymous(const Mapping& m) {
   struct stat st {};
-  if (m.inode == 0) return true;
-  return !m.shared && is_device(m, &st) && st.st_rdev == makedev(1, 5);  // drivers/char/mem.c, mmap_zero
+  return m.inode == 0 ||  // drivers/char/mem.c, mmap_zero
+         (!m.shared && is_device(m, &st) && st.st_rdev == makedev(1, 5));
 }
 
 std::string file_refusal(const Mapping& m) {
@@ -134,15 +134,12 @@ Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is,
 Status map_left_in_file(const RegionState& s, int prot, bool as_it_is) {
   const MappedFile& file = *s.file;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  int why = errno;
-  if (fd) {
+  if (fd)
     if (Status same = check_left_in_file(file, s.end - s.begin, as_it_is, fd.fd()); !same) return same;
-    if (mmap(pointer(s.begin), s.end - s.begin, prot, MAP_SHARED | MAP_FIXED, fd.fd(),
-             static_cast<off_t>(file.offset)) != MAP_FAILED)
-      return {};
-    why = errno;
-  }
-  return Error{"{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(why)};
+  if (fd && mmap(pointer(s.begin), s.end - s.begin, prot, MAP_SHARED | MAP_FIXED, fd.fd(),
+                 static_cast<off_t>(file.offset)) != MAP_FAILED)
+    return {};
+  return Error{"{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(errno)};
 }
 
 Result<bool> map_file_again(const RegionState& s, int prot) {

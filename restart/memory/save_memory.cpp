@@ -291,13 +291,10 @@ Status cut_memory(const ProgramMemory& memory, const std::function<bool(const Ma
     const OpenedUp opened(region.begin, region.end,
                           region.present.empty() ? PROT_READ : static_cast<int>(region.prot));
     if (!opened.status()) return opened.status();
-    if (!state.file) {
-      if (Status cut = restart::cut_region(region, live, nullptr, sink); !cut) return cut;
-      continue;
-    }
-    restart::FragilePages source(region.name);
-    std::unique_ptr<restart::PageSource> original;
-    if (may_refer(*state.file)) original = pages_of_file(*state.file, region.begin);
+    std::unique_ptr<restart::PageSource> fragile, original;
+    if (state.file) fragile = std::make_unique<restart::FragilePages>(region.name);
+    if (state.file && may_refer(*state.file)) original = pages_of_file(*state.file, region.begin);
+    restart::PageSource& source = fragile ? *fragile : live;
     if (Status cut = restart::cut_region(region, source, original.get(), sink); !cut) return cut;
   }
   return {};
