@@ -115,8 +115,7 @@ std::vector<PageRun> copies_from(const json& turns, uint64_t begin) {
 }  // namespace
 
 const RegionState* MemoryState::of(uint64_t begin, uint64_t end) const {
-  const auto at = std::lower_bound(regions.begin(), regions.end(), begin,
-                                   [](const RegionState& r, uint64_t address) { return r.begin < address; });
+  const auto at = std::ranges::lower_bound(regions, begin, {}, &RegionState::begin);
   return at != regions.end() && at->begin == begin && at->end == end ? &*at : nullptr;
 }
 

@@ -19,13 +19,10 @@ namespace {
 struct ToldIds {
   int32_t virtual_pid = 0, kernel_pid = 0;
   std::string pid_namespace;
+  explicit ToldIds(const std::string& told) {
+    std::istringstream(told) >> virtual_pid >> kernel_pid >> pid_namespace;
+  }
 };
-
-ToldIds parse_ids(const std::string& told) {
-  ToldIds ids;
-  std::istringstream(told) >> ids.virtual_pid >> ids.kernel_pid >> ids.pid_namespace;
-  return ids;
-}
 
 // The core updates the pair if the program changes its group or session after a restart. After other changes
 // (a new parent after the old one's death) the program sees the kernel's id.
@@ -70,10 +67,10 @@ std::string told_ids() {
 void know_other_ranks(const std::vector<std::string>& all, size_t own) {
   seam::RankIds& known = seam::writable_control->other_ranks;
   known.entries = 0;
-  const ToldIds self = parse_ids(all[own]);
+  const ToldIds self(all[own]);
   std::set<int32_t> taken{self.virtual_pid};  // in pid namespaces of their own, ranks had equal ids
   for (size_t r = 0; r < all.size() && known.entries < seam::RankIds::kMax; ++r) {
-    const ToldIds ids = parse_ids(all[r]);
+    const ToldIds ids(all[r]);
     if (r == own || ids.virtual_pid <= 0 || ids.kernel_pid <= 0 || ids.pid_namespace != self.pid_namespace)
       continue;
     if (taken.insert(ids.virtual_pid).second)
