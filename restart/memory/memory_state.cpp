@@ -206,7 +206,7 @@ int flags_for_mmap(const std::string& kept) {
 }
 
 Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept) {
-  std::string trouble;
+  Status done;
   each_flag(kept, [&](const char*, const Flag* flag) {
     if (flag == nullptr || flag->advice == 0) return;
     if (has_flag(kept, "dp") && (flag->advice == MADV_WIPEONFORK || flag->advice == MADV_DONTDUMP))
@@ -215,12 +215,10 @@ Status advise_mapping(uint64_t begin, uint64_t end, const std::string& kept) {
     const bool matters =
         flag->advice == MADV_DONTFORK || flag->advice == MADV_WIPEONFORK || flag->advice == MADV_DONTDUMP;
     if (madvise(reinterpret_cast<void*>(begin), end - begin, flag->advice) != 0 && matters)
-      trouble =
-          formatted("this kernel refuses {}, which the program uses: {}; restart on a kernel that has it",
-                    flag->words, errno_text(errno));
+      done = Error{"this kernel refuses {}, which the program uses: {}; restart on a kernel that has it",
+                   flag->words, errno_text(errno)};
   });
-  if (!trouble.empty()) return Error{trouble};
-  return {};
+  return done;
 }
 
 MemoryPolicy policy_of(uint64_t address) {
