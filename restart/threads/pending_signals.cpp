@@ -27,8 +27,9 @@ constexpr size_t kInfoSize = 128;  // size of the kernel's siginfo_t (include/ua
 struct Taken {
   bool process;
   siginfo_t info;
+  const char* bytes() const { return reinterpret_cast<const char*>(&info); }
   bool operator==(const Taken& other) const {
-    return process == other.process && memcmp(&info, &other.info, kInfoSize) == 0;
+    return process == other.process && memcmp(bytes(), other.bytes(), kInfoSize) == 0;
   }
 };
 
