@@ -136,7 +136,7 @@ Result<std::string> make_again(const FileContent& c, int copy, const Folder& ver
                                     : create_private_file(temporary, O_RDWR);
     failure = errno;
     if (!made) continue;
-    const auto said = fill(made.fd(), temporary, c, copy, version, its);
+    auto said = fill(made.fd(), temporary, c, copy, version, its);
     if (said) failure = give_name(made.fd(), temporary, c.path);
     if (!unnamed) unlink(temporary.c_str());
     if (!said || failure == 0) return said;

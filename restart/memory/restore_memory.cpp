@@ -133,7 +133,7 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state, R
                              flags | MAP_ANONYMOUS | (reserved.hold(r) ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1,
                              0) == pointer(r.begin);
     const int why = errno;
-    const Status done =
+    Status done =
         mapped ? decorate(r, s)
                : Error{"the program's memory {}{}", range(r.begin, r.end),
                        why == EEXIST
