@@ -20,7 +20,7 @@
 #include "interpose/seam/control_page.h"
 #include "interpose/seam/thread.h"
 #include "restart/process/attributes.h"
-#include "restart/session/lock_wait.h"
+#include "restart/session/checkpoint_session.h"
 #include "restart/session/process_state.h"
 #include "restart/threads/pending_signals.h"
 #include "restart/threads/program_threads.h"

@@ -5,8 +5,7 @@
 #include "restart/files/directories.h"
 #include "restart/process/attributes.h"
 #include "restart/process/machine.h"
-#include "restart/process/processors.h"
-#include "restart/session/restore_process.h"
+#include "restart/session/process_state.h"
 
 namespace cropdl::host {
 namespace {

@@ -16,9 +16,8 @@
 #include "restart/files/reopen_files.h"
 #include "restart/process/machine.h"
 #include "restart/process/process_ids.h"
-#include "restart/process/processors.h"
 #include "restart/process/raised_limit.h"
-#include "restart/session/restore_process.h"
+#include "restart/session/process_state.h"
 
 namespace cropdl::host {
 namespace {

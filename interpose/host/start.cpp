@@ -10,7 +10,7 @@
 #include "base/say.h"
 #include "interpose/host/loaded_objects.h"
 #include "interpose/host/process.h"
-#include "restart/process/processors.h"
+#include "restart/process/machine.h"
 
 namespace cropdl::host {
 namespace {

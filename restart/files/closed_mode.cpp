@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
+#include "base/file.h"
 #include "base/format.h"
 #include "base/say.h"
 
@@ -37,43 +37,31 @@ int open_once(const std::string& path, int flags) {
   return fd;
 }
 
+bool write_line(const char* path, const std::string& line) {
+  const Descriptor file(open(path, O_WRONLY | O_CLOEXEC));
+  return file && write(file.fd(), line.data(), line.size()) > 0;
+}
+
 // An open by a child that is in a user namespace of its own, with the capability to pass over the modes of
-// its user's and group's files (man 7 user_namespaces).
-struct OpenInNamespace {
-  const char* path;
-  int flags;
-  std::string user, group;  // lines of uid_map and gid_map
-  int opened = -1;
-};
-
-bool write_line(const char* path, const char* line) {
-  const int fd = open(path, O_WRONLY | O_CLOEXEC);
-  const bool written = fd >= 0 && write(fd, line, strlen(line)) > 0;
-  if (fd >= 0) close(fd);
-  return written;
-}
-
-// The child shares memory and descriptors with this process.
-int open_in_child(void* argument) {
-  auto* wanted = static_cast<OpenInNamespace*>(argument);
-  if (write_line("/proc/self/setgroups", "deny") && write_line("/proc/self/uid_map", wanted->user.c_str()) &&
-      write_line("/proc/self/gid_map", wanted->group.c_str()))
-    wanted->opened = open(wanted->path, wanted->flags | O_CLOEXEC);
-  return 0;
-}
-
-// -1 where users may have no namespaces, or the file belongs to another group. Changes nothing outside.
+// its user's and group's files (man 7 user_namespaces). -1 where users may have no namespaces, or the file
+// belongs to another group. Changes nothing outside.
 int open_in_namespace(const std::string& path, int flags) {
-  OpenInNamespace wanted{path.c_str(), flags, formatted("{0} {0} 1", geteuid()),
-                         formatted("{0} {0} 1", getegid())};
+  const std::string user = formatted("{0} {0} 1", geteuid()), group = formatted("{0} {0} 1", getegid());
+  int opened = -1;
+  auto work = [&] {  // the child shares memory and descriptors with this process
+    if (write_line("/proc/self/setgroups", "deny") && write_line("/proc/self/uid_map", user) &&
+        write_line("/proc/self/gid_map", group))
+      opened = open(path.c_str(), flags | O_CLOEXEC);
+  };
   alignas(16) char stack[64 << 10];
+  const auto begin = [](void* its) { return (*static_cast<decltype(work)*>(its))(), 0; };
   // Without a signal at its end, of which the launcher's or the MPI's handlers would hear.
-  const pid_t child = clone(open_in_child, stack + sizeof stack,
-                            CLONE_NEWUSER | CLONE_VM | CLONE_VFORK | CLONE_FILES, &wanted);
+  const pid_t child =
+      clone(begin, stack + sizeof stack, CLONE_NEWUSER | CLONE_VM | CLONE_VFORK | CLONE_FILES, &work);
   if (child < 0) return -1;
   while (waitpid(child, nullptr, __WCLONE) < 0 && errno == EINTR) {
   }
-  return wanted.opened;
+  return opened;
 }
 
 // One try: in a namespace, or with the owner's bits added for the moment. *again: another rank is doing so.

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <tuple>
 
 #include "base/file.h"
 #include "base/format.h"
@@ -21,12 +22,7 @@
 namespace cropdl::files {
 namespace {
 
-struct Key {
-  dev_t device;
-  ino_t inode;
-  dev_t special;
-  bool operator==(const Key&) const = default;
-};
+using Key = std::tuple<dev_t, ino_t, dev_t>;  // file system, inode, device that the file is
 Key key_of(const struct stat& st) { return {st.st_dev, st.st_ino, st.st_rdev}; }
 
 // For the process's life: each checkpoint compares with them.
@@ -84,10 +80,9 @@ std::vector<Key> launchers_files() {
 bool is_launchers(int fd, const struct stat& st) {
   static const std::vector<Key> files = launchers_files();
   if (files.empty() || environment_names(fd) || is_pipe_at_its_end(fd)) return true;
-  const auto is_it = [key = key_of(st)](const Key& other) { return other == key; };
   for (int s = 0; s < 3; ++s)
-    if (struct stat of{}; fstat(s, &of) == 0 && is_it(key_of(of))) return true;
-  return std::any_of(files.begin(), files.end(), is_it);
+    if (struct stat of{}; fstat(s, &of) == 0 && key_of(of) == key_of(st)) return true;
+  return std::ranges::find(files, key_of(st)) != files.end();
 }
 
 // The signal instead of SIGIO is the description's (man 2 fcntl, F_SETSIG), and idle without O_ASYNC.
@@ -175,13 +170,12 @@ std::string unknown_descriptor(bool libraries) {
   // If the agent's threads share this table, they hold descriptors for a moment, which a busy machine makes
   // long, or while they remove a version: try again.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  std::string line = find();
-  for (int again = 0; !line.empty(); ++again) {
-    if (again >= 5 && (!DescriptorInHand::any() || std::chrono::steady_clock::now() > end)) break;
+  for (int again = 0;; ++again) {
+    std::string line = find();
+    if (line.empty() || (again >= 5 && (!DescriptorInHand::any() || std::chrono::steady_clock::now() > end)))
+      return line;
     usleep(2000);
-    line = find();
   }
-  return line;
 }
 
 int find_description(std::vector<int>& known, int fd) {
@@ -226,8 +220,7 @@ bool has_file_lock(int fd) {
 
 bool has_signal_owner(int fd) {
   f_owner_ex owner{};
-  if (fcntl(fd, F_GETOWN_EX, &owner) == 0 && owner.pid != 0) return true;
-  return fcntl(fd, F_GETSIG) > 0;
+  return (fcntl(fd, F_GETOWN_EX, &owner) == 0 && owner.pid != 0) || fcntl(fd, F_GETSIG) > 0;
 }
 
 }  // namespace cropdl::files

@@ -1,5 +1,5 @@
 // Which descriptors belong to the program (the core saw them made), CropDL, the MPI or unknown owners, and
-// which share a description. LH; the main thread, before the program runs or while it is stopped.
+// which share a description. LH, MAIN, START or stopped.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,18 +9,14 @@
 
 namespace cropdl::files {
 
-// The target of the link in /proc: a path, "pipe:[7]", ...; "" if the descriptor is not open.
-std::string descriptor_link(int fd);
-
-bool is_pipe_at_its_end(int fd);  // empty, and without a writer
+std::string descriptor_link(int fd);  // in /proc: a path, "pipe:[7]", ...; "" if it is not open
+bool is_pipe_at_its_end(int fd);      // empty, and without a writer
 
 inline constexpr int kOwnDescriptors = 124;  // the LH needs this many, above the program's
-
-// Returns the first number for the LH's own descriptors, from the limit of the process. START, first.
-int choose_first_descriptor();
+int choose_first_descriptor();               // of the LH's own, from the limit of the process. START, first
 
 // Descriptors that the process was started with. Under a launcher, pipes and sockets beyond the standard
-// streams may be the launcher's. START; `given`: the descriptors open before CropDL opened any.
+// streams may be its. START; `given`: the descriptors open before CropDL opened any.
 struct InheritedDescriptors {
   std::vector<int> programs;
   std::vector<int> launchers;
@@ -52,11 +48,9 @@ struct StandardStream {
 const StandardStream& stream_at_start(int s);
 void remember_standard_streams();
 
-// The standard input is a pipe or a socket: data read from it is lost.
-bool input_is_a_stream();
+bool input_is_a_stream();  // the standard input is a pipe or a socket: data read from it is lost
 
-// Whether the description has a file lock or lease, or a receiver of SIGIO.
-bool has_file_lock(int fd);
-bool has_signal_owner(int fd);
+bool has_file_lock(int fd);     // or a lease
+bool has_signal_owner(int fd);  // a receiver of SIGIO
 
 }  // namespace cropdl::files

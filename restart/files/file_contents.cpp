@@ -56,7 +56,7 @@ FileVerdict refused_for_journal(const FileContent& c) {
 
 // As open_high(), also if the file's mode forbids its owner to write.
 Descriptor open_to_write(const FileContent& c, int flags) {
-  const int fd = open_despite_mode(c.path, flags, c.identity.mode);
+  const int fd = open_despite_mode(c.path, flags | O_NONBLOCK | O_NOCTTY, c.identity.mode);
   return fd < 0 ? Descriptor() : move_high(Descriptor(fd));
 }
 
@@ -78,27 +78,6 @@ Status check_opened(const FileContent& c, const Folder& version, int fd, FileIde
   }
   return Error{own(c.path) + ": was replaced while the program was being restarted; try again"};
 }
-
-// Copies that are not durable yet. Together they cost the file system one commit, instead of one each.
-class Copies {
- public:
-  Status add(Descriptor copy, const std::string& path) {
-    open_.push_back({std::move(copy), path});
-    constexpr size_t kTogether = 32;  // of the LH's few descriptors
-    return open_.size() < kTogether ? Status() : sync();
-  }
-  Status sync() {
-    for (auto& [copy, path] : open_) {
-      const int failure = fsync(copy.fd()) != 0 ? errno : copy.close();
-      if (failure != 0) return Error{"{}: cannot be made durable: {}", path, errno_text(failure)};
-    }
-    open_.clear();
-    return {};
-  }
-
- private:
-  std::vector<std::pair<Descriptor, std::string>> open_;
-};
 
 }  // namespace
 
@@ -134,15 +113,23 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
   const std::string folder = restart::contents_name(rank);
   uint64_t total = 0;
   bool made = false;
-  Copies copies;
+  // Copies that are not durable yet. Together they cost the file system one commit, instead of one each.
+  constexpr size_t kTogether = 32;  // of the LH's few descriptors
+  std::vector<std::pair<Descriptor, std::string>> copies;
+  const auto sync = [&copies]() -> Status {
+    for (auto& [copy, path] : copies) {
+      const int failure = fsync(copy.fd()) != 0 ? errno : copy.close();
+      if (failure != 0) return Error{"{}: cannot be made durable: {}", path, errno_text(failure)};
+    }
+    copies.clear();
+    return {};
+  };
   for (const auto& [key, writers] : by_inode) {
     FileContent& c = contents[static_cast<size_t>(writers.content)];
     const Descriptor file = open_high(descriptor_path(writers.fd), O_RDONLY | O_NOCTTY);
     if (!file) return Error{"{}: cannot be read, and so not saved: {}", own(c.path), errno_text(errno)};
     if (!writers.in_place) {
-      const auto mark = mark_of(file.fd(), c.identity.size, c.path);
-      if (!mark) return mark.error();
-      c.checksum = *mark;
+      if (auto s = mark_of(file.fd(), c.identity.size, c.path).move_to(c.checksum); !s) return s.error();
       continue;
     }
     struct stat st {};
@@ -160,18 +147,19 @@ Result<std::vector<FileContent>> save_contents(std::vector<OpenFile>& files, con
     const std::string path = directory + "/" + c.stored;
     Descriptor copy = create_private_file(path, O_RDWR);
     if (!copy && errno == EMFILE) {
-      if (auto s = copies.sync(); !s) return s.error();
+      if (auto s = sync(); !s) return s.error();
       copy = create_private_file(path, O_RDWR);
     }
     if (!copy) return Error{"{}: cannot be made: {}", path, errno_text(errno)};
     const auto size = static_cast<uint64_t>(c.identity.size);
-    const auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
-    if (!checksum) return checksum.error();
-    c.checksum = *checksum;
+    auto checksum = restart::copy_content(file.fd(), copy.fd(), size, own(c.path));
+    if (auto s = checksum.move_to(c.checksum); !s) return s.error();
     c.attributes = attributes_of(file.fd());
-    if (auto s = copies.add(std::move(copy), path); !s) return s.error();
+    copies.emplace_back(std::move(copy), path);
+    if (copies.size() >= kTogether)
+      if (auto s = sync(); !s) return s.error();
   }
-  if (auto s = copies.sync(); !s) return s.error();
+  if (auto s = sync(); !s) return s.error();
   if (made)
     if (auto s = sync_directory(directory + "/" + folder); !s) return s.error();
   return contents;
@@ -205,7 +193,7 @@ FileVerdict check_content(const FileContent& c, const Folder& version, FilesPoli
   if (policy == FilesPolicy::kKeep) return {};
   // The name may lead to another file at any time: everything below examines this one.
   const Descriptor place = open_high(c.path, O_PATH);
-  const auto now = place ? identify_file(place.fd(), "") : Result<FileIdentity>(Error{errno_text(errno)});
+  const auto now = identify_file(place);
   if (!now) return {FileVerdict::kMissing, own(c.path) + ": " + now.error().message};
   if (!S_ISREG(now->mode)) return refused("{}: is not a regular file any more", own(c.path));
   FileVerdict fine{FileVerdict::kFine, "", *now};
@@ -254,8 +242,8 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   const auto size = static_cast<uint64_t>(c.identity.size);
   const auto note = [&](const std::string& what) { *done += (done->empty() ? "" : ", ") + c.path + what; };
   if (c.stored.empty()) {
-    const Descriptor file = open_to_write(c, O_WRONLY | O_NONBLOCK | O_NOCTTY);
-    const auto there = file ? identify_file(file.fd(), "") : Result<FileIdentity>(Error{errno_text(errno)});
+    const Descriptor file = open_to_write(c, O_WRONLY);
+    const auto there = identify_file(file);
     if (!there) return Error{own(c.path) + ": " + there.error().message};
     *its = *there;
     if (there->size == c.identity.size && is_same_inode(*there, now.examined)) return {};
@@ -270,7 +258,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
   const auto copy = restart::open_stored(version, c.stored);
   if (!copy) return copy.error();
   bool changed = false;
-  Descriptor file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+  Descriptor file = open_to_write(c, O_RDWR | O_NOFOLLOW);
   if (!file && errno == ENOENT) {
     const auto said = make_again(c, copy->fd(), version, its);
     if (!said) return said.error();
@@ -278,7 +266,7 @@ Status apply_content(const FileContent& c, const Folder& version, FilesPolicy po
       note(*said);
       return {};
     }
-    file = open_to_write(c, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    file = open_to_write(c, O_RDWR | O_NOFOLLOW);
   }
   if (!file) return cannot_be_written(own(c.path), errno);
   if (Status good = check_opened(c, version, file.fd(), its); !good) return good;

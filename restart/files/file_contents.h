@@ -1,6 +1,6 @@
 // Contents of files that the program has open for writing. Those that can change in place are saved with the
 // version (rank-K.files/N beside the image); of those that only grow (O_APPEND), a checksum, the mark, tells
-// whether their beginning is unchanged. LH; MAIN while the program is stopped, or START of a restart.
+// whether their beginning is unchanged. LH, MAIN, stopped or START of a restart.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ enum class FilesPolicy { kTruncate, kKeep, kFail };
 Result<FilesPolicy> files_policy(const std::string& word);  // "" is truncate
 
 struct FileVerdict {
-  enum { kFine, kMissing, kDamaged, kRefused } kind = kFine;
+  enum Kind { kFine, kMissing, kDamaged, kRefused } kind = kFine;
   std::string line;
   FileIdentity examined = {};  // the file that is fine; inode 0: none was examined
   explicit operator bool() const { return kind == kFine; }

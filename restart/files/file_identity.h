@@ -1,4 +1,4 @@
-// Identity and state of a file. LH; any thread.
+// Identity, state and attributes of a file. LH; any thread.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,9 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "base/file.h"
 #include "base/result.h"
 
 namespace cropdl::files {
@@ -24,6 +26,8 @@ struct FileIdentity {
 
 // The file to which `fd` or, if fd < 0, `path` leads; neither: the current directory, whoever may search it.
 Result<FileIdentity> identify_file(int fd, const std::string& path);
+// An opened file. Empty: the error is errno, of its open just before.
+Result<FileIdentity> identify_file(const Descriptor& file);
 
 // Whether both are of one file, if it is open somewhere or was examined just before: on every file system.
 inline bool is_same_inode(const FileIdentity& a, const FileIdentity& b) {
@@ -52,5 +56,28 @@ struct PutBack {
   std::set<std::string> paths;
 };
 using FilesPutBack = std::map<std::pair<uint64_t, uint64_t>, PutBack>;  // by device and inode at the cut
+
+// --- Group, access control list (man 5 acl) and users' extended attributes (man 7 xattr) of a file that a
+// restart makes again.
+
+struct UserAttribute {
+  std::string name;  // with its "user."
+  std::string value;
+  static constexpr const char* kMembers[] = {"name", "value"};  // base/json.h
+};
+
+struct FileAttributes {
+  int64_t group = -1;  // -1: an image that says nothing of attributes
+  std::string acl;     // as the kernel writes it; "": none
+  std::vector<UserAttribute> user;
+  std::string acl_unread, user_unread;  // "", or why the list, or an attribute, is not saved
+  static constexpr const char* kMembers[] = {"group", "acl", "user", "acl_unread", "user_unread"};
+};
+
+FileAttributes attributes_of(int fd);
+
+// Takes others' rights from `mode` if the group or the list cannot be put back. Returns "" or what the file
+// lacks. For a file of the caller's that only he can open; before fchmod(2).
+std::string put_back_attributes(int fd, const FileAttributes& attributes, uint32_t* mode);
 
 }  // namespace cropdl::files

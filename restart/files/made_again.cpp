@@ -62,78 +62,50 @@ Status add_to_record(const FileContent& c, const Folder& version, Recorded one) 
 void remove_leftovers(const FileContent& c, const Folder& version) {
   for (const Recorded& r : read_record(c, version)) {
     if (r.temporary.empty()) continue;
-    const Descriptor there = open_high(r.temporary, O_PATH | O_NOFOLLOW);
-    const auto now = there ? identify_file(there.fd(), "") : Result<FileIdentity>(Error{errno_text(errno)});
+    const auto now = identify_file(open_high(r.temporary, O_PATH | O_NOFOLLOW));
     if (now && is_same_file(r.identity, *now)) unlink(r.temporary.c_str());
   }
 }
 
-// Has no name, or a temporary one, until it is complete.
-class NewFile {
- public:
-  NewFile(const std::string& path, bool unnamed) : path_(path) {
-    if (!unnamed) temporary_ = path + ".cropdl-" + random_hex(8);
-    file_ = unnamed ? open_high(folder_of(path), O_TMPFILE | O_RDWR, 0600)
-                    : create_private_file(temporary_, O_RDWR);
-    why_ = errno;
-  }
-  ~NewFile() {
-    if (file_ && !temporary_.empty()) unlink(temporary_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  int fd() const { return file_.fd(); }  // -1: why()
-  int why() const { return why_; }
-  const std::string& temporary() const { return temporary_; }
-
-  // Returns 0 or the errno value.
-  int give_name() {
-    const bool unnamed = temporary_.empty();
-    const std::string from = unnamed ? descriptor_path(fd()) : temporary_;
-    if (linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), unnamed ? AT_SYMLINK_FOLLOW : 0) == 0)
-      return 0;
-    const int why = errno;
-    if (unnamed || why == EEXIST) return why;
-    // File systems without links (FAT).
-    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) != 0)
-      return errno == EEXIST ? EEXIST : why;
-    temporary_.clear();
-    return 0;
-  }
-
- private:
-  const std::string path_;
-  std::string temporary_;
-  Descriptor file_;
-  int why_ = 0;
-};
+// Returns 0 or the errno value. `temporary`: another name of the file, which may stay; "": it has none.
+int give_name(int fd, const std::string& temporary, const std::string& path) {
+  const bool unnamed = temporary.empty();
+  const std::string from = unnamed ? descriptor_path(fd) : temporary;
+  if (linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), unnamed ? AT_SYMLINK_FOLLOW : 0) == 0) return 0;
+  const int why = errno;
+  if (unnamed || why == EEXIST) return why;
+  // File systems without links (FAT).
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  return errno == EEXIST ? EEXIST : why;
+}
 
 Error cannot_be_made(const FileContent& c, int why) {
   return {"the program's file {}: cannot be made again: {}", c.path, errno_text(why)};
 }
 
 // Returns what to say of it.
-Result<std::string> fill(const NewFile& made, const FileContent& c, int copy, const Folder& version) {
+Result<std::string> fill(int fd, const std::string& temporary, const FileContent& c, int copy,
+                         const Folder& version, FileIdentity* its) {
   // Before the file has its name: a restart that is killed after that leaves one that the next one knows.
-  const auto identity = identify_file(made.fd(), "");
+  const auto identity = identify_file(fd, "");
   const Status recorded =
-      identity ? add_to_record(c, version, {*identity, made.temporary()}) : Status(identity.error());
-  if (fchmod(made.fd(), 0600) != 0) return cannot_be_made(c, errno);  // the umask may have forbidden it
+      identity ? add_to_record(c, version, {*identity, temporary}) : Status(identity.error());
+  if (fchmod(fd, 0600) != 0) return cannot_be_made(c, errno);  // the umask may have forbidden it
   bool changed = false;
   const auto size = static_cast<uint64_t>(c.identity.size);
-  if (Status s = restart::put_back_content(copy, made.fd(), size, "the program's file " + c.path, &changed);
-      !s)
+  if (Status s = restart::put_back_content(copy, fd, size, "the program's file " + c.path, &changed); !s)
     return s.error();
   // Without the set-user-ID and set-group-ID bits: the owner may be another one.
   uint32_t mode = c.identity.mode & 0777;
-  std::string said = " was made again" + put_back_attributes(made.fd(), c.attributes, &mode);
-  if (fchmod(made.fd(), mode) != 0) return cannot_be_made(c, errno);
-  said += set_modified(made.fd(), c.identity.modified);
+  std::string said = " was made again" + put_back_attributes(fd, c.attributes, &mode);
+  if (fchmod(fd, mode) != 0) return cannot_be_made(c, errno);
+  said += set_modified(fd, c.identity.modified);
   if (!recorded)
     said += formatted(" (a second restart from this version would take it for another file: {})",
                       recorded.error().message);
-  return fsync(made.fd()) == 0 ? Result<std::string>(said) : cannot_be_made(c, errno);
+  if (fsync(fd) != 0) return cannot_be_made(c, errno);
+  if (Status s = identify_file(fd, "").move_to(*its); !s) return s.error();
+  return said;
 }
 
 }  // namespace
@@ -157,23 +129,20 @@ std::string set_modified(int fd, int64_t ns) {
 
 Result<std::string> make_again(const FileContent& c, int copy, const Folder& version, FileIdentity* its) {
   remove_leftovers(c, version);
-  // Not all file systems have unnamed files.
-  for (const bool unnamed : {true, false}) {
-    NewFile made(c.path, unnamed);
-    int failure = made.why();
-    if (made.fd() >= 0) {
-      auto said = fill(made, c, copy, version);
-      if (!said) return said;
-      const auto identity = identify_file(made.fd(), "");
-      if (!identity) return identity.error();
-      failure = made.give_name();
-      *its = *identity;
-      if (failure == 0) return said;
-      if (failure == EEXIST) return std::string();
-    }
-    if (!unnamed) return cannot_be_made(c, failure);
+  int failure = 0;
+  for (const bool unnamed : {true, false}) {  // not all file systems have unnamed files
+    const std::string temporary = unnamed ? "" : c.path + ".cropdl-" + random_hex(8);
+    const Descriptor made = unnamed ? open_high(folder_of(c.path), O_TMPFILE | O_RDWR, 0600)
+                                    : create_private_file(temporary, O_RDWR);
+    failure = errno;
+    if (!made) continue;
+    auto said = fill(made.fd(), temporary, c, copy, version, its);
+    if (said) failure = give_name(made.fd(), temporary, c.path);
+    if (!unnamed) unlink(temporary.c_str());
+    if (!said || failure == 0) return said;
+    if (failure == EEXIST) return std::string();
   }
-  return std::string();
+  return cannot_be_made(c, failure);
 }
 
 }  // namespace cropdl::files

@@ -21,7 +21,7 @@
 #include "base/format.h"
 #include "interpose/seam/state.h"
 #include "restart/files/descriptors.h"
-#include "restart/process/other_ranks.h"
+#include "restart/process/process_ids.h"
 
 namespace cropdl::files {
 namespace {
@@ -49,11 +49,8 @@ bool is_stateless_device(const struct stat& st) {
 
 // Whether a pipe or socket is empty and has no writer.
 bool is_at_its_end(int fd, const struct stat& st) {
-  if (S_ISSOCK(st.st_mode)) {
-    char byte;
-    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-  }
-  return is_pipe_at_its_end(fd);
+  char byte;
+  return S_ISSOCK(st.st_mode) ? recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 : is_pipe_at_its_end(fd);
 }
 
 // What is written to a file of these is a command or a setting, which a descriptor may keep (/proc/pressure).
@@ -145,28 +142,29 @@ std::string shared_place(const OpenFile& f, const struct stat& st) {
       f.path, f.fd, f.fd);
 }
 
+// "" or a refusal because of what the program did that no descriptor shows.
 std::string unseen_ways(bool libraries) {
-  const uint32_t unseen = seam::state()->unseen;
-  if ((unseen & seam::kUnseenTooHigh) != 0)
-    return formatted(
-        "the program has used a descriptor above {}, which cannot be saved; no checkpoint of this process is "
-        "possible any more",
-        seam::kMaxDescriptors - 1);
-  if ((unseen & seam::kUnseenSharedTable) != 0)
-    return "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed "
-           "is not known; no checkpoint of this process is possible any more";
-  if ((unseen & seam::kUnseenOwnTable) != 0)
-    return "a thread has taken a table of descriptors of its own (unshare, clone), which cannot be saved; no "
-           "checkpoint of this process is possible any more";
-  if ((unseen & seam::kUnseenNotification) != 0)
-    return "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be "
-           "saved; no checkpoint of this process is possible any more";
-  if ((unseen & seam::kUnseenLandlock) != 0)
-    return "the program has restricted itself by Landlock (landlock_restrict_self), which cannot be saved "
-           "yet";
-  if (libraries && (unseen & seam::kUnseenIoUring) != 0)
-    return "the program has used io_uring, whose descriptors cannot be told from the MPI's or the GPU's; no "
-           "checkpoint of this process is possible any more";
+  static const std::pair<uint32_t, std::string> kWays[] = {
+      {seam::kUnseenTooHigh,
+       formatted("the program has used a descriptor above {}, which cannot be saved; no checkpoint of this "
+                 "process is possible any more",
+                 seam::kMaxDescriptors - 1)},
+      {seam::kUnseenSharedTable,
+       "a child made with CLONE_FILES has shared the program's descriptors, and what it opened or closed is "
+       "not known; no checkpoint of this process is possible any more"},
+      {seam::kUnseenOwnTable,
+       "a thread has taken a table of descriptors of its own (unshare, clone), which cannot be saved; no "
+       "checkpoint of this process is possible any more"},
+      {seam::kUnseenNotification,
+       "the program has asked to be told of changes in a directory (fcntl F_NOTIFY), which cannot be saved; "
+       "no checkpoint of this process is possible any more"},
+      {seam::kUnseenLandlock,
+       "the program has restricted itself by Landlock (landlock_restrict_self), which cannot be saved yet"},
+      {seam::kUnseenIoUring,
+       "the program has used io_uring, whose descriptors cannot be told from the MPI's or the GPU's; no "
+       "checkpoint of this process is possible any more"}};
+  for (const auto& [way, line] : kWays)
+    if ((seam::state()->unseen & way) != 0 && (libraries || way != seam::kUnseenIoUring)) return line;
   return "";
 }
 
@@ -213,7 +211,7 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
     f.flags = fcntl(fd, F_GETFL);
     f.descriptor_flags = fcntl(fd, F_GETFD);
     const int s = fd < static_cast<int>(seam::kStreamFiles) ? state->streams[fd] - 1 : -1;
-    const StandardStream* stream = s >= 0 ? &stream_at_start(s) : nullptr;
+    const StandardStream stream = s >= 0 ? stream_at_start(s) : StandardStream();
     if (s > 0 || (s == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
       f.standard = s;
     if (f.standard == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) && state->input_used != 0) {
@@ -225,10 +223,9 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
       f.ended = true;
     }
     const std::string link = descriptor_link(fd);
-    const bool locked = has_file_lock(fd) || may_have_fuse_lock(fd, st);
-    if (locked && (stream == nullptr || !stream->locked))
+    if (!stream.locked && (has_file_lock(fd) || may_have_fuse_lock(fd, st)))
       return Error{"a file lock or lease on {}{} cannot be saved yet", link, number};
-    if (has_signal_owner(fd) && (stream == nullptr || !stream->owned))
+    if (!stream.owned && has_signal_owner(fd))
       return Error{"SIGIO or SIGURG for {}{} (fcntl F_SETOWN or F_SETSIG) cannot be saved yet", link, number};
     if (f.standard < 0) {
       f.same_as = find_description(by_inode[{st.st_dev, st.st_ino}], fd);
@@ -237,9 +234,8 @@ Result<std::vector<OpenFile>> list_open_files(bool libraries) {
       if (std::string line = shared_place(f, st); !line.empty()) return Error{line};
       if (!S_ISCHR(st.st_mode)) f.offset = std::max<int64_t>(0, lseek(fd, 0, SEEK_CUR));
       if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
-        auto id = identify_file(fd, "");
-        if (!id) return Error{"{}{}: {}", link, number, id.error().message};
-        f.identity = *id;
+        const Status known = identify_file(fd, "").move_to(f.identity);
+        if (!known) return Error{"{}{}: {}", link, number, known.error().message};
         if (S_ISREG(st.st_mode) && (f.flags & O_ACCMODE) != O_RDONLY) f.size = st.st_size;
       }
     }

@@ -1,5 +1,4 @@
-// The program's file descriptors, as a checkpoint records them. LH; the main thread, while the program is
-// stopped. reopen_files.h restores them.
+// The program's descriptors, as a checkpoint records them; reopen_files.h restores them. LH, MAIN, stopped.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +6,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "restart/files/file_attributes.h"
 #include "restart/files/file_identity.h"
 
 namespace cropdl::files {
@@ -57,8 +55,8 @@ void list_members(FileContent& c, Visit&& member) {
   member.since("attributes", c.attributes);
 }
 
-// "" or a refusal because of a descriptor on which calls may end with EINTR when a stop interrupts them (man
-// 7 signal: sockets with a time limit; io_uring_enter). Called before the program is stopped. Any thread.
+// Before a stop, any thread: "" or a refusal because of a descriptor on which it may end calls with EINTR
+// (man 7 signal: sockets with a time limit; io_uring_enter).
 std::string interrupted_by_a_stop();
 
 // Lists the program's descriptors; refuses by name what cannot be saved. `libraries`: some run in the LH.

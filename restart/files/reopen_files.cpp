@@ -27,10 +27,8 @@ Error refuse(const OpenFile& f, const std::string& why) {
   return {"the program's file {} (descriptor {}): {}", f.path, f.fd, why};
 }
 
-int highest_of(const std::vector<OpenFile>& files) {
-  int highest = 2;
-  for (const OpenFile& f : files) highest = std::max(highest, f.fd);
-  return highest;
+FileVerdict verdict(FileVerdict::Kind kind, const OpenFile& f, const std::string& why) {
+  return {kind, refuse(f, why).message};
 }
 
 Error no_room_above(int highest) {
@@ -55,22 +53,6 @@ Status expect_room(int highest) {
     usleep(2000);
   }
   return {};
-}
-
-Error no_room_for(int given, int highest) {
-  return {
-      "descriptor {} was open when the restart was started, and there is no room for it above the "
-      "program's, which go up to {}; raise the limit (ulimit -n), or start the restart with {}>&-",
-      given, highest, given};
-}
-
-// Moves a descriptor that was given to the process and is no longer the program's, for the rest of this
-// process's life. Returns its new number; -1: there is no room for it.
-int move_away(int fd) {
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
-  if (high < 0) return errno == EBADF ? fd : -1;  // EBADF: closed since the process began
-  close(fd);
-  return high;
 }
 
 // Opens the file with the program's flags and offset. Changes nothing.
@@ -125,17 +107,15 @@ FileVerdict check_other_name(const OpenFile& f, const std::string& checked, File
   const auto first = identify_file(-1, checked), now = identify_file(-1, f.path);
   for (const auto& [name, found] : {std::pair{&checked, &first}, {&f.path, &now}})
     if (!*found)
-      return {FileVerdict::kMissing,
-              refuse(f, formatted("was the same file as {} when the checkpoint was taken, and {} is gone; "
-                                  "put it back (ln) and try again",
-                                  checked, *name))
-                  .message};
+      return verdict(FileVerdict::kMissing, f,
+                     formatted("was the same file as {} when the checkpoint was taken, and {} is gone; put "
+                               "it back (ln) and try again",
+                               checked, *name));
   if (policy == FilesPolicy::kKeep || is_same_inode(*first, *now)) return {};
-  return {FileVerdict::kRefused,
-          refuse(f, formatted("was the same file as {} when the checkpoint was taken (a hard link), and is "
-                              "another one now; put it back (ln) and try again",
-                              checked))
-              .message};
+  return verdict(FileVerdict::kRefused, f,
+                 formatted("was the same file as {} when the checkpoint was taken (a hard link), and is "
+                           "another one now; put it back (ln) and try again",
+                           checked));
 }
 
 bool is_left_to_another_rank(const FileContent& c, const SavedFiles& saved) {
@@ -154,17 +134,14 @@ FileVerdict check_read_only(const OpenFile& f, const FileIdentity& now, FilesPol
       looks_the_same(f.identity, now))
     return {};
   if (!is_same_file(f.identity, now))
-    return {FileVerdict::kRefused,
-            refuse(f,
+    return verdict(FileVerdict::kRefused, f,
                    "is not the file of the checkpoint but another one of that name; put the former one back "
-                   "and try again (or read on in this one: cropdl-restart --files=keep)")
-                .message};
+                   "and try again (or read on in this one: cropdl-restart --files=keep)");
   if (policy != FilesPolicy::kFail) return {};  // files_left_alone() reports it
-  return {FileVerdict::kRefused,
-          refuse(f, formatted("is not as it was when the checkpoint was taken {}, and --files=fail accepts "
-                              "no difference; put it back, or read on in it as it is without that option",
-                              sizes(now, f.identity)))
-              .message};
+  return verdict(FileVerdict::kRefused, f,
+                 formatted("is not as it was when the checkpoint was taken {}, and --files=fail accepts no "
+                           "difference; put it back, or read on in it as it is without that option",
+                           sizes(now, f.identity)));
 }
 
 }  // namespace
@@ -179,10 +156,17 @@ Status make_room_for(int highest, const std::vector<int>& inherited, Descriptor&
   const char* connection = getenv("PMI_FD");
   for (const int fd : inherited) {
     if (fd < 3) continue;
-    const int high = move_away(fd);
+    const int high = fcntl(fd, F_DUPFD_CLOEXEC, first_high_descriptor());
+    if (high < 0 && errno == EBADF) continue;  // closed since the process began
     // Hydra gives each rank an open connection, and passes its number in PMI_FD.
     const bool is_connection = connection != nullptr && atoi(connection) == fd;
-    if (high < 0) return is_connection ? no_room_above(highest) : no_room_for(fd, highest);
+    if (high < 0 && is_connection) return no_room_above(highest);
+    if (high < 0)
+      return Error{
+          "descriptor {} was open when the restart was started, and there is no room for it above the "
+          "program's, which go up to {}; raise the limit (ulimit -n), or start the restart with {}>&-",
+          fd, highest, fd};
+    close(fd);
     if (is_connection) setenv("PMI_FD", std::to_string(high).c_str(), 1);
   }
   return expect_room(highest);
@@ -201,8 +185,7 @@ FileVerdict check_files(const SavedFiles& saved) {
       continue;
     }
     const auto now = identify_file(-1, f.path);
-    if (!now)
-      return {FileVerdict::kMissing, refuse(f, now.error().message + "; put it back and try again").message};
+    if (!now) return verdict(FileVerdict::kMissing, f, now.error().message + "; put it back and try again");
     if (FileVerdict v = check_read_only(f, *now, saved.policy); !v) return v;
     if (FileVerdict v = check_open_directory(f, *now, saved.policy); !v) return v;
   }
@@ -211,10 +194,12 @@ FileVerdict check_files(const SavedFiles& saved) {
 
 Status place_files(const SavedFiles& saved, Reopening& reopening) {
   const auto& files = saved.files;
+  int highest = 2;
+  for (const OpenFile& f : files) highest = std::max(highest, f.fd);
   // Rank 0 has connections since make_room_for(), perhaps in this table (coord/agent.cpp).
-  if (auto s = expect_room(highest_of(files)); !s) return s;
+  if (auto s = expect_room(highest); !s) return s;
   // Temporary descriptors have numbers above all of the program's.
-  const int above = std::max(first_high_descriptor(), highest_of(files) + 1);
+  const int above = std::max(first_high_descriptor(), highest + 1);
   int streams[3];
   for (int s = 0; s < 3; ++s) {
     streams[s] = fcntl(s, F_DUPFD_CLOEXEC, above);

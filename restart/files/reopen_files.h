@@ -1,6 +1,6 @@
-// Restores the program's descriptors in four steps: check (changes nothing), place (descriptors get their
-// numbers, no file changes), apply (files get the contents of the checkpoint), finish (descriptors of files
-// that were made again). The ranks agree between the steps. LH, START of a restart.
+// Restores the program's descriptors in four steps, between which the ranks agree: check (changes nothing),
+// place (descriptors get their numbers, no file changes), apply (files get the contents of the checkpoint),
+// finish (descriptors of files that were made again). LH, START of a restart.
 #pragma once
 
 #include <map>
@@ -41,14 +41,13 @@ Status place_files(const SavedFiles& saved, Reopening& reopening);
 // Sets O_NONBLOCK on the standard input if it was set (for EAGAIN). Last, since all of the terminal see it.
 void keep_input_from_waiting(const std::vector<OpenFile>& files);
 
-// Appends the changes to `done`.
-Status apply_files(const SavedFiles& saved, Reopening& reopening, std::string* done);
+Status apply_files(const SavedFiles& saved, Reopening& reopening, std::string* done);  // appends to `done`
 
 // When all ranks have applied theirs: this rank may have open what another one has made again.
 Status finish_files(const SavedFiles& saved, const Reopening& reopening);
 
-// "" or the files that differ from the checkpoint and are not restored: those only read, all with
-// FilesPolicy::kKeep. Called when all ranks have applied theirs, which may be the same files.
+// "" or the files that differ from the checkpoint and stay so: those only read, all with FilesPolicy::kKeep.
+// When all ranks have applied theirs, perhaps the same files.
 std::string files_left_alone(const SavedFiles& saved);
 
 }  // namespace cropdl::files

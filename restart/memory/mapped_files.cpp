@@ -13,13 +13,13 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "base/page.h"
 #include "restart/content.h"
-#include "restart/memory/mapping_flags.h"
 
 namespace cropdl::host_memory {
 namespace {
@@ -33,33 +33,29 @@ bool is_device(const Mapping& m, struct stat* st) {
 }
 
 // Ascending runs, which may be millions, asked for ascending pages.
-class InOrder {
- public:
-  explicit InOrder(const std::vector<PageRun>& runs) : at_(runs.begin()), end_(runs.end()) {}
+struct InOrder {
+  std::span<const PageRun> left;
   bool holds(uint64_t page) {
-    while (at_ != end_ && at_->end <= page) ++at_;
-    return at_ != end_ && at_->begin <= page;
+    while (!left.empty() && left.front().end <= page) left = left.subspan(1);
+    return !left.empty() && left.front().begin <= page;
   }
-
- private:
-  std::vector<PageRun>::const_iterator at_;
-  const std::vector<PageRun>::const_iterator end_;
 };
 
-// Finds pages that differ from the file, or are copies. False: it cannot be read, or is too short.
-bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, InOrder guards, InOrder copies,
-                  std::vector<uint64_t>* changed) {
+// Finds the pages up to `end` that differ from the file, or are copies; with `all`, all but guard pages.
+// False: the file cannot be read, or is too short.
+bool find_changed(int fd, const RegionState& s, uint64_t end, bool all, std::vector<uint64_t>* changed) {
+  InOrder guards{s.guards}, copies{s.copies};
   std::vector<char> text(kAtOnce);
-  for (uint64_t a = begin; a < end;) {
+  for (uint64_t a = s.begin; a < end;) {
     const uint64_t bytes = std::min(end - a, kAtOnce);
     iovec left{text.data(), bytes};
-    const int failure = read_all(fd, {&left, 1}, offset + (a - begin));
+    const int failure = read_all(fd, {&left, 1}, s.file->offset + (a - s.begin));
     if (failure != 0 && failure != kEndOfFile) return false;
     if (left.iov_len >= kPage) return false;  // even the last page's first byte is missing
     memset(left.iov_base, 0, left.iov_len);   // as the kernel fills the last page
     for (uint64_t p = 0; p < bytes; p += kPage)
       if (!guards.holds(a + p) &&
-          (copies.holds(a + p) || memcmp(reinterpret_cast<void*>(a + p), text.data() + p, kPage) != 0))
+          (all || copies.holds(a + p) || memcmp(pointer(a + p), text.data() + p, kPage) != 0))
         changed->push_back(a + p);
     a += bytes;
   }
@@ -70,8 +66,8 @@ bool find_changed(int fd, uint64_t offset, uint64_t begin, uint64_t end, InOrder
 
 bool is_anonymous(const Mapping& m) {
   struct stat st {};
-  if (m.inode == 0) return true;
-  return !m.shared && is_device(m, &st) && st.st_rdev == makedev(1, 5);  // drivers/char/mem.c, mmap_zero
+  return m.inode == 0 ||  // drivers/char/mem.c, mmap_zero
+         (!m.shared && is_device(m, &st) && st.st_rdev == makedev(1, 5));
 }
 
 std::string file_refusal(const Mapping& m) {
@@ -90,11 +86,7 @@ std::string file_refusal(const Mapping& m) {
 }
 
 MappedFile examine_file(const Mapping& m) {
-  MappedFile file;
-  file.path = m.path;
-  file.shared = m.shared;
-  file.executable = (m.prot & PROT_EXEC) != 0;
-  file.offset = m.offset;
+  MappedFile file{m.path, m.shared, (m.prot & PROT_EXEC) != 0, false, m.offset, {}};
   if (auto now = files::identify_file(-1, m.path); now && now->inode == m.inode && S_ISREG(now->mode))
     file.identity = std::move(*now);
   return file;
@@ -125,8 +117,7 @@ bool make_durable(const MappedFile& file) {
   const std::tuple state(then.device, then.inode, then.modified);
   if (const auto it = known.find(state); it != known.end()) return it->second;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  const auto now =
-      fd ? files::identify_file(fd.fd(), "") : Result<files::FileIdentity>(Error{errno_text(errno)});
+  const auto now = files::identify_file(fd);
   if (!now || std::tuple(now->device, now->inode, now->modified) != state) return false;
   // Read-only file systems (squashfs) have no fsync and return EINVAL.
   return known[state] = fsync(fd.fd()) == 0 || errno == EINVAL || errno == EROFS;
@@ -140,69 +131,57 @@ Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is,
   return now && S_ISREG(now->mode) && static_cast<uint64_t>(now->size) >= needed ? Status() : same;
 }
 
-Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is) {
+Status map_left_in_file(const RegionState& s, int prot, bool as_it_is) {
+  const MappedFile& file = *s.file;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  int why = errno;
-  if (fd) {
-    if (Status same = check_left_in_file(file, end - begin, as_it_is, fd.fd()); !same) return same;
-    if (mmap(reinterpret_cast<void*>(begin), end - begin, prot, MAP_SHARED | MAP_FIXED, fd.fd(),
-             static_cast<off_t>(file.offset)) != MAP_FAILED)
-      return {};
-    why = errno;
-  }
-  return Error{"{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(why)};
+  if (fd)
+    if (Status same = check_left_in_file(file, s.end - s.begin, as_it_is, fd.fd()); !same) return same;
+  if (fd && mmap(pointer(s.begin), s.end - s.begin, prot, MAP_SHARED | MAP_FIXED, fd.fd(),
+                 static_cast<off_t>(file.offset)) != MAP_FAILED)
+    return {};
+  return Error{"{}, which the program had mapped, cannot be mapped again: {}", file.path, errno_text(errno)};
 }
 
-Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
-                        const std::string& kept, const std::vector<PageRun>& guards,
-                        const std::vector<PageRun>& copies, std::string* why) {
+Result<bool> map_file_again(const RegionState& s, int prot) {
+  const MappedFile& file = *s.file;
   const files::FileIdentity& then = file.identity;
-  if (then.inode == 0) return Remapped::kOtherFile;
+  const uint64_t bytes = s.end - s.begin;
+  if (then.inode == 0) return false;
   const Descriptor fd = open_high(file.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!fd) return Remapped::kOtherFile;
-  const auto now = files::identify_file(fd.fd(), "");
-  if (!now || !S_ISREG(now->mode)) return Remapped::kOtherFile;
-  const bool itself = files::is_same_file(then, *now);
-  if (!itself && !files::looks_the_same(then, *now)) return Remapped::kOtherFile;
+  const auto now = files::identify_file(fd);
+  if (!now || !S_ISREG(now->mode)) return false;
+  const bool itself = files::is_same_file(then, *now), looks_same = files::looks_the_same(then, *now);
+  if (!itself && !looks_same) return false;
 
   // Pages up to the file's end at the cut were readable. Access beyond it raises SIGBUS until the file grows.
   const uint64_t pages = page_up(static_cast<uint64_t>(then.size));
-  const uint64_t readable = pages > file.offset ? std::min(pages - file.offset, end - begin) : 0;
+  const uint64_t readable = pages > file.offset ? std::min(pages - file.offset, bytes) : 0;
   std::vector<uint64_t> changed;
-  const bool complete =
-      find_changed(fd.fd(), file.offset, begin, begin + readable, InOrder(guards), InOrder(copies), &changed);
-  if (!file.shared && complete && !files::looks_the_same(then, *now)) {
-    // This rank or another one may restore the file later: no page may depend on its contents until then.
-    changed.clear();
-    InOrder no_pages(guards);
-    for (uint64_t page = begin; page < begin + readable; page += kPage)
-      if (!no_pages.holds(page)) changed.push_back(page);
-  }
+  // All pages of a private mapping: this rank or another one may restore the file later, and until then no
+  // page may depend on its contents.
+  const bool complete = find_changed(fd.fd(), s, s.begin + readable, !file.shared && !looks_same, &changed);
   if (file.shared && complete && itself && files::is_a_services_table(file.path)) changed.clear();
   if (file.shared && (!complete || !changed.empty())) {
-    if (!itself || files::is_a_services_table(file.path)) return Remapped::kOtherFile;
-    *why = file.path + " was changed after the checkpoint, and the program shares its contents (MAP_SHARED)";
-    return Remapped::kRefused;
+    if (!itself || files::is_a_services_table(file.path)) return false;
+    return Error{file.path +
+                 " was changed after the checkpoint, and the program shares its contents (MAP_SHARED)"};
   }
-  if (!complete) return Remapped::kOtherFile;
+  if (!complete) return false;
 
   // Writable for a moment to put pages back, or if it was once: the kernel then counts it as committed.
-  const bool write = !file.shared && (!changed.empty() || has_flag(kept, "ac"));
+  const bool write = !file.shared && (!changed.empty() || has_flag(s.flags, "ac"));
   void* aside =
-      mmap(nullptr, end - begin, write ? PROT_READ | PROT_WRITE : prot,
-           file.shared ? MAP_SHARED : flags_for_mmap(kept), fd.fd(), static_cast<off_t>(file.offset));
-  if (aside == MAP_FAILED) return Remapped::kOtherFile;
-  const uint64_t at = reinterpret_cast<uint64_t>(aside);
+      mmap(nullptr, bytes, write ? PROT_READ | PROT_WRITE : prot,
+           file.shared ? MAP_SHARED : flags_for_mmap(s.flags), fd.fd(), static_cast<off_t>(file.offset));
+  if (aside == MAP_FAILED) return false;
   for (const uint64_t page : changed)
-    memcpy(reinterpret_cast<void*>(at + (page - begin)), reinterpret_cast<void*>(page), kPage);
+    memcpy(static_cast<char*>(aside) + (page - s.begin), pointer(page), kPage);
   // By raw system call: communication libraries (UCX) replace mremap, and do not know its last argument.
-  if ((write && mprotect(aside, end - begin, prot) != 0) ||
-      syscall(SYS_mremap, aside, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, begin) !=
-          static_cast<long>(begin)) {
-    munmap(aside, end - begin);
-    return Remapped::kOtherFile;
-  }
-  return Remapped::kYes;
+  const bool moved = (!write || mprotect(aside, bytes, prot) == 0) &&
+                     syscall(SYS_mremap, aside, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, s.begin) ==
+                         static_cast<long>(s.begin);
+  if (!moved) munmap(aside, bytes);
+  return moved;
 }
 
 }  // namespace cropdl::host_memory

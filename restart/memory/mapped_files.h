@@ -3,28 +3,14 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
-#include "restart/files/file_identity.h"
-#include "restart/memory/mappings.h"
+#include "restart/memory/memory_state.h"
 
 namespace cropdl::host_memory {
 
-struct MappedFile {
-  std::string path;
-  bool shared = false;        // not writable: writable shared mappings are refused
-  bool executable = false;    // at the cut; not saved, since the region has it
-  bool left_in_file = false;  // the image omits the contents: the file must not change
-  uint64_t offset = 0;
-  files::FileIdentity identity;  // at the cut; inode 0: its name was gone, or another file's
-};
-
-// "", or why a mapping of this file or device cannot be saved.
-std::string file_refusal(const Mapping& mapping);
-
-// Private memory without a file, even if the kernel names one (/dev/zero).
-bool is_anonymous(const Mapping& mapping);
+std::string file_refusal(const Mapping& mapping);  // "", or why this file or device cannot be saved
+bool is_anonymous(const Mapping& mapping);  // private, without a file, even if it has a name (/dev/zero)
 
 MappedFile examine_file(const Mapping& mapping);
 
@@ -38,23 +24,19 @@ bool may_be_on_dax(const MappedFile& file);
 bool may_be_left_in_file(const MappedFile& file, uint64_t bytes, int64_t began);
 
 // Makes such a file durable, as an image is: a power failure could lose data of the page cache, but leave
-// size and time. Once for each state of a file. False: impossible, or another file. MAIN, while stopped.
+// size and time. Once for each state of a file. False: impossible, or another file.
 bool make_durable(const MappedFile& file);
 
 // Checks that a file still has the contents left in it, of which `bytes` are mapped. `as_it_is`: any regular
 // file of its name that is long enough suffices (FilesPolicy::kKeep). `fd`: the opened file; -1: by its name.
 Status check_left_in_file(const MappedFile& file, uint64_t bytes, bool as_it_is, int fd = -1);
 
-// Maps the file over [begin, end), replacing mappings. Checks it again: its name may lead elsewhere by now.
-Status map_left_in_file(const MappedFile& file, uint64_t begin, uint64_t end, int prot, bool as_it_is);
+// Maps the region's file over it, replacing mappings. Checks it again: its name may lead elsewhere by now.
+Status map_left_in_file(const RegionState& region, int prot, bool as_it_is);
 
-enum class Remapped { kYes, kOtherFile, kRefused };
-
-// Maps the file over [begin, end), where readable and writable memory has the contents of the cut. Pages that
-// differ from the file, and `copies`, become private copies again. kOtherFile: it is missing or another one;
-// the memory stays unchanged. kRefused, with *why: the same file, which the program shared, has changed.
-Remapped map_file_again(const MappedFile& file, uint64_t begin, uint64_t end, int prot,
-                        const std::string& kept, const std::vector<PageRun>& guards,
-                        const std::vector<PageRun>& copies, std::string* why);
+// Maps the region's file over it, where readable and writable memory has the contents of the cut. Pages that
+// differ from the file, and `copies`, become private copies again. False: the file is missing or another one;
+// the memory stays unchanged. An error: the same file, which the program shared, has changed.
+Result<bool> map_file_again(const RegionState& region, int prot);
 
 }  // namespace cropdl::host_memory

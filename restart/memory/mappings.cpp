@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/format.h"
 #include "base/page.h"
 
 namespace cropdl::host_memory {
@@ -138,7 +139,7 @@ std::vector<Mapping> parse_mappings(const std::string& text) {
 
 }  // namespace
 
-bool has_flag(const std::string& flags, const char* name) {
+bool has_flag(std::string_view flags, const char* name) {
   for (size_t i = 0; i + 1 < flags.size(); i += 3)
     if (flags[i] == name[0] && flags[i + 1] == name[1]) return true;
   return false;
@@ -159,14 +160,16 @@ Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies) {
   return pages;
 }
 
-bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs) {
-  if (!memory) return false;
+std::vector<PageRun> readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end) {
+  std::vector<PageRun> runs;
   for (uint64_t a = begin; a < end;) {
     const uint64_t readable = memory.probe(a, end);
-    if (readable > a) append(*runs, a, readable);
-    a = readable < end ? readable + kPage : end;  // skip the unreadable page
+    if (readable > a) append(runs, a, readable);
+    a = readable + kPage;  // skip the unreadable page
   }
-  return true;
+  return runs;
 }
+
+std::string range(uint64_t begin, uint64_t end) { return formatted("{:x}-{:x}", begin, end); }
 
 }  // namespace cropdl::host_memory

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/readable.h"
@@ -11,7 +12,7 @@
 namespace cropdl::host_memory {
 
 // Whether `flags`, in the form of smaps' VmFlags, contains the two-letter flag `name`.
-bool has_flag(const std::string& flags, const char* name);
+bool has_flag(std::string_view flags, const char* name);
 
 struct Mapping {
   uint64_t begin = 0, end = 0;
@@ -26,9 +27,7 @@ struct Mapping {
   bool has(const char* flag) const { return has_flag(flags, flag); }
 };
 
-// From /proc/self/maps (man 5 proc).
-std::vector<Mapping> read_mappings();
-
+std::vector<Mapping> read_mappings();  // from /proc/self/maps (man 5 proc)
 // From /proc/self/smaps: slower, since the kernel walks the page tables. Empty if this kernel has no smaps.
 std::vector<Mapping> read_mappings_and_flags();
 
@@ -46,7 +45,10 @@ struct Pages {
 enum class FindCopies { kNo, kYes };
 Pages pages_of(uint64_t begin, uint64_t end, FindCopies copies = FindCopies::kNo);
 
-// Finds the readable pages of [begin, end) without SIGBUS (beyond a file's end) or SIGSEGV. False: cannot.
-bool readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end, std::vector<PageRun>* runs);
+// The readable pages of [begin, end), found without SIGBUS (beyond a file's end) or SIGSEGV.
+std::vector<PageRun> readable_pages(const ReadableMemory& memory, uint64_t begin, uint64_t end);
+
+std::string range(uint64_t begin, uint64_t end);  // as text
+inline void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace cropdl::host_memory

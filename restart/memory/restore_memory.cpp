@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
+#include <utility>
 
 #include "base/format.h"
 #include "interpose/seam/layout.h"
-#include "restart/memory/mapping_flags.h"
-#include "restart/memory/program_mappings.h"
+#include "restart/memory/mapped_files.h"
 #include "restart/page_sources.h"
 
 namespace cropdl::host_memory {
@@ -22,11 +23,9 @@ constexpr long kSeal = 462;         // mseal(2), Linux 6.10
 
 bool is_a_librarys(const restart::Region& r) { return r.kind != restart::RegionKind::kHostMemory; }
 
-// How a region is mapped until it is loaded. Contents that the kernel never counted as committed are not now.
-struct Making {
-  int prot, flags;
-};
-Making making(const restart::Region& r, const RegionState& s) {
+// Protection and flags with which a region is mapped until it is loaded. Contents that the kernel never
+// counted as committed are not now.
+std::pair<int, int> making(const restart::Region& r, const RegionState& s) {
   if (s.file && s.file->left_in_file) return {PROT_NONE, MAP_PRIVATE | MAP_NORESERVE};
   if (s.file) return {PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE};
   const bool counted = has_flag(s.flags, "ac");
@@ -69,26 +68,27 @@ bool waits_for(const RegionState& s, const files::FilesPutBack& put_back) {
   return s.file && s.file->shared && put_back.count({s.file->identity.device, s.file->identity.inode}) != 0;
 }
 
+void unmap(std::span<const restart::Region> regions) {
+  for (const auto& r : regions)
+    if (!is_a_librarys(r)) munmap(pointer(r.begin), r.end - r.begin);
+}
+
 // A region's file mapping, guard pages and locks. False: the memory belongs to no file any more.
 Result<bool> finish_region(const restart::Region& r, const RegionState& s, bool as_they_are) {
+  const int prot = static_cast<int>(r.prot);
   bool belongs = true;
-  if (s.file && s.file->left_in_file) {
-    Status done = map_left_in_file(*s.file, r.begin, r.end, static_cast<int>(r.prot), as_they_are);
-    if (done) done = decorate(r, s);
-    if (!done) return done.error();
-  } else if (s.file) {
-    std::string why;
-    const Remapped how =
-        map_file_again(*s.file, r.begin, r.end, static_cast<int>(r.prot), s.flags, s.guards, s.copies, &why);
-    if (how == Remapped::kRefused) return Error{why};
-    belongs = how == Remapped::kYes;
-    if (Status done = belongs ? decorate(r, s) : protect(r); !done) return done.error();
-  }
+  Status done;
+  if (s.file && s.file->left_in_file)
+    done = map_left_in_file(s, prot, as_they_are);
+  else if (s.file)
+    done = map_file_again(s, prot).move_to(belongs);
+  if (done && s.file) done = belongs ? decorate(r, s) : protect(r);
+  if (!done) return done.error();
   for (const PageRun& g : s.guards)
     if (madvise(pointer(g.begin), g.end - g.begin, kGuardInstall) != 0)
       return Error{"cannot make the guard pages that the program has (MADV_GUARD_INSTALL, Linux 6.13): " +
                    errno_text(errno)};
-  if (Status done = lock_and_seal(r, s); !done) return done.error();
+  if (done = lock_and_seal(r, s); !done) return done.error();
   return belongs;
 }
 
@@ -120,7 +120,7 @@ void ReservedAddresses::release() {
 }
 
 Status map_memory(const restart::ImageReader& image, const MemoryState& state, ReservedAddresses& reserved) {
-  const auto& regions = image.regions();
+  const std::span<const restart::Region> regions = image.regions();
   for (const auto& r : regions)
     if (!is_a_librarys(r) && state.of(r.begin, r.end) == nullptr)
       return Error{"{}: its metadata says nothing of the memory {}", image.path(), range(r.begin, r.end)};
@@ -128,24 +128,20 @@ Status map_memory(const restart::ImageReader& image, const MemoryState& state, R
     const auto& r = regions[i];
     if (is_a_librarys(r)) continue;
     const RegionState& s = *state.of(r.begin, r.end);
-    const Making how = making(r, s);
-    void* p = mmap(pointer(r.begin), r.end - r.begin, how.prot,
-                   how.flags | MAP_ANONYMOUS | (reserved.hold(r) ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
-    Status done;
-    if (p != pointer(r.begin)) {
-      const int why = errno;
-      done =
-          Error{"the program's memory {}{}", range(r.begin, r.end),
-                why == EEXIST ? " is taken in this process"
-                              : formatted(" cannot be mapped: {}{}", errno_text(why),
-                                          why == ENOMEM ? " (ulimit -v or -d, or too little memory)" : "")};
-    } else {
-      done = decorate(r, s);
-    }
+    const auto [prot, flags] = making(r, s);
+    const bool mapped = mmap(pointer(r.begin), r.end - r.begin, prot,
+                             flags | MAP_ANONYMOUS | (reserved.hold(r) ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1,
+                             0) == pointer(r.begin);
+    const int why = errno;
+    Status done =
+        mapped ? decorate(r, s)
+               : Error{"the program's memory {}{}", range(r.begin, r.end),
+                       why == EEXIST
+                           ? " is taken in this process"
+                           : formatted(" cannot be mapped: {}{}", errno_text(why),
+                                       why == ENOMEM ? " (ulimit -v or -d, or too little memory)" : "")};
     if (done) continue;
-    for (size_t j = 0; j < i; ++j)
-      if (!is_a_librarys(regions[j])) munmap(pointer(regions[j].begin), regions[j].end - regions[j].begin);
-    if (p == pointer(r.begin)) munmap(p, r.end - r.begin);
+    unmap(regions.first(mapped ? i + 1 : i));
     reserved.release();
     return done;
   }
@@ -161,7 +157,7 @@ Status load_memory(const restart::ImageReader& image, const MemoryState& state) 
     }
     const RegionState& s = *state.of(r.begin, r.end);
     Status done = image.load_region(i);
-    if (done && !s.file && making(r, s).prot != static_cast<int>(r.prot)) done = protect(r);
+    if (done && !s.file && making(r, s).first != static_cast<int>(r.prot)) done = protect(r);
     if (!done) return done;
   }
   return {};
@@ -186,8 +182,7 @@ Status load_references(const restart::ImageReader& image, const MemoryState& sta
 }
 
 void unmap_memory(const restart::ImageReader& image, ReservedAddresses& reserved) {
-  for (const auto& r : image.regions())
-    if (!is_a_librarys(r)) munmap(pointer(r.begin), r.end - r.begin);
+  unmap(image.regions());
   reserved.release();
 }
 

@@ -1,6 +1,7 @@
 #include "restart/memory/save_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,13 +10,81 @@
 #include <utility>
 
 #include "base/page.h"
+#include "interpose/seam/extents.h"
 #include "interpose/seam/state.h"
-#include "restart/memory/mapping_flags.h"
-#include "restart/memory/program_mappings.h"
+#include "restart/memory/mapped_files.h"
 #include "restart/page_sources.h"
 
 namespace cropdl::host_memory {
 namespace {
+
+void let_run() { usleep(20); }
+
+// What the program placed outside of the window, unordered. In an image of an older core entries may overlap.
+std::vector<seam::OutsideExtent> extents_outside() {
+  const seam::Extents table(seam::state(), let_run);
+  std::vector<seam::OutsideExtent> all;
+  for (uint32_t i = 0; i < table.size(); ++i)
+    if (table[i].end != 0) all.push_back(table[i]);
+  return all;
+}
+
+// Where the program may have memory, ascending, and none touches the next: the window except the control
+// page, addresses below 4 GiB (a non-PIE program), and what it placed elsewhere itself.
+std::vector<seam::OutsideExtent> program_ranges() {
+  std::vector<seam::OutsideExtent> ranges = {{0, seam::kLowBegin},
+                                             {seam::kControlPage + seam::kControlPageSize, seam::kWindowEnd}};
+  for (const seam::OutsideExtent& e : extents_outside())
+    if (e.end > seam::kLowEnd) ranges.push_back({std::max(e.begin, seam::kLowEnd), e.end});
+  std::sort(ranges.begin(), ranges.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
+  std::vector<seam::OutsideExtent> joined;
+  for (const seam::OutsideExtent& r : ranges) {
+    if (joined.empty() || joined.back().end < r.begin)
+      joined.push_back(r);
+    else
+      joined.back().end = std::max(joined.back().end, r.end);
+  }
+  return joined;
+}
+
+// The program's part of all mappings, which are ascending: the kernel merges adjacent ones, also with the
+// LH's.
+std::vector<Mapping> program_part(const std::vector<Mapping>& all) {
+  std::vector<Mapping> mine;
+  const std::vector<seam::OutsideExtent> ranges = program_ranges();
+  auto range = ranges.begin();
+  for (const Mapping& m : all) {
+    if (m.path == "[vsyscall]" || m.path.starts_with("[vvar") || m.path == "[vdso]") continue;
+    while (range != ranges.end() && range->end <= m.begin) ++range;
+    for (auto r = range; r != ranges.end() && r->begin < m.end; ++r) {
+      Mapping& part = mine.emplace_back(m);
+      part.begin = std::max(m.begin, r->begin);
+      part.end = std::min(m.end, r->end);
+      part.offset += part.begin - m.begin;
+    }
+  }
+  return mine;
+}
+
+// Drops extents that are not mapped from the table of what the program placed elsewhere. `all` has every
+// mapping. If the table has too few entries for all parts, it stays unchanged.
+void drop_what_is_not_mapped(const std::vector<Mapping>& all) {
+  std::vector<seam::OutsideExtent> mapped;
+  for (const seam::OutsideExtent& e : extents_outside()) {
+    for (const Mapping& m : all) {
+      const uint64_t begin = std::max(m.begin, e.begin), end = std::min(m.end, e.end);
+      if (begin >= end) continue;
+      if (!mapped.empty() && mapped.back().end == begin)
+        mapped.back().end = end;
+      else
+        mapped.push_back({begin, end});
+    }
+  }
+  seam::Extents table(seam::state(), let_run);
+  if (table.incomplete() || mapped.size() > seam::kMaxExtents) return;
+  table.clear();
+  for (const seam::OutsideExtent& e : mapped) table.add(e.begin, e.end);
+}
 
 Error unknown_memory(int why) {
   return {"cannot find out which memory is readable: {}{}", errno_text(why),
@@ -28,23 +97,21 @@ class OpenedUp {
   OpenedUp(uint64_t begin, uint64_t end, int prot) : begin_(begin), end_(end), prot_(prot) {
     if ((prot & PROT_READ) != 0) return;
     changed_ = mprotect(pointer(begin), end - begin, prot | PROT_READ) == 0;
-    error_ = changed_ ? 0 : errno;
+    if (!changed_)
+      status_ = Error{"cannot read the program's memory {}: {}", range(begin, end), errno_text(errno)};
   }
   ~OpenedUp() {
     if (changed_) mprotect(pointer(begin_), end_ - begin_, prot_);
   }
   OpenedUp(const OpenedUp&) = delete;
   OpenedUp& operator=(const OpenedUp&) = delete;
-  Status status() const {
-    if (error_ == 0) return {};
-    return Error{"cannot read the program's memory {}: {}", range(begin_, end_), errno_text(error_)};
-  }
+  const Status& status() const { return status_; }
 
  private:
   const uint64_t begin_, end_;
   const int prot_;
   bool changed_ = false;
-  int error_ = 0;
+  Status status_;
 };
 
 // A page neither present nor known to be a guard is swapped out. If it cannot be read, no image is right.
@@ -56,10 +123,9 @@ Status examine_anonymous(const Mapping& m, const ReadableMemory& memory, restart
   if (pages.unclear.empty()) return {};
   const OpenedUp opened(m.begin, m.end, m.prot);
   if (!opened.status()) return opened.status();
+  if (!memory) return unknown_memory(errno);
   for (const PageRun& r : pages.unclear) {
-    std::vector<PageRun> readable;
-    if (!readable_pages(memory, r.begin, r.end, &readable)) return unknown_memory(errno);
-    if (readable != std::vector<PageRun>{r})
+    if (memory.probe(r.begin, r.end) != r.end)
       return Error{
           "the program's memory at {} cannot be read: guard pages (MADV_GUARD_INSTALL) of a kernel "
           "that does not tell them from others, or broken memory",
@@ -80,26 +146,21 @@ Status examine_file_pages(const Mapping& m, const MappedFile& file, const Readab
   state->copies = std::move(pages.copies);
   const OpenedUp opened(m.begin, m.end, m.prot);
   if (!opened.status()) return opened.status();
-  uint64_t at = m.begin, missing = m.end;
-  const auto read = [&](uint64_t begin, uint64_t end) {
-    std::vector<PageRun> runs;
-    if (!readable_pages(memory, begin, end, &runs)) return false;
-    region.present.insert(region.present.end(), runs.begin(), runs.end());
-    uint64_t next = begin;
-    for (const PageRun& r : runs) {
-      if (r.begin != next) missing = std::min(missing, next);
-      next = r.end;
+  if (!memory) return unknown_memory(errno);
+  uint64_t at = m.begin, missing = m.end;  // missing: the first page that cannot be read
+  const auto read_up_to = [&](uint64_t end) {
+    for (const PageRun& r : readable_pages(memory, at, end)) {
+      if (r.begin != at) missing = std::min(missing, at);
+      region.present.push_back(r);
+      at = r.end;
     }
-    if (next != end) missing = std::min(missing, next);
-    return true;
+    if (at < end) missing = std::min(missing, at);
   };
-  bool known = true;
   for (const PageRun& g : guards) {
-    if (at < g.begin) known = read(at, g.begin) && known;
+    read_up_to(g.begin);
     at = g.end;
   }
-  if (at < m.end) known = read(at, m.end) && known;
-  if (!known) return unknown_memory(errno);
+  read_up_to(m.end);
   if (missing == m.end) return {};
   const bool tail = region.present.empty() || region.present.back().end <= missing;
   const files::FileIdentity& id = file.identity;
@@ -174,18 +235,18 @@ std::string memory_refusal() {
   return "";
 }
 
-std::string refusal_of_stopped_memory(StoppedMemory* seen) {
-  *seen = look();
-  const std::vector<Mapping> mine = program_part(seen->all);
-  if (mine.empty()) return "cannot read /proc/self/smaps, which tells what the program's memory is";
-  drop_what_is_not_mapped(seen->all);
+Result<StoppedMemory> look_at_stopped_memory() {
+  StoppedMemory seen = look();
+  const std::vector<Mapping> mine = program_part(seen.all);
+  if (mine.empty()) return Error{"cannot read /proc/self/smaps, which tells what the program's memory is"};
+  drop_what_is_not_mapped(seen.all);
   for (const Mapping& m : mine) {
-    if (std::string line = file_refusal(m); !line.empty()) return line;
-    if (std::string line = flags_refusal(m); !line.empty()) return line;
+    if (std::string line = file_refusal(m); !line.empty()) return Error{line};
+    if (std::string line = flags_refusal(m); !line.empty()) return Error{line};
   }
-  if (uses_protection_keys(seen->all))
-    return "the program has allocated protection keys (pkey_alloc), which cannot be saved yet";
-  return "";
+  if (uses_protection_keys(seen.all))
+    return Error{"the program has allocated protection keys (pkey_alloc), which cannot be saved yet"};
+  return seen;
 }
 
 Result<ProgramMemory> examine_memory(StoppedMemory seen,
@@ -200,11 +261,7 @@ Result<ProgramMemory> examine_memory(StoppedMemory seen,
   const ReadableMemory readable;
   for (const Mapping& m : mine) {
     restart::Region region{m.begin, m.end, static_cast<uint32_t>(m.prot), m.path, {}};
-    RegionState state;
-    state.begin = m.begin;
-    state.end = m.end;
-    state.flags = flags_to_keep(m);
-    state.policy = policy_of(m.begin);
+    RegionState state{m.begin, m.end, flags_to_keep(m), {}, {}, {}, policy_of(m.begin)};
     Status done;
     if (is_anonymous(m)) {
       done = examine_anonymous(m, readable, region, &state.guards);
@@ -225,19 +282,6 @@ Result<ProgramMemory> examine_memory(StoppedMemory seen,
   return memory;
 }
 
-uint64_t memory_bytes(const ProgramMemory& memory) {
-  uint64_t bytes = 0;
-  for (const restart::Region& region : memory.regions) bytes += restart::bytes_of(region.present);
-  return bytes;
-}
-
-std::set<std::string> files_with_code(const MemoryState& state) {
-  std::set<std::string> paths;
-  for (const RegionState& s : state.regions)
-    if (s.file && s.file->executable) paths.insert(s.file->path);
-  return paths;
-}
-
 Status cut_memory(const ProgramMemory& memory, const std::function<bool(const MappedFile&)>& may_refer,
                   restart::ChunkSink& sink) {
   restart::LivePages live;
@@ -247,13 +291,10 @@ Status cut_memory(const ProgramMemory& memory, const std::function<bool(const Ma
     const OpenedUp opened(region.begin, region.end,
                           region.present.empty() ? PROT_READ : static_cast<int>(region.prot));
     if (!opened.status()) return opened.status();
-    if (!state.file) {
-      if (Status cut = restart::cut_region(region, live, nullptr, sink); !cut) return cut;
-      continue;
-    }
-    restart::FragilePages source(region.name);
-    std::unique_ptr<restart::PageSource> original;
-    if (may_refer(*state.file)) original = pages_of_file(*state.file, region.begin);
+    std::unique_ptr<restart::PageSource> fragile, original;
+    if (state.file) fragile = std::make_unique<restart::FragilePages>(region.name);
+    if (state.file && may_refer(*state.file)) original = pages_of_file(*state.file, region.begin);
+    restart::PageSource& source = fragile ? *fragile : live;
     if (Status cut = restart::cut_region(region, source, original.get(), sink); !cut) return cut;
   }
   return {};

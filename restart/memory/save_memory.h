@@ -1,8 +1,7 @@
-// Finds the program's memory and writes it to an image. LH; the main thread while the program is stopped.
+// Finds the program's memory and writes it to an image. LH, MAIN, stopped.
 #pragma once
 
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +12,7 @@
 
 namespace cropdl::host_memory {
 
-// "" or a refusal for what is mapped: milliseconds. Any thread of the LH; the program may run.
+// "" or a refusal for what is mapped: milliseconds. Any thread; the program may run.
 std::string memory_refusal();
 
 // All mappings with their flags. Reading them walks all page tables, so one reading serves for a stop.
@@ -22,8 +21,8 @@ struct StoppedMemory {
   int lock_future = 0;  // flags of mlockall() that are in force for new mappings
 };
 
-// As memory_refusal(), also because of flags. MAIN, while the program is stopped.
-std::string refusal_of_stopped_memory(StoppedMemory* seen);
+// An error: as memory_refusal(), also because of flags.
+Result<StoppedMemory> look_at_stopped_memory();
 
 // What to write of each mapping, and the state to record. `may_leave`: files that may keep their contents.
 struct ProgramMemory {
@@ -37,9 +36,5 @@ Result<ProgramMemory> examine_memory(StoppedMemory seen,
 // equal a file accepted by `may_refer` are saved by reference.
 Status cut_memory(const ProgramMemory& memory, const std::function<bool(const MappedFile&)>& may_refer,
                   restart::ChunkSink& sink);
-uint64_t memory_bytes(const ProgramMemory& memory);  // upper bound of what cut_memory() reads
-
-// The files whose code the program runs: itself and its libraries.
-std::set<std::string> files_with_code(const MemoryState& state);
 
 }  // namespace cropdl::host_memory

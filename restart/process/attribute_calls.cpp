@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/keyctl.h>
-#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/personality.h>
@@ -119,14 +118,9 @@ std::string read_file(int which) {
 }
 
 bool write_file(int which, const std::string& value) {
-  const int fd = open(file_path(which).c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return false;
+  const Descriptor file(open(file_path(which).c_str(), O_WRONLY | O_CLOEXEC));
   const std::string text = which == kCoredump ? "0x" + value : value;
-  const ssize_t n = write(fd, text.c_str(), text.size());
-  const int error = errno;
-  close(fd);
-  errno = error;
-  return n == static_cast<ssize_t>(text.size());
+  return file && write(file.fd(), text.c_str(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
 std::string read_namespace(int which) {
@@ -194,11 +188,9 @@ std::string read_core_cookie(int) {
   constexpr int kSchedCore = 62, kGet = 0, kThread = 0;  // PR_SCHED_CORE, since 5.14
   return prctl(kSchedCore, kGet, 0, kThread, &cookie) == 0 ? std::to_string(cookie) : "";
 }
-std::string read_timer_ids(int) {
-  constexpr int kTimerIds = 77, kGet = 2;  // PR_TIMER_CREATE_RESTORE_IDS, since 6.15
-  return text_of(prctl(kTimerIds, kGet, 0, 0, 0));
-}
-bool write_timer_ids(int, const std::string& value) { return prctl(77, number(value), 0, 0, 0) == 0; }
+constexpr int kTimerIds = 77, kGetTimerIds = 2;  // PR_TIMER_CREATE_RESTORE_IDS, since 6.15
+std::string read_timer_ids(int) { return text_of(prctl(kTimerIds, kGetTimerIds, 0, 0, 0)); }
+bool write_timer_ids(int, const std::string& value) { return prctl(kTimerIds, number(value), 0, 0, 0) == 0; }
 
 // --- arch_prctl
 
@@ -326,11 +318,8 @@ bool is_leader(const std::string& value) { return value == kLeader; }
 bool lead_session(int, const std::string&) { return setsid() != -1; }
 bool lead_group(int, const std::string&) { return setpgid(0, 0) == 0; }
 bool leave_terminal(int, const std::string&) {
-  const int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const int result = ioctl(fd, TIOCNOTTY);
-  close(fd);
-  return result == 0;
+  const Descriptor terminal(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+  return terminal && ioctl(terminal.fd(), TIOCNOTTY) == 0;
 }
 
 }  // namespace cropdl::process

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <set>
@@ -53,16 +54,27 @@ Status put_back(const Attribute& a, const std::string& value) {
   return {};
 }
 
-}  // namespace
-
-const std::map<std::string, Attribute>& attributes_by_name() {
-  static const std::map<std::string, Attribute> all = [] {
-    std::map<std::string, Attribute> by_name;
-    for (const Attribute& a : attributes()) by_name.emplace(a.name, a);
-    return by_name;
-  }();
-  return all;
+// Calls visit(attribute, value) for the saved ones of the stage, in the table's order, until an error.
+template <class Visit>
+Status each_saved(const AttributeValues& saved, AttributeStage stage, Visit visit) {
+  for (const Attribute& a : attributes())
+    if (const auto found = saved.find(a.name); a.stage == stage && found != saved.end())
+      if (Status s = visit(a, found->second); !s) return s;
+  return {};
 }
+
+bool can_be_saved(const Attribute& a, const std::string& value) {
+  return (a.write != nullptr || a.stage == AttributeStage::kCredentials) && !value.empty() &&
+         (a.savable == nullptr || a.savable(value));
+}
+
+// Null: the table does not have it.
+const Attribute* find_attribute(const std::string& name) {
+  const auto found = std::ranges::find(attributes(), name, &Attribute::name);
+  return found != attributes().end() ? &*found : nullptr;
+}
+
+}  // namespace
 
 void remember_attributes() {
   user = geteuid();
@@ -70,7 +82,7 @@ void remember_attributes() {
 }
 
 std::string root_refusal() {
-  const Attribute& root = attributes_by_name().at("root directory");
+  const Attribute& root = *find_attribute("root directory");
   const auto then = at_start.find(root.name);
   if (then == at_start.end() || root.read(root.parameter) == then->second) return "";
   return "the program has changed its root directory (chroot), which cannot be saved yet";
@@ -86,11 +98,8 @@ Result<AttributeValues> changed_attributes() {
   AttributeValues changed;
   for (const Attribute& a : attributes()) {
     const std::string now = a.read(a.parameter), &then = at_start[a.name];
-    const bool own = own_names.count(a.name) != 0;
-    if (now == then && !own) continue;
-    const bool can_be_saved = (a.write != nullptr || a.stage == AttributeStage::kCredentials) &&
-                              !now.empty() && (a.savable == nullptr || a.savable(now));
-    if (!can_be_saved)
+    if (now == then && own_names.count(a.name) == 0) continue;
+    if (!can_be_saved(a, now))
       return Error{"the program has changed its {} (from {} to {}), which cannot be saved yet", a.name,
                    then.empty() ? "none" : then, now.empty() ? "none" : now};
     changed[a.name] = now;
@@ -100,7 +109,7 @@ Result<AttributeValues> changed_attributes() {
 
 std::string unknown_attribute(const AttributeValues& saved) {
   for (const auto& [name, value] : saved)
-    if (attributes_by_name().count(name) == 0)
+    if (find_attribute(name) == nullptr)
       return formatted(
           "the program had set its {} to {}, and this CropDL does not know that attribute; restart the "
           "version with the CropDL that took it",
@@ -110,30 +119,26 @@ std::string unknown_attribute(const AttributeValues& saved) {
 
 Status restore_attributes(const AttributeValues& saved) {
   for (const auto& [name, value] : saved) own_names.insert(name);
-  for (const AttributeStage stage : {AttributeStage::kFirst, AttributeStage::kLast,
-                                     AttributeStage::kCredentials, AttributeStage::kAfterCredentials}) {
-    if (stage == AttributeStage::kCredentials) {
-      errno = 0;
-      const bool done = restore_credentials(saved);
-      const int error = errno;
-      for (const Attribute& a : attributes())
-        if (const auto found = saved.find(a.name);
-            a.stage == stage && found != saved.end() && !stands(a, found->second))
-          return cannot(
-              a, found->second,
-              !done && error != 0 ? errno_text(error) : formatted("it is {} here", a.read(a.parameter)));
-      continue;
-    }
-    for (const Attribute& a : attributes()) {
-      const auto found = saved.find(a.name);
-      if (a.stage != stage || found == saved.end()) continue;
-      // Of the last stage, only raise limits now: that needs a privilege.
-      if (stage == AttributeStage::kLast && (!is_limit(a) || !is_more(found->second, a.read(a.parameter))))
-        continue;
-      if (auto s = put_back(a, found->second); !s) return s;
-    }
-  }
-  return {};
+  if (Status s = each_saved(saved, AttributeStage::kFirst, put_back); !s) return s;
+  // Of the last stage, only raise limits now: that needs a privilege.
+  const auto raise = [](const Attribute& a, const std::string& value) {
+    return is_limit(a) && is_more(value, a.read(a.parameter)) ? put_back(a, value) : Status();
+  };
+  if (Status s = each_saved(saved, AttributeStage::kLast, raise); !s) return s;
+  errno = 0;
+  const int error = restore_credentials(saved) ? 0 : errno;
+  const auto check = [error](const Attribute& a, const std::string& value) -> Status {
+    if (stands(a, value)) return {};
+    return cannot(a, value, error != 0 ? errno_text(error) : formatted("it is {} here", a.read(a.parameter)));
+  };
+  if (Status s = each_saved(saved, AttributeStage::kCredentials, check); !s) return s;
+  return each_saved(saved, AttributeStage::kAfterCredentials, put_back);
+}
+
+Status restore_last_attributes(const AttributeValues& saved, bool limits) {
+  return each_saved(saved, AttributeStage::kLast, [limits](const Attribute& a, const std::string& value) {
+    return is_limit(a) == limits ? put_back(a, value) : Status();
+  });
 }
 
 AttributeValues thread_attributes() {
@@ -148,8 +153,8 @@ Result<AttributeValues> differing_attributes(const AttributeValues& mains) {
   for (const auto& [name, mine] : thread_attributes()) {
     const std::string& main = mains.at(name);
     if (mine == main && has_new_thread(name, mine)) continue;
-    const Attribute& a = attributes_by_name().at(name);
-    if (a.write == nullptr || mine.empty() || (a.savable != nullptr && !a.savable(mine)))
+    const Attribute& a = *find_attribute(name);
+    if (a.write == nullptr || !can_be_saved(a, mine))
       return Error{"has another {} than the main thread ({}, not {}), which cannot be saved yet", name,
                    mine.empty() ? "none" : mine, main.empty() ? "none" : main};
     differing[name] = mine;
@@ -160,20 +165,11 @@ Result<AttributeValues> differing_attributes(const AttributeValues& mains) {
 std::string put_back_differing(const AttributeValues& saved) {
   std::string line;
   for (const auto& [name, value] : saved) {
-    const auto found = attributes_by_name().find(name);
-    if (found == attributes_by_name().end() || put_back(found->second, value)) continue;
+    const Attribute* const a = find_attribute(name);
+    if (a == nullptr || put_back(*a, value)) continue;
     line += (line.empty() ? "" : ", ") + name + " " + value;
   }
   return line;
-}
-
-Status restore_last_attributes(const AttributeValues& saved, bool limits) {
-  for (const Attribute& a : attributes()) {
-    const auto found = saved.find(a.name);
-    if (a.stage != AttributeStage::kLast || found == saved.end() || is_limit(a) != limits) continue;
-    if (auto s = put_back(a, found->second); !s) return s;
-  }
-  return {};
 }
 
 }  // namespace cropdl::process

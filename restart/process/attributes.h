@@ -1,8 +1,8 @@
-// The table of process attributes (attribute_table.cpp): what the kernel keeps besides memory, files, signals
-// and ids, such as limits, credentials, scheduling, prctl switches and namespaces. Attributes that the
-// program changed since its start are saved and put back; one that cannot be saved refuses the checkpoint by
-// its name. The others are inherited from the environment of each start (a launcher's binding, a batch
-// system's limits). LH, main thread: many attributes belong to a thread, and this one is the program's.
+// Process attributes (attribute_table.cpp): what the kernel keeps besides memory, files, signals and ids,
+// such as limits, credentials, scheduling, prctl switches and namespaces. Those that the program changed
+// since its start are saved and put back; one that cannot be saved refuses the checkpoint by its name. The
+// others come from the environment of each start (a launcher's binding, a batch system's limits). LH, main
+// thread: many attributes belong to a thread, and this one is the program's.
 #pragma once
 
 #include <map>
@@ -24,17 +24,16 @@ using AttributeWriter = bool(int parameter, const std::string& value);  // false
 using AttributeTest = bool(const std::string& value);
 
 struct Attribute {
-  std::string name;   // in messages and images
-  std::string shown;  // where the kernel shows it: `status:Groups limits:Max_cpu_time prctl:PR_GET_TSC`
-  AttributeStage stage = AttributeStage::kFirst;
-  AttributeReader* read = nullptr;
-  AttributeWriter* write = nullptr;  // null: cannot be put back
-  int parameter = 0;
-  AttributeTest* savable = nullptr;  // null: every value, if `write` is set
-  bool exact = true;       // false: more bits than the value's may be set afterwards (registrations)
   bool of_thread = false;  // each thread has its own value, at first its creator's
+  std::string name;        // in messages and images
+  std::string shown;       // where the kernel shows it: `status:Groups limits:Max_cpu_time prctl:PR_GET_TSC`
+  AttributeReader* read = nullptr;
+  AttributeWriter* write = nullptr;  // null: cannot be put back, or together with others (kCredentials)
+  int parameter = 0;
+  AttributeStage stage = AttributeStage::kFirst;
+  AttributeTest* savable = nullptr;  // null: every value, if `write` is set
+  bool exact = true;  // false: more bits than the value's may be set afterwards (registrations)
 };
-const std::map<std::string, Attribute>& attributes_by_name();
 std::span<const Attribute> attributes();  // in the order in which they are put back
 
 // Records the values just before the program runs, also at a restart. Later changes are the program's.
@@ -62,7 +61,6 @@ Result<AttributeValues> differing_attributes(const AttributeValues& mains);
 // "" or the attributes that could not be put back; they keep the main thread's values.
 std::string put_back_differing(const AttributeValues& saved);
 
-// Credentials are put back together (credentials.cpp).
-bool restore_credentials(const AttributeValues& saved);
+bool restore_credentials(const AttributeValues& saved);  // all together (credentials.cpp)
 
 }  // namespace cropdl::process

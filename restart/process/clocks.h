@@ -1,10 +1,13 @@
 // The program's clocks across a restart: the image has their values, and the core
-// (interpose/upper/clocks.cpp) adds offsets to this machine's. LH, main thread.
+// (interpose/upper/clocks.cpp) adds offsets to this machine's. The process's interval timers. LH, MAIN.
 #pragma once
+
+#include <sys/time.h>
 
 #include <cstdint>
 #include <vector>
 
+#include "base/result.h"
 #include "interpose/seam/layout.h"
 
 namespace cropdl::process {
@@ -27,5 +30,29 @@ void continue_clocks(const Clocks& saved);
 // `here`: the kernel's clocks now. CPU time and usage continue from their saved values. Other clocks continue
 // from theirs unless this machine's are ahead: no clock goes back.
 seam::ClockOffsets clock_offsets(const Clocks& saved, const Clocks& here);
+
+struct IntervalTimer {             // man 2 setitimer
+  int which = 0;                   // ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF
+  int64_t left = 0, interval = 0;  // us; interval 0: it expires once
+  static constexpr const char* kMembers[] = {"which", "left", "interval"};  // base/json.h
+};
+
+// While it lives, the timers stand still: the time of a checkpoint, perhaps minutes, is not the program's,
+// whose alarm may watch over its progress. A timer that has expired by then is not among them; its signal is
+// pending. One at a time, with all signals blocked. Allocates nothing.
+class StoppedTimers {
+ public:
+  StoppedTimers();
+  ~StoppedTimers();
+  StoppedTimers(const StoppedTimers&) = delete;
+  StoppedTimers& operator=(const StoppedTimers&) = delete;
+  static std::vector<IntervalTimer> list();  // those that ran before; empty while no object lives
+
+ private:
+  itimerval left_[3]{};  // by `which`
+};
+
+// Starts them again, with the time that was left. Last before the program runs.
+Status start_interval_timers(const std::vector<IntervalTimer>& timers);
 
 }  // namespace cropdl::process

@@ -7,12 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
-#include <sstream>
 #include <vector>
 
-#include "base/caught.h"
 #include "base/format.h"
 #include "restart/process/attribute_calls.h"
 
@@ -20,14 +17,14 @@ namespace cropdl::process {
 namespace {
 
 constexpr int kMostCapabilities = 64;
-// The securebit that keeps permitted capabilities over a change of the user ids (man 7 capabilities).
+// The securebit that keeps permitted capabilities over a change of the user ids (man 7 capabilities). The
+// only one that needs no privilege to change; it has a call of its own (man 2 prctl, PR_SET_KEEPCAPS).
 constexpr unsigned long kKeepCapabilities = 1 << SECURE_KEEP_CAPS;
-
-std::string hex(uint64_t value) {
-  char text[20];
-  snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
+bool keep_capabilities(unsigned long secure_bits) {
+  return prctl(PR_SET_KEEPCAPS, (secure_bits & kKeepCapabilities) != 0 ? 1 : 0, 0, 0, 0) == 0;
 }
+
+std::string hex(uint64_t value) { return formatted("{:016x}", value); }
 
 struct Capabilities {
   uint64_t effective = 0, permitted = 0, inheritable = 0;
@@ -71,10 +68,12 @@ uint64_t ambient() {
 template <class T>
 std::vector<T> words(const std::string& text, int base = 10) {
   std::vector<T> out;
-  std::istringstream in(text);
-  let_exceptions_through(in);
-  for (std::string word; in >> word;) out.push_back(static_cast<T>(strtoull(word.c_str(), nullptr, base)));
-  return out;
+  const char* at = text.c_str();
+  for (char* end;; at = end) {
+    const auto value = strtoull(at, &end, base);
+    if (end == at) return out;
+    out.push_back(static_cast<T>(value));
+  }
 }
 
 std::string ids(long call, long file_system_call) {
@@ -140,13 +139,12 @@ bool restore_credentials(const AttributeValues& saved) {
     if (!set_ids(*group_ids, SYS_setresgid, SYS_setfsgid)) return false;
 
   const auto* user_ids = wanted(kUserIds, read_user_ids);
-  const bool other_user = user_ids != nullptr;
   const bool other_sets = saved.count(kCapabilities) + saved.count(kBoundingSet) + saved.count(kAmbientSet) +
                               saved.count(kSecureBits) !=
                           0;
-  const int bits_before = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
-  if (other_user) {
-    if (other_sets) prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
+  const auto bits_before = static_cast<unsigned long>(prctl(PR_GET_SECUREBITS, 0, 0, 0, 0));
+  if (user_ids != nullptr) {
+    if (other_sets) keep_capabilities(kKeepCapabilities);
     if (!set_ids(*user_ids, SYS_setresuid, SYS_setfsuid)) return false;
     if (other_sets && !raise_all()) return false;
   }
@@ -171,22 +169,16 @@ bool restore_credentials(const AttributeValues& saved) {
   if (const auto* secure_bits = wanted(kSecureBits, read_secure_bits)) {
     const unsigned long bits = strtoull(secure_bits->c_str(), nullptr, 16);
     const auto now = static_cast<unsigned long>(prctl(PR_GET_SECUREBITS, 0, 0, 0, 0));
-    // The one bit that needs no privilege is set by its own call (man 2 prctl, PR_SET_KEEPCAPS).
-    if (((bits ^ now) & ~kKeepCapabilities) == 0) {
-      if (prctl(PR_SET_KEEPCAPS, (bits & kKeepCapabilities) != 0 ? 1 : 0, 0, 0, 0) != 0) return false;
-    } else if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) != 0) {
-      return false;
-    }
-  } else if (saved.count(kSecureBits) == 0 && other_user && other_sets) {
-    prctl(PR_SET_KEEPCAPS, (static_cast<unsigned long>(bits_before) & kKeepCapabilities) != 0 ? 1 : 0, 0, 0,
-          0);
+    const bool only_keep = ((bits ^ now) & ~kKeepCapabilities) == 0;
+    if (only_keep ? !keep_capabilities(bits) : prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) != 0) return false;
+  } else if (saved.count(kSecureBits) == 0 && user_ids != nullptr && other_sets) {
+    keep_capabilities(bits_before);
   }
-  if (const auto* capabilities = wanted(kCapabilities, read_capabilities)) {
-    const auto sets = words<uint64_t>(*capabilities, 16);
-    if (sets.size() != 3) return errno = EINVAL, false;
-    if (!set({sets[0], sets[1], sets[2]})) return false;
-  }
-  return true;
+  const auto* capabilities = wanted(kCapabilities, read_capabilities);
+  if (capabilities == nullptr) return true;
+  const auto sets = words<uint64_t>(*capabilities, 16);
+  if (sets.size() != 3) return errno = EINVAL, false;
+  return set({sets[0], sets[1], sets[2]});
 }
 
 }  // namespace cropdl::process

@@ -3,9 +3,12 @@
 
 #include <sys/auxv.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+#include "base/result.h"
 
 namespace cropdl::process {
 
@@ -16,8 +19,7 @@ const std::vector<std::string>& cpu_features();
 // Those of them that /proc/cpuinfo does not show: from CPUID leaf 7, subleaf 1.
 std::vector<std::string> hidden_features(unsigned eax, unsigned edx);
 
-// The extensions in `needed` that this CPU lacks.
-std::vector<std::string> missing_features(const std::vector<std::string>& needed);
+std::vector<std::string> missing_features(const std::vector<std::string>& needed);  // that this CPU lacks
 
 // "", or a line for people: `here`, the extensions of this CPU, has some for vectors that the program's
 // former CPU (`before`) had not. Not hidden ones: older images do not know them.
@@ -32,7 +34,17 @@ inline bool has_fsgsbase() {
 }
 inline constexpr char kFsGsBase[] = "fsgsbase";
 
-std::string kernel_version();
-std::string glibc_version();
+// --- The numbers of processors that a program may see (sched_getcpu): it may have sized arrays by how many
+// there were when it began. LH, MAIN, before any other thread of the program is made.
+
+uint32_t possible_processors();  // the highest number that one of this machine can have, plus one; 0: unknown
+uint32_t allowed_processors();   // how many the calling thread may run on; 0: unknown
+
+// "" or a refusal: the calling thread may run on no processor below `number`. 0: no limit.
+std::string no_processor_below(uint32_t number);
+
+// Keeps the calling thread, and those that it makes, to the processors below `number` on which it may run.
+// `note`: a line for people, if that leaves out some. Does nothing if none is left, or `number` is 0.
+Status keep_to_processors_below(uint32_t number, std::string* note);
 
 }  // namespace cropdl::process

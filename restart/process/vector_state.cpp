@@ -102,18 +102,11 @@ std::string vector_state_refusal(const VectorState& saved) {
       here.bytes, saved.bytes);
 }
 
-void to_json(nlohmann::json& j, const VectorState& v) {
-  nlohmann::json components = nlohmann::json::array();
-  for (const VectorState::Component& c : v.components) components.push_back({c.number, c.offset, c.size});
-  j = {{"bytes", v.bytes}, {"components", components}};
-}
+void to_json(nlohmann::json& j, const VectorState::Component& c) { j = {c.number, c.offset, c.size}; }
 
-void from_json(const nlohmann::json& j, VectorState& v) {
-  v = {};
-  v.bytes = integer_from_json<uint32_t>(j.at("bytes"));
-  for (const auto& c : j.at("components"))
-    v.components.push_back({integer_from_json<uint32_t>(c.at(0)), integer_from_json<uint32_t>(c.at(1)),
-                            integer_from_json<uint32_t>(c.at(2))});
+void from_json(const nlohmann::json& j, VectorState::Component& c) {
+  c = {integer_from_json<uint32_t>(j.at(0)), integer_from_json<uint32_t>(j.at(1)),
+       integer_from_json<uint32_t>(j.at(2))};
 }
 
 }  // namespace cropdl::process

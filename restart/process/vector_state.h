@@ -19,15 +19,15 @@ struct VectorState {
   };
   std::vector<Component> components;  // in the frames, from AVX on
   bool operator==(const VectorState&) const = default;
+  static constexpr const char* kMembers[] = {"bytes", "components"};
 };
+void to_json(nlohmann::json& j, const VectorState::Component& c);
+void from_json(const nlohmann::json& j, VectorState::Component& c);
 
 // The layout in the stopped threads' frames. An error names a thread whose frame cannot be saved.
 Result<VectorState> vector_state_of_threads();
 
 // "" or why threads with such frames cannot resume here. Called before the program exists.
 std::string vector_state_refusal(const VectorState& saved);
-
-void to_json(nlohmann::json& j, const VectorState& v);
-void from_json(const nlohmann::json& j, VectorState& v);
 
 }  // namespace cropdl::process

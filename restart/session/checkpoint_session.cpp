@@ -18,7 +18,6 @@
 #include "restart/process/attributes.h"
 #include "restart/process/machine.h"
 #include "restart/process/process_ids.h"
-#include "restart/process/processors.h"
 #include "restart/process/raised_limit.h"
 #include "restart/threads/pending_signals.h"
 
@@ -50,20 +49,18 @@ bool is_written(const host_memory::MappedFile& file, const std::vector<files::Fi
 
 }  // namespace
 
-std::string CheckpointSession::look() {
+Status CheckpointSession::look() {
   Metadata seen;
-  if (const Status looked = look_at(job_.libraries, seen); !looked) return looked.error().message;
-  if (const Status s = program_threads::saved_threads().move_to(threads_); !s) return s.error().message;
-  if (const auto state = process::vector_state_of_threads(); !state) return state.error().message;
-  return host_memory::refusal_of_stopped_memory(&memory_);
+  if (Status looked = look_at(job_.libraries, seen); !looked) return looked;
+  if (Status s = program_threads::saved_threads().move_to(threads_); !s) return s;
+  if (const auto state = process::vector_state_of_threads(); !state) return state.error();
+  return host_memory::look_at_stopped_memory().move_to(memory_);
 }
 
-Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::string& directory,
-                                                                     const boundaries::Tracker& tracker) {
+Status CheckpointSession::take_snapshot(const std::string& directory, const boundaries::Tracker& tracker,
+                                        Metadata& m, host_memory::ProgramMemory& memory) {
   // Again: others ran after this rank had stopped, and may have written to shared files or sent signals.
-  Snapshot snapshot;
-  Metadata& m = snapshot.metadata;
-  if (const Status looked = look_at(job_.libraries, m); !looked) return looked.error();
+  if (Status looked = look_at(job_.libraries, m); !looked) return looked;
   process::note_ids();
   m.rank = job_.launch.rank;
   m.ranks = job_.launch.ranks;
@@ -90,43 +87,42 @@ Result<CheckpointSession::Snapshot> CheckpointSession::take_snapshot(const std::
                                t.number == l->number() ? l->recipes() : 0});
   m.cpu_features = process::cpu_features();
   m.processors = job_.processors;
-  if (Status s = process::vector_state_of_threads().move_to(m.vector_state); !s) return s.error();
+  if (Status s = process::vector_state_of_threads().move_to(m.vector_state); !s) return s;
   // All signals are blocked while the program is stopped; its own mask is in the frame that it resumes from.
   m.pending_signals = program_threads::pending_signals(program_threads::blocked_everywhere());
   m.interval_timers = process::StoppedTimers::list();
   m.threads = std::move(threads_);
-  if (Status read = program_threads::read_pending_signals(m.threads); !read) return read.error();
+  if (Status read = program_threads::read_pending_signals(m.threads); !read) return read;
   m.clocks = process::read_clocks();
   m.save_files = job_.boot.save_files != 0 ? job_.boot.save_files : files::kSaveFilesDefault;
   // The program's file size limit, recorded by now, must not apply to its image and saved files.
   const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
   auto contents = files::save_contents(m.files, directory, job_.launch.rank, m.save_files);
-  if (Status s = contents.move_to(m.contents); !s) return s.error();
+  if (Status s = contents.move_to(m.contents); !s) return s;
   m.by_reference = job_.boot.by_reference;
   m.software_gpu = job_.boot.software_gpu;
   m.software_gpus = job_.boot.software_gpus;
   m.software_nccl = job_.boot.software_nccl;
 
-  auto memory = host_memory::examine_memory(
-      std::exchange(memory_, {}),
-      [&](const host_memory::MappedFile& file) { return !is_written(file, m.contents); });
-  if (Status s = memory.move_to(snapshot.memory); !s) return s.error();
-  return snapshot;
+  const auto may_leave = [&](const host_memory::MappedFile& file) { return !is_written(file, m.contents); };
+  return host_memory::examine_memory(std::exchange(memory_, {}), may_leave).move_to(memory);
 }
 
-Result<restart::ImageTotals> CheckpointSession::persist(Snapshot& snapshot, restart::ChunkSink& sink) {
-  const std::set<std::string> code = host_memory::files_with_code(snapshot.memory.state);
+Result<restart::ImageTotals> CheckpointSession::persist(Metadata& m, host_memory::ProgramMemory& memory,
+                                                        restart::ChunkSink& sink) {
+  std::set<std::string> code;  // the files whose code the program runs: itself and its libraries
+  for (const host_memory::RegionState& s : memory.state.regions)
+    if (s.file && s.file->executable) code.insert(s.file->path);
   // Memory may reference a file instead of being saved if the program executes its code, no descriptor of the
   // program can write to it, and it is not part of CropDL's installation.
   const auto may_refer = [&](const host_memory::MappedFile& file) {
-    return snapshot.metadata.by_reference && !file.shared && file.identity.inode != 0 &&
-           code.count(file.path) != 0 && !file.path.starts_with(job_.boot.installation + "/") &&
-           !is_written(file, snapshot.metadata.contents);
+    return m.by_reference && !file.shared && file.identity.inode != 0 && code.count(file.path) != 0 &&
+           !file.path.starts_with(job_.boot.installation + "/") && !is_written(file, m.contents);
   };
-  if (Status cut = host_memory::cut_memory(snapshot.memory, may_refer, sink); !cut) return cut.error();
+  if (Status cut = host_memory::cut_memory(memory, may_refer, sink); !cut) return cut.error();
   if (Status cut = job_.libraries.save_contents(sink); !cut) return cut.error();
-  snapshot.metadata.memory = std::move(snapshot.memory.state);
-  const std::string metadata = metadata_text(snapshot.metadata);
+  m.memory = std::move(memory.state);
+  const std::string metadata = metadata_text(m);
   if (exceeds_json_limits(metadata))
     return Error{
         "the list of the program's mappings takes {} bytes, more than can be stored; map fewer, larger areas",
@@ -136,27 +132,28 @@ Result<restart::ImageTotals> CheckpointSession::persist(Snapshot& snapshot, rest
 
 Result<coord::ImageSummary> CheckpointSession::save(const std::string& directory,
                                                     const boundaries::Tracker& tracker) {
-  auto snapshot = take_snapshot(directory, tracker);
-  if (!snapshot) return snapshot.error();
+  Metadata metadata;
+  host_memory::ProgramMemory memory;
+  if (Status taken = take_snapshot(directory, tracker, metadata, memory); !taken) return taken.error();
   // After the snapshot, which has the program's limit.
   const process::RaisedLimit file_size(RLIMIT_FSIZE, RLIM_INFINITY);
-  coord::ImageSummary summary;
-  summary.file = restart::image_name(job_.launch.rank);
+  uint64_t expected = job_.libraries.content_bytes();
+  for (const restart::Region& r : memory.regions) expected += restart::bytes_of(r.present);
+  const std::string file = restart::image_name(job_.launch.rank);
   auto sink = restart::ImageWriter::create(
-      directory + "/" + summary.file, seam::kSeamVersion,
-      host_memory::memory_bytes(snapshot->memory) + job_.libraries.content_bytes(),
+      directory + "/" + file, seam::kSeamVersion, expected,
       process::allowed_processors() >= 2 * job_.launch.ranks);  // all ranks are on one node
   if (!sink) return sink.error();
-  const auto totals = persist(*snapshot, *sink);
+  const auto totals = persist(metadata, memory, *sink);
   if (!totals) return totals.error();
-  summary.bytes = totals->bytes;
-  summary.memory = totals->memory;
-  summary.checksum = totals->checksum;
-  summary.device_memory = totals->device_memory;
-  summary.sync_seconds = totals->sync_seconds;
-  summary.devices = job_.libraries.devices();
-  summary.iteration = snapshot->metadata.iterations.iterations;
-  return summary;
+  return coord::ImageSummary{file,
+                             totals->bytes,
+                             totals->memory,
+                             totals->checksum,
+                             totals->device_memory,
+                             job_.libraries.devices(),
+                             metadata.iterations.iterations,
+                             totals->sync_seconds};
 }
 
 }  // namespace cropdl::session

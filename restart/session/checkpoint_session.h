@@ -35,23 +35,21 @@ class CheckpointSession {
  public:
   explicit CheckpointSession(JobOfRank job) : job_(job) {}
 
-  // Examines what must stand still: attributes, descriptors, flags of memory. Returns why the checkpoint is
-  // refused (one line), or "". Before anything is drained or written: a refusal costs almost nothing.
-  std::string look();
+  // Examines what must stand still: attributes, descriptors, flags of memory. An error: why the checkpoint is
+  // refused. Before anything is drained or written: a refusal costs almost nothing.
+  Status look();
 
   // Runs this rank's stages of a version (docs/saving.md), into an image in `directory`.
   Result<coord::ImageSummary> save(const std::string& directory, const boundaries::Tracker& tracker);
 
  private:
-  struct Snapshot {
-    Metadata metadata;  // all but the state of the memory
-    // The memory's addresses and attributes; persist() reads its bytes.
-    host_memory::ProgramMemory memory;
-  };
-  // Records and copies what must be taken while all ranks are stopped. `directory`: the version's.
-  Result<Snapshot> take_snapshot(const std::string& directory, const boundaries::Tracker& tracker);
-  // Reads the memory listed in the snapshot and makes everything durable in `sink`.
-  Result<restart::ImageTotals> persist(Snapshot& snapshot, restart::ChunkSink& sink);
+  // Records and copies what must be taken while all ranks are stopped: in `m` all but the state of the
+  // memory, in `memory` its addresses and attributes. `directory`: the version's.
+  Status take_snapshot(const std::string& directory, const boundaries::Tracker& tracker, Metadata& m,
+                       host_memory::ProgramMemory& memory);
+  // Reads the bytes of `memory`, and makes everything durable in `sink`.
+  Result<restart::ImageTotals> persist(Metadata& m, host_memory::ProgramMemory& memory,
+                                       restart::ChunkSink& sink);
 
   const JobOfRank job_;
   // From look(), of whose cost they are most; still valid, because a parked thread receives only signals.

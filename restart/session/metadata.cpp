@@ -12,43 +12,38 @@ namespace {
 
 using Place = boundaries::PeriodFinder::Place;
 
-json json_of(const Place& p) {
-  json last = json::array();
+template <class Visit>
+void list_numbers(Place& p, Visit&& member) {
+  member("length", p.pattern.length);
+  member("any_order", p.pattern.any_order);
+  member("by_site", p.pattern.by_site);
+  member("windows", p.pattern.windows);
+  member("iterations", p.iterations);
+  member("symbols", p.symbols);
+  member.since("found_after", p.pattern.found_after);
+}
+
+json json_of(Place p) {
+  JsonWriter writer;
+  list_numbers(p, writer);
+  json& last = writer.object["last"] = json::array();
   for (const boundaries::Symbol& s : p.last) last.push_back({s.exact, s.site});
-  return {{"length", p.pattern.length},
-          {"any_order", p.pattern.any_order},
-          {"by_site", p.pattern.by_site},
-          {"pattern", {p.pattern.exact, p.pattern.site}},
-          {"windows", p.pattern.windows},
-          {"iterations", p.iterations},
-          {"symbols", p.symbols},
-          {"last", last},
-          {"found_after", p.pattern.found_after}};
+  writer.object["pattern"] = {p.pattern.exact, p.pattern.site};
+  return writer.object;
 }
 
 Place place_from(const json& j) {
   Place p;
-  p.pattern.length = integer_from_json<uint32_t>(j.at("length"));
+  list_numbers(p, JsonReader{j});
   if (p.pattern.length > boundaries::PeriodFinder::kLongest) return {};
-  p.pattern.any_order = j.at("any_order").get<bool>();
-  p.pattern.by_site = j.at("by_site").get<bool>();
   p.pattern.exact = integer_from_json<uint64_t>(j.at("pattern").at(0));
   p.pattern.site = integer_from_json<uint64_t>(j.at("pattern").at(1));
-  p.pattern.windows = integer_from_json<uint64_t>(j.at("windows"));
-  p.iterations = integer_from_json<uint64_t>(j.at("iterations"));
-  p.symbols = integer_from_json<uint64_t>(j.at("symbols"));
-  if (j.contains("found_after")) p.pattern.found_after = integer_from_json<uint64_t>(j.at("found_after"));
   for (const json& s : j.at("last"))
     p.last.push_back({integer_from_json<uint64_t>(s.at(0)), integer_from_json<uint64_t>(s.at(1))});
   return p;
 }
 
 using Kind = coord::Schedule::Kind;
-
-json automatic_of(const coord::Schedule& s) {
-  if (s.kind != Kind::kAutomatic) return nullptr;
-  return {{"max_overhead", s.max_overhead}, {"mtbf", s.mtbf}};
-}
 
 // Images older than automatic intervals have only a number.
 coord::Schedule schedule_from(const json& metadata) {
@@ -69,7 +64,9 @@ std::string metadata_text(const Metadata& m) {
   json j = m;
   j["cwd_is_mount_root"] = m.cwd_is_mount_root ? json(*m.cwd_is_mount_root) : json();
   j["interval"] = m.schedule.kind == Kind::kEvery ? m.schedule.seconds : 0.0;
-  j["automatic"] = automatic_of(m.schedule);
+  j["automatic"] = nullptr;
+  if (m.schedule.kind == Kind::kAutomatic)
+    j["automatic"] = {{"max_overhead", m.schedule.max_overhead}, {"mtbf", m.schedule.mtbf}};
   j["at_sigterm"] = coord::name_of(m.schedule.at_sigterm);
   j["iterations"] = json_of(m.iterations);
   j["knows_fsgsbase"] = true;

@@ -14,7 +14,6 @@
 #include "restart/memory/memory_state.h"
 #include "restart/process/attributes.h"
 #include "restart/process/clocks.h"
-#include "restart/process/interval_timers.h"
 #include "restart/process/vector_state.h"
 #include "restart/threads/pending_signals.h"
 #include "restart/threads/program_threads.h"

@@ -15,7 +15,7 @@
 #include "interpose/counting/agreement.h"
 #include "interpose/seam/control_page.h"
 #include "restart/memory/save_memory.h"
-#include "restart/process/interval_timers.h"
+#include "restart/process/clocks.h"
 #include "restart/session/process_state.h"
 #include "restart/threads/program_threads.h"
 
@@ -28,7 +28,6 @@ constexpr std::chrono::microseconds kNap{200};
 void set_attention(uint32_t bits) {
   __atomic_fetch_or(&seam::writable_control->attention, bits, __ATOMIC_SEQ_CST);
 }
-void clear_attention() { __atomic_store_n(&seam::writable_control->attention, 0u, __ATOMIC_SEQ_CST); }
 
 template <class Work>
 void unlocked(std::unique_lock<std::mutex>& lock, Work work) {
@@ -104,9 +103,8 @@ bool Rank::try_stop(Status* failure) {
   bool first, main_parked;
   {
     const std::lock_guard lock(mutex_);  // the main thread may be about to end the previous stop
-    first = !stop_;
+    first = !std::exchange(stop_, true);
     if (first) program_threads::begin_thread_stop();
-    stop_ = true;
     // It stays there now, so it can create no thread that stop_threads() below would miss.
     main_parked = here_ || gone_;
   }
@@ -134,7 +132,8 @@ bool Rank::try_stop(Status* failure) {
       wake_.notify_one();
     }
     if (gone_) wake_.notify_one();
-    if (others && (here_ || gone_)) trace_stop();
+    if (others && (here_ || gone_) && saving_.trace && !std::exchange(stop_traced_, true))
+      say(formatted("cropdl: rank {}: all threads stopped after {} us", rank_, monotonic_us() - stop_asked_));
     if (!(others && here_))
       if (std::string why = drain_early(); !why.empty()) *failure = Error{why};
     if (here_ || gone_) return serving_;
@@ -168,11 +167,6 @@ std::string Rank::call_left() {
   if (++attempts_above_call_ < 2) return "";
   return "a signal handler or callback of the program has left a call of MPI or CUDA by a jump (siglongjmp), "
          "or has not returned to it in two attempts; let it return";
-}
-
-void Rank::trace_stop() {
-  if (!saving_.trace || std::exchange(stop_traced_, true)) return;
-  say(formatted("cropdl: rank {}: all threads stopped after {} us", rank_, monotonic_us() - stop_asked_));
 }
 
 // Under mutex_. A thread seen inside a send after order_all_threads() parks next. So until the stop is over,
@@ -253,19 +247,15 @@ void Rank::resume() {
   if (early) libraries_.end_early_drain();  // before any thread resumes
   counting::release();
   holding_ = false;
-  clear_attention();
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = false;
-    others_stopped_ = false;
-    serving_ = false;
-    // While serving, the main thread may be examining the other threads, writing their memory, or about to
-    // post their pending receives. It releases them when done.
-    if (here_)
-      wake_.notify_one();
-    else
-      program_threads::release_threads();
-  }
+  __atomic_store_n(&seam::writable_control->attention, 0u, __ATOMIC_SEQ_CST);
+  const std::lock_guard lock(mutex_);
+  stop_ = others_stopped_ = serving_ = false;
+  // While serving, the main thread may be examining the other threads, writing their memory, or about to post
+  // their pending receives. It releases them when done.
+  if (here_)
+    wake_.notify_one();
+  else
+    program_threads::release_threads();
 }
 
 void Rank::stay() {
@@ -280,6 +270,9 @@ void Rank::stay() {
 // Executes the agent's orders and progresses the libraries in between. `serving_` is true exactly while
 // nothing of the program can run: resume() clears it immediately, and a new stop that this thread has not
 // noticed finds it here again only after the previous cut's receives have been posted.
+// Nothing may be thrown out of it into the program's frames, even when a write has failed for lack of memory.
+// What allocates is caught; the rest moves errors, has room on the stack (forget_suspend_signals), or has
+// reserved what it needs (the libraries' resume() and progress()).
 void Rank::serve() {
   program_threads::forget_suspend_signals();
   std::unique_lock lock(mutex_);
@@ -293,7 +286,7 @@ void Rank::serve() {
     Status refusal;
     unlocked(lock, [&] {
       libraries_.end_early_drain();
-      refusal = look();
+      refusal = caught([this] { return saving_.look(); });
     });
     stopped_refusal_ = std::move(refusal);
     if (!stop_) break;  // the attempt has ended meanwhile
@@ -317,17 +310,6 @@ void Rank::serve() {
   }
   here_ = false;
   program_threads::release_threads();
-}
-
-// Nothing may be thrown out of serve(), which the program's frames called, even when a write has failed for
-// lack of memory. What allocates is caught; the rest moves errors, has room on the stack
-// (forget_suspend_signals), or has reserved what it needs (the libraries' resume() and progress()).
-Status Rank::look() const {
-  return caught([&]() -> Status {
-    std::string refusal = saving_.look();
-    if (refusal.empty()) return {};
-    return Error{std::move(refusal)};
-  });
 }
 
 void Rank::fail_drain(Status why) {

@@ -21,7 +21,7 @@ class Rank final : public coord::LocalRank {
  public:
   // The main thread calls both while the program is stopped (checkpoint_session.h).
   struct Saving {
-    std::function<std::string()> look;  // why the checkpoint is refused, or ""
+    std::function<Status()> look;  // an error: why the checkpoint is refused
     std::function<Result<coord::ImageSummary>(const std::string& directory, const boundaries::Tracker&)>
         write;
     bool trace = false;  // report how long the stop took
@@ -79,8 +79,6 @@ class Rank final : public coord::LocalRank {
   std::string place_refusal() const;
   std::string drain_early();
   std::string call_left();
-  void trace_stop();
-  Status look() const;
   void fail_drain(Status why);
   void drain_some(std::unique_lock<std::mutex>& lock);
   void write(std::unique_lock<std::mutex>& lock);

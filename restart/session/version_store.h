@@ -1,6 +1,7 @@
-// Rank 0's side of publishing: the coordinator's VersionSink is the store. LH; agent's, publisher's threads.
+// Rank 0's store: taken over from a job that is ending, and the coordinator's VersionSink. LH.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "coord/version_sink.h"
@@ -9,6 +10,20 @@
 
 namespace cropdl::session {
 
+// How long another process may hold the lock.
+struct LockWait {
+  double grace_seconds = 2;  // after its launcher dies, a job's ranks end a little later
+  // The kernel frees a process's memory, perhaps gigabytes, before it drops the lock.
+  double ending_seconds = 60;
+  double say_after_seconds = 1;
+  std::function<void(const std::string&)> say;  // prints one line for people during a long wait
+};
+
+// As Store::open_or_create, but waits for an earlier job that is ending. START.
+Result<restart::Store> open_store(const std::string& directory, const restart::StoreIdentity& identity,
+                                  const LockWait& wait, const restart::StoreOptions& options = {});
+
+// Agent's and publisher's threads.
 class VersionStore final : public coord::VersionSink {
  public:
   // `manifest`: the fields that are the same for all versions of this run.

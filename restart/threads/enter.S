@@ -1,6 +1,7 @@
 /* The two entries into the upper half (LH, main thread; neither returns), and the creation of threads. System
    calls set the FS and GS bases; seam/thread.h says why not instructions, although those would do here. */
-	.macro SET_BASE which           /* sets it to rsi; changes rax, rcx, r11 and rdi */
+	.macro SET_BASE which, value    /* changes rax, rcx, r11, rdi and rsi */
+	mov \value, %rsi
 	mov $\which, %edi
 	mov $158, %eax                  /* arch_prctl */
 	syscall
@@ -18,26 +19,13 @@
 cropdl_enter:
 	mov %rdi, %r12
 	mov %rsi, %r13
-	mov %rdx, %rsi
-	SET_BASE SET_GS
-	xor %esi, %esi
-	SET_BASE SET_FS
+	SET_BASE SET_GS, %rdx
+	SET_BASE SET_FS, $0
 	mov %r12, %rsp
 	mov %r13, %rsi
-	xor %eax, %eax
-	xor %edx, %edx
-	xor %ebp, %ebp
-	xor %ebx, %ebx
-	xor %ecx, %ecx
-	xor %edi, %edi
-	xor %r8d, %r8d
-	xor %r9d, %r9d
-	xor %r10d, %r10d
-	xor %r11d, %r11d
-	xor %r12d, %r12d
-	xor %r13d, %r13d
-	xor %r14d, %r14d
-	xor %r15d, %r15d
+	.irp register, eax, ebx, ecx, edx, edi, ebp, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+	xor %\register, %\register
+	.endr
 	jmp *%rsi
 
 /* void cropdl_continue(uint64_t context rdi, uint64_t fs rsi, record rdx): rt_sigreturn finds the saved
@@ -49,10 +37,8 @@ cropdl_enter:
 cropdl_continue:
 	mov %rdi, %r12
 	mov %rsi, %r13
-	mov %rdx, %rsi
-	SET_BASE SET_GS
-	mov %r13, %rsi
-	SET_BASE SET_FS
+	SET_BASE SET_GS, %rdx
+	SET_BASE SET_FS, %r13
 	mov %r12, %rsp
 	mov FPREGS(%rsp), %rax
 	test %rax, %rax
@@ -82,8 +68,7 @@ cropdl_clone_thread:
 	jz 1f
 	ret
 1:	xor %ebp, %ebp
-	mov %r8, %rsi
-	SET_BASE SET_GS
+	SET_BASE SET_GS, %r8
 	mov %r8, %rdi
 	call *%r9
 	ud2

@@ -13,12 +13,11 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/format.h"
 #include "base/procfs.h"
 #include "base/words.h"
 #include "interpose/seam/state.h"
 #include "interpose/upper/raw.h"
-#include "restart/process/other_ranks.h"
+#include "restart/process/process_ids.h"
 
 namespace cropdl::program_threads {
 namespace {
@@ -53,24 +52,16 @@ void queue_surely(const Taken& t, int* tries) {
 
 constexpr char kOwnStatus[] = "/proc/thread-self/status";
 
-// Reads the mask of signals pending for this thread any number of times, with memory taken beforehand.
-class OwnPending {
- public:
-  explicit OwnPending(const std::string& status_now)
-      : file_(open_high(kOwnStatus, O_RDONLY)), text_(status_now.size() + kLonger, '\0') {}
-  uint64_t mask() {
-    const ssize_t n = file_ ? pread(file_.fd(), text_.data(), text_.size() - 1, 0) : 0;
-    text_[n > 0 ? static_cast<size_t>(n) : 0] = '\0';
-    constexpr std::string_view kField = "\nSigPnd:";
-    const size_t at = text_.find(kField);
-    return at == std::string::npos ? 0 : strtoull(text_.c_str() + at + kField.size(), nullptr, 16);
-  }
-
- private:
-  static constexpr size_t kLonger = 4096;  // as numbers in it grow
-  const Descriptor file_;
-  std::string text_;
-};
+// The mask of signals pending for this thread, from its status. Allocates nothing: `text` has room. 0:
+// unknown.
+uint64_t own_pending(const Descriptor& status, std::string& text) {
+  const ssize_t n = status ? pread(status.fd(), text.data(), text.size() - 1, 0) : 0;
+  if (n <= 0) return 0;
+  text[static_cast<size_t>(n)] = '\0';
+  constexpr std::string_view kField = "\nSigPnd:";
+  const size_t at = text.find(kField);
+  return at == std::string::npos ? 0 : strtoull(text.c_str() + at + kField.size(), nullptr, 16);
+}
 
 // Signals taken, thus not pending. If something is thrown, they are queued again: the program needs them.
 struct Signals {
@@ -87,14 +78,15 @@ struct Signals {
   // Allocates before it takes the first: queued one by one, those of one number would change places. The
   // kernel delivers the thread's before the process's, the lowest number first, each number in queue order.
   void take(uint64_t set) {
-    const std::string status = kernel_text(kOwnStatus);
+    std::string text = kernel_text(kOwnStatus);
     constexpr size_t kMore = 64;  // those without a place in the queue, and some that come meanwhile
-    all.reserve(strtoull(status_field(status, "SigQ").c_str(), nullptr, 10) + kMore);  // of this user
-    OwnPending pending(status);
+    all.reserve(strtoull(status_field(text, "SigQ").c_str(), nullptr, 10) + kMore);  // of this user
+    text.resize(text.size() + 4096);                                                 // as numbers in it grow
+    const Descriptor status = open_high(kOwnStatus, O_RDONLY);
     taken = true;
     for (;;) {
       if (all.size() == all.capacity()) all.reserve(2 * all.size());
-      const uint64_t own = pending.mask();
+      const uint64_t own = own_pending(status, text);
       siginfo_t info{};
       const long sig = take_signal(set, &info);
       if (sig <= 0) return;
@@ -145,23 +137,12 @@ void name_rank(siginfo_t* info, int32_t (seam::RankIds::*other_id)(int32_t) cons
   if (id != 0) info->si_pid = id;
 }
 
-bool parse(const std::string& text, siginfo_t* info) {
-  const auto bytes = bytes_of_hex(text);
-  if (!bytes || bytes->size() != kInfoSize) return false;
-  memcpy(info, bytes->data(), kInfoSize);
-  return true;
-}
-
 }  // namespace
 
 long take_signal(uint64_t set, siginfo_t* info) noexcept {
   const timespec now{};
   return upper::raw(SYS_rt_sigtimedwait, reinterpret_cast<long>(&set), reinterpret_cast<long>(info),
                     reinterpret_cast<long>(&now), 8);
-}
-
-uint64_t pending_for_thread(int32_t tid) {
-  return status_bits(kernel_text(formatted("/proc/self/task/{}/status", tid)), "SigPnd");
 }
 
 std::vector<PendingSignal> pending_signals(uint64_t blocked) {
@@ -209,7 +190,9 @@ static bool is_ignored(int sig) {
 Status queue_again(const std::vector<PendingSignal>& signals, bool only_ignored) {
   for (const PendingSignal& s : signals) {
     Taken t{s.process, {}};
-    if (!parse(s.info, &t.info) || t.info.si_signo < 1 || t.info.si_signo > 64)
+    const auto bytes = bytes_of_hex(s.info);
+    if (bytes && bytes->size() == kInfoSize) memcpy(&t.info, bytes->data(), kInfoSize);
+    if (t.info.si_signo < 1 || t.info.si_signo > 64)
       return Error{"a pending signal of the program is not readable in the image"};
     if (only_ignored && !is_ignored(t.info.si_signo)) continue;
     if (has_sender(t.info) && t.info.si_code != SI_QUEUE) {

@@ -23,9 +23,6 @@ struct PendingSignal {
 // senders' (a scheduler's SIGTERM) count as after the cut. All stay pending.
 std::vector<PendingSignal> pending_signals(uint64_t blocked);
 
-// Returns the mask of signals pending for one thread of this process, not for the process.
-uint64_t pending_for_thread(int32_t tid);
-
 // Queues the signals again, in the new process. When an action is set that ignores a signal, the kernel
 // discards what is pending of it, though blocked (kernel/signal.c, do_sigaction): call this once more when
 // the program's actions are set, for those that they ignore.

@@ -15,21 +15,17 @@ namespace cropdl::program_threads {
 
 // --- Stopping. AGENT; one stop at a time.
 
-// Begins a stop: threads that park from now on record its number.
-void begin_thread_stop();
+void begin_thread_stop();  // threads that park from now on record the number of this stop
 // Asks running threads to park; call it until true: all are parked, and no new thread can appear.
 bool stop_threads();
 // Returns whether every thread is parked or inside a blocking send (ThreadRecord::sending), after which it
 // parks. `main_serves`: the main thread is parked. Only after order_all_threads(), with attention set.
 bool threads_only_send(bool main_serves);
-// Ends the stop. Idempotent.
-void release_threads();
-// Sends a thread the suspend signal, once per stop.
-void ask_to_stop(seam::ThreadRecord& t);
+void release_threads();                   // ends the stop; idempotent
+void ask_to_stop(seam::ThreadRecord& t);  // sends a thread the suspend signal, once per stop
+void ask_again();                         // the next stop_threads() and ask_to_stop() send it again
 // Whether the last suspend signal could not be queued (RLIMIT_SIGPENDING, which counts the user's signals).
 bool signal_queue_is_full();
-// The next stop_threads() and ask_to_stop() send it again.
-void ask_again();
 
 // Removes pending suspend signals: if a library unblocked the signal, a second one would overwrite the
 // first's frame. False: the program has one of that number, which stays. MAIN in its handler, or parked.

@@ -29,7 +29,7 @@ namespace {
 
 // Threads run here until go_on_with_threads(), without a C library, and know no more than their records.
 enum Gate : uint32_t { kShut, kOpen, kEnd };
-uint32_t gate;
+uint32_t gate = kShut;
 
 __attribute__((optimize("no-stack-protector"))) void begin_thread(ThreadRecord* t) {
   register_rseq(t);
@@ -65,7 +65,8 @@ Result<uint64_t> first_stacks(size_t count) {
   return reinterpret_cast<uint64_t>(p);
 }
 
-constexpr uint64_t kThread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+constexpr uint64_t kThread =
+    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_PARENT_SETTID;
 
 Error cannot_make(size_t made, size_t count, long error) {
   return Error{
@@ -81,12 +82,11 @@ Status try_threads(const std::vector<SavedThread>& threads) {
   const auto stacks = first_stacks(threads.size());
   if (!stacks) return stacks.error();
   std::vector<int32_t> tids(threads.size());
-  gate = kShut;
   size_t made = 0;
   long result = 0;
   for (; made < threads.size(); ++made) {
-    result = cropdl_clone_thread(kThread | CLONE_PARENT_SETTID, *stacks + (made + 1) * kFirstStack,
-                                 &tids[made], end_thread, nullptr);
+    result =
+        cropdl_clone_thread(kThread, *stacks + (made + 1) * kFirstStack, &tids[made], end_thread, nullptr);
     if (upper::failed(result)) break;
   }
   __atomic_store_n(&gate, kEnd, __ATOMIC_SEQ_CST);
@@ -105,10 +105,8 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
   for (uint32_t i = 1; i < s->threads_high; ++i)
     if (ThreadRecord& t = s->threads[i]; t.used == seam::kFree) t.tid = t.virtual_tid = 0;
   if (threads.empty()) return {};
-  if (auto ready = have_block(); !ready) return ready;
   const auto stacks = first_stacks(threads.size());
   if (!stacks) return stacks.error();
-  gate = kShut;
   size_t lost = 0;
   std::string example;
   for (size_t i = 0; i < threads.size(); ++i) {
@@ -122,8 +120,7 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
     t.cpu_before = saved.cpu;
     for (size_t w = 0; w < std::size(t.usage_before); ++w)
       t.usage_before[w] = w < saved.usage.size() ? saved.usage[w] : 0;
-    const long made = cropdl_clone_thread(kThread | CLONE_PARENT_SETTID, *stacks + (i + 1) * kFirstStack,
-                                          &t.tid, begin_thread, &t);
+    const long made = cropdl_clone_thread(kThread, *stacks + (i + 1) * kFirstStack, &t.tid, begin_thread, &t);
     if (upper::failed(made)) return cannot_make(i, threads.size(), made);
     std::string differs;
     Status queued = run_on(t, [&] {

@@ -6,8 +6,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <ctime>
-
 #include "base/file.h"
 #include "base/format.h"
 #include "base/procfs.h"
@@ -59,29 +57,20 @@ Result<SavedThread> look(const ThreadRecord& t, const process::AttributeValues& 
   return s;
 }
 
-// Keeps signal stacks of ended threads out of the image. The core maps them again.
-void give_back_signal_stacks() {
-  auto* s = seam::state();
-  for (uint32_t i = 1; i < s->threads_high; ++i)
-    if (s->threads[i].used == seam::kFree && s->threads[i].self != nullptr)
-      munmap(reinterpret_cast<void*>(seam::signal_stack(&s->threads[i])), seam::kSignalStackSize),
-          s->threads[i].self = nullptr;
-}
-
 }  // namespace
 
 Result<std::vector<SavedThread>> saved_threads() {
-  give_back_signal_stacks();
+  auto* s = seam::state();
+  for (uint32_t i = 1; i < s->threads_high; ++i)  // the core maps them again
+    if (ThreadRecord& t = s->threads[i]; t.used == seam::kFree && t.self != nullptr)
+      munmap(reinterpret_cast<void*>(seam::signal_stack(&t)), seam::kSignalStackSize), t.self = nullptr;
   std::vector<SavedThread> all;
   process::AttributeValues mains;
   Status done;
   const pid_t main = static_cast<pid_t>(syscall(SYS_gettid));
   each_thread([&](ThreadRecord& t) {
     if (!done) return;
-    if (mains.empty()) {
-      if (done = have_block(); !done) return;
-      mains = process::thread_attributes();
-    }
+    if (mains.empty()) mains = process::thread_attributes();
     SavedThread& saved = all.emplace_back();
     done = run_on(t, [&] { return look(t, mains, main).move_to(saved); });
   });
@@ -100,7 +89,7 @@ Status read_pending_signals(std::vector<SavedThread>& threads) {
   bool told = forget_suspend_signals();
   for (SavedThread& saved : threads) {
     ThreadRecord& t = seam::state()->threads[saved.record];
-    if (pending_for_thread(t.tid) == 0) continue;
+    if (status_bits(kernel_text(formatted("/proc/self/task/{}/status", t.tid)), "SigPnd") == 0) continue;
     Status read = run_on(t, [&] {
       if (!forget_suspend_signals()) told = false;
       for (PendingSignal& p : pending_signals(mask_of(t)))

@@ -32,15 +32,6 @@ bool is_gone(const ThreadRecord& t) {
 
 bool queue_was_full = false;  // when a suspend signal was last to be queued
 
-bool queue_suspend_signal(pid_t tid) {
-  siginfo_t info{};
-  info.si_code = SI_QUEUE;
-  info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
-  const bool queued = syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, seam::kSuspendSignal, &info) == 0;
-  queue_was_full = !queued && errno == EAGAIN;
-  return queued;
-}
-
 }  // namespace
 
 void begin_thread_stop() {
@@ -104,7 +95,12 @@ void ask_to_stop(ThreadRecord& t) {
   const uint32_t stop = seam::control()->stop;
   if (__atomic_load_n(&t.asked, __ATOMIC_SEQ_CST) == stop) return;
   __atomic_store_n(&t.asked, stop, __ATOMIC_SEQ_CST);
-  if (!queue_suspend_signal(t.tid)) t.asked = 0;
+  siginfo_t info{};
+  info.si_code = SI_QUEUE;
+  info.si_value.sival_ptr = reinterpret_cast<void*>(seam::kSuspendMagic);
+  const bool queued = syscall(SYS_rt_tgsigqueueinfo, getpid(), t.tid, seam::kSuspendSignal, &info) == 0;
+  queue_was_full = !queued && errno == EAGAIN;
+  if (!queued) t.asked = 0;
 }
 
 bool signal_queue_is_full() { return queue_was_full; }

@@ -36,8 +36,7 @@ void let_go_of_rseq();
 // Sets the record's selectors for its FS bases; 0: no segment. Any thread, any FS base; no libc, no TLS.
 void make_segments(seam::ThreadRecord* thread);
 
-// For a program that needs all addresses below 4 GiB. Call it before any other function here.
-void leave_low_memory_alone();
+void leave_low_memory_alone();  // for a program that needs all addresses below 4 GiB. Call it first
 
 // Moves the main thread to a TLS block below 4 GiB; ld.so's stays unused. LH, before there is another thread.
 void continue_on_low_tls_block();

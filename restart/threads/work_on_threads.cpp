@@ -59,13 +59,7 @@ __attribute__((optimize("no-stack-protector"))) void begin_work(ThreadRecord* t)
   upper::raw(SYS_futex, reinterpret_cast<long>(&work->done), FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
-}  // namespace
-
-void wake(ThreadRecord& t) {
-  __atomic_fetch_add(&t.wake, 1, __ATOMIC_SEQ_CST);
-  syscall(SYS_futex, &t.wake, FUTEX_WAKE_PRIVATE, INT_MAX);
-}
-
+// Starts the lending thread.
 Status have_block() {
   if (borrowed.fs != 0) return {};
   constexpr size_t kStack = 512 << 10;
@@ -80,7 +74,15 @@ Status have_block() {
   return {};
 }
 
+}  // namespace
+
+void wake(ThreadRecord& t) {
+  __atomic_fetch_add(&t.wake, 1, __ATOMIC_SEQ_CST);
+  syscall(SYS_futex, &t.wake, FUTEX_WAKE_PRIVATE, INT_MAX);
+}
+
 Status run_on(ThreadRecord& t, const std::function<Status()>& run) {
+  if (Status ready = have_block(); !ready) return ready;
   Work work{&run, 0, {}};
   t.task_argument = reinterpret_cast<uint64_t>(&work);
   __atomic_store_n(&t.task, &begin_work, __ATOMIC_SEQ_CST);

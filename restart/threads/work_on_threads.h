@@ -20,8 +20,8 @@ void each_thread(Visit visit) {
 
 void wake(seam::ThreadRecord& t);
 
-Status have_block();  // starts the lending thread, before the first run_on()
-// Returns what `run` returns, or the error that stands for what it throws.
+// Returns what `run` returns, or the error that stands for what it throws. The first call starts the lending
+// thread, and may fail.
 Status run_on(seam::ThreadRecord& t, const std::function<Status()>& run);
 
 std::string name_of(const seam::ThreadRecord& t, const std::string& comm);  // for messages

@@ -1,6 +1,6 @@
 // links: cropdl_process
 // Alarms and interval timers while a checkpoint is taken.
-#include "restart/process/interval_timers.h"
+#include "restart/process/clocks.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -25,7 +25,6 @@
 #include "base/readable.h"
 #include "interpose/seam/extents.h"
 #include "restart/memory/mapped_files.h"
-#include "restart/memory/mapping_flags.h"
 #include "restart/memory/mappings.h"
 #include "restart/memory/save_memory.h"
 
@@ -74,10 +73,9 @@ TEST(Mappings, EveryTouchedPageOfThousandsIsFoundOnce) {
 TEST(Mappings, PagesBeyondAFilesEndAreNotReadAndDoNotKill) {
   File file(3);
   Memory memory(6, fileno(file.stream));
-  std::vector<PageRun> runs;
   const ReadableMemory readable;
-  ASSERT_TRUE(readable_pages(readable, memory.begin(), memory.begin() + memory.bytes, &runs));
-  EXPECT_EQ(runs, (std::vector<PageRun>{{memory.begin(), memory.begin() + 3 * kPage}}));
+  EXPECT_EQ(readable_pages(readable, memory.begin(), memory.begin() + memory.bytes),
+            (std::vector<PageRun>{{memory.begin(), memory.begin() + 3 * kPage}}));
   EXPECT_NE(readable.copy(memory.begin(), 3 * kPage), nullptr);
   ASSERT_EQ(ftruncate(fileno(file.stream), kPage), 0);
   EXPECT_EQ(readable.copy(memory.begin(), 3 * kPage), nullptr);
@@ -114,10 +112,9 @@ TEST(Mappings, HolesBetweenReadablePagesAreFound) {
   memset(memory.at, 1, memory.bytes);
   mprotect(memory.at + 7 * kPage, kPage, PROT_NONE);
   mprotect(memory.at + 63 * kPage, kPage, PROT_NONE);
-  std::vector<PageRun> runs;
-  ASSERT_TRUE(readable_pages(ReadableMemory(), memory.begin(), memory.begin() + memory.bytes, &runs));
-  EXPECT_EQ(runs, (std::vector<PageRun>{{memory.begin(), memory.begin() + 7 * kPage},
-                                        {memory.begin() + 8 * kPage, memory.begin() + 63 * kPage}}));
+  EXPECT_EQ(readable_pages(ReadableMemory(), memory.begin(), memory.begin() + memory.bytes),
+            (std::vector<PageRun>{{memory.begin(), memory.begin() + 7 * kPage},
+                                  {memory.begin() + 8 * kPage, memory.begin() + 63 * kPage}}));
 }
 
 TEST(MappingFlags, EveryFlagOfThisProcessIsKnown) {
@@ -278,8 +275,7 @@ TEST(Extents, WithoutMappingsAreDroppedAtAStop) {
   state->outside[1] = {page(0), page(6)};
   state->outside[2] = {page(3), page(10)};
   state->extents = 3;
-  StoppedMemory seen;
-  EXPECT_EQ(refusal_of_stopped_memory(&seen), "");
+  EXPECT_TRUE(look_at_stopped_memory());
   std::vector<OutsideExtent> left = Table(state).all();
   ASSERT_EQ(left.size(), 2u);
   if (left[0].begin > left[1].begin) std::swap(left[0], left[1]);
@@ -288,7 +284,7 @@ TEST(Extents, WithoutMappingsAreDroppedAtAStop) {
   EXPECT_EQ(left[1].begin, page(6));
   EXPECT_EQ(left[1].end, page(9));
   state->extents = seam::kMaxExtents + 1;
-  EXPECT_EQ(refusal_of_stopped_memory(&seen), "");
+  EXPECT_TRUE(look_at_stopped_memory());
   EXPECT_TRUE(Table(state).extents.incomplete());
   munmap(reinterpret_cast<void*>(page(0)), 9 * kPage);
   munmap(state, seam::kStateSize);
@@ -316,14 +312,15 @@ int map_a_changed_table(const char* name) {
   if (out < 0 || pwrite(out, "then", 4, 0) != 4 || ftruncate(out, kPage) != 0) return 10;
   void* const table = mmap(nullptr, kPage, PROT_READ, MAP_SHARED, in, 0);
   const auto at = reinterpret_cast<uint64_t>(table);
-  const MappedFile file = examine_file(mapping_at(at));
+  RegionState region;
+  region.begin = at, region.end = at + kPage;
+  region.file = examine_file(mapping_at(at));
   if (mmap(table, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != table)
     return 11;
   memcpy(table, "then", 4);
   if (pwrite(out, "now!", 4, 0) != 4) return 12;
-  std::string why;
-  const Remapped how = map_file_again(file, at, at + kPage, PROT_READ, "", {}, {}, &why);
-  return how == Remapped::kRefused ? 2 : how == Remapped::kYes && memcmp(table, "now!", 4) == 0 ? 1 : 0;
+  const auto again = map_file_again(region, PROT_READ);
+  return !again ? 2 : *again && memcmp(table, "now!", 4) == 0 ? 1 : 0;
 }
 
 TEST(MappedFiles, TablesOfTheMachinesServicesMayHaveChangedAndOtherSharedFilesMayNot) {
@@ -424,22 +421,25 @@ TEST(MappedFiles, ADataSetThatBecameAnotherFileAfterItWasCheckedIsNotMapped) {
   void* const at = mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   const auto begin = reinterpret_cast<uint64_t>(at);
   EXPECT_TRUE(check_left_in_file(file, kPage, false));
+  RegionState region;
+  region.begin = begin, region.end = begin + kPage;
+  region.file = file;
   {
     const Descriptor made(open(other.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
     ASSERT_EQ(pwrite(made.fd(), "now!!", 5, 0), 5);
   }
   ASSERT_EQ(rename(other.c_str(), name), 0);
-  const Status refused = map_left_in_file(file, begin, begin + kPage, PROT_READ, false);
+  const Status refused = map_left_in_file(region, PROT_READ, false);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("is not as it was when the checkpoint was taken (5 bytes, then 4"),
             std::string::npos)
       << refused.error().message;
   EXPECT_FALSE(mapping_at(begin).shared);  // nothing was mapped
-  const Status kept = map_left_in_file(file, begin, begin + kPage, PROT_READ, true);
+  const Status kept = map_left_in_file(region, PROT_READ, true);
   ASSERT_TRUE(kept) << kept.error().message;
   EXPECT_EQ(memcmp(at, "now!!", 5), 0);
   unlink(name);
-  EXPECT_FALSE(map_left_in_file(file, begin, begin + kPage, PROT_READ, true));
+  EXPECT_FALSE(map_left_in_file(region, PROT_READ, true));
   munmap(at, kPage);
 }
 

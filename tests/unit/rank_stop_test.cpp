@@ -74,7 +74,7 @@ bool try_stop(session::Rank& rank) {
 }
 
 session::Rank::Saving saving() {
-  return {[] { return std::string(); },
+  return {[] { return Status(); },
           [](const std::string&, const boundaries::Tracker&) -> Result<coord::ImageSummary> {
             return coord::ImageSummary{};
           }};
@@ -140,7 +140,7 @@ TEST(Rank, ReportsReasonsFoundByTheStoppedThread) {
                      {[&] {
                         looking = true;
                         while (!may_look) usleep(100);
-                        return seen;
+                        return seen.empty() ? Status() : Status(Error{seen});
                       },
                       [](const std::string&, const boundaries::Tracker&) -> Result<coord::ImageSummary> {
                         return coord::ImageSummary{};
@@ -184,7 +184,7 @@ TEST(Rank, WritesNothingIfALibraryCannotBeQuieted) {
   std::atomic<int> writes{0};
   std::atomic<bool> wanted{true}, ended{false};
   session::Rank rank(libraries::Libraries({&mpi}),
-                     {[] { return std::string(); },
+                     {[] { return Status(); },
                       [&](const std::string&, const boundaries::Tracker&) -> Result<coord::ImageSummary> {
                         ++writes;
                         return coord::ImageSummary{};
@@ -225,7 +225,7 @@ TEST(Rank, IsNotStoppedByAScanBeforeItsMainThreadParked) {
   session::Rank rank(libraries::Libraries({&mpi}),
                      {[&] {
                         looked = true;
-                        return std::string();
+                        return Status();
                       },
                       [](const std::string&, const boundaries::Tracker&) -> Result<coord::ImageSummary> {
                         return coord::ImageSummary{};
@@ -297,7 +297,7 @@ TEST(Rank, FailsACheckpointWithoutMemoryAndContinues) {
   session::Rank rank(libraries::Libraries({&mpi}),
                      {[&] {
                         if (no_memory_to_look) throw std::bad_alloc();
-                        return std::string();
+                        return Status();
                       },
                       [](const std::string&, const boundaries::Tracker&) -> Result<coord::ImageSummary> {
                         throw std::bad_alloc();

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/host.h"
-#include "restart/session/lock_wait.h"
+#include "restart/session/version_store.h"
 #include "tests/unit/store_fixture.h"
 
 namespace cropdl::session {
