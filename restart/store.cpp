@@ -205,16 +205,7 @@ class LockHolder {
 Store::Store(StoreReader reader, StoreOptions options)
     : reader_(std::move(reader)), options_(std::move(options)) {}
 
-Store::Store(Store&& other) noexcept
-    : reader_(std::move(other.reader_)),
-      options_(std::move(other.options_)),
-      lock_(std::move(other.lock_)),
-      lock_holder_(std::move(other.lock_holder_)),
-      device_(other.device_),
-      inode_(other.inode_),
-      draft_(std::exchange(other.draft_, {})),
-      not_durable_(other.not_durable_.load()),
-      wrote_identity_(other.wrote_identity_) {}
+Store::Store(Store&&) noexcept = default;
 
 Store::~Store() {
   discard();

@@ -153,7 +153,7 @@ class Store {
                                       StoreOptions options = {}, bool* in_use = nullptr);
   // Opens the caller's own store, of any job, and takes its lock to remove versions. Changes nothing else.
   static Result<Store> open_existing(const std::string& directory, bool* in_use = nullptr);
-  Store(Store&& other) noexcept;
+  Store(Store&&) noexcept;
   ~Store();
 
   const std::string& directory() const { return reader_.directory(); }
@@ -205,10 +205,10 @@ class Store {
   Descriptor lock_;
   std::unique_ptr<LockHolder> lock_holder_;
   uint64_t device_ = 0, inode_ = 0;  // of the locked directory
-  Draft draft_;                      // directory "": no draft
+  std::unique_ptr<Draft> draft_;     // null: no draft
   // The version that has its name already, but may lose it again. It replaces no older one, and is not
   // counted by old_versions(), which may run in another thread. 0: none.
-  std::atomic<uint64_t> not_durable_{0};
+  std::unique_ptr<std::atomic<uint64_t>> not_durable_ = std::make_unique<std::atomic<uint64_t>>(0);
   bool wrote_identity_ = false;
 };
 

@@ -38,49 +38,49 @@ Result<Store::Draft> Store::begin_version() {
   }
   if (!made)
     return Error{"store {}: version {} cannot be begun: {}", directory(), draft.number, errno_text(errno)};
-  draft_ = draft;
+  draft_ = std::make_unique<Draft>(draft);
   return draft;
 }
 
 Result<uint64_t> Store::publish(Manifest manifest) {
-  if (draft_.directory.empty()) return Error{"store {}: no version was begun", directory()};
-  std::string name = formatted("version {} is given up: ", draft_.number);
+  if (!draft_) return Error{"store {}: no version was begun", directory()};
+  std::string name = formatted("version {} is given up: ", draft_->number);
   auto give_up = [&](const std::string& why) { return Error{name + why}; };
-  manifest.version = draft_.number;
+  manifest.version = draft_->number;
   std::string text = manifest_text(manifest);
-  std::string path = draft_.directory + "/" + kManifestFile;
+  std::string path = draft_->directory + "/" + kManifestFile;
   if (Result<Manifest> readable = parse_manifest(text, path); !readable)
     return give_up(readable.error().message);
-  const Result<Folder> draft = Folder::open(draft_.directory, Folder::Whose::kAnybodys);
+  const Result<Folder> draft = Folder::open(draft_->directory, Folder::Whose::kAnybodys);
   if (!draft) return give_up(draft.error().message);
   if (Status good = check_image_files(*draft, manifest); !good) return give_up(good.error().message);
   if (Status written = write_durable_file(path, text); !written) return give_up(written.error().message);
   options_.on_phase("manifest");
-  if (Status synced = sync_directory(draft_.directory); !synced) return give_up(synced.error().message);
+  if (Status synced = sync_directory(draft_->directory); !synced) return give_up(synced.error().message);
   options_.on_phase("synced");
 
-  std::string published = directory() + "/" + version_name(draft_.number);
-  not_durable_ = draft_.number;
-  if (::rename(draft_.directory.c_str(), published.c_str()) != 0)
+  std::string published = directory() + "/" + version_name(draft_->number);
+  *not_durable_ = draft_->number;
+  if (::rename(draft_->directory.c_str(), published.c_str()) != 0)
     return give_up(formatted("it cannot be renamed to {}: {}", published, errno_text(errno)));
   options_.on_phase("renamed");
   if (Status synced = sync_directory(directory()); !synced) {
     // Visible but perhaps not durable: revert, since the caller reports a failure.
-    if (::rename(published.c_str(), draft_.directory.c_str()) != 0) draft_ = {};
+    if (::rename(published.c_str(), draft_->directory.c_str()) != 0) draft_.reset();
     return give_up(synced.error().message);
   }
-  draft_ = {};
-  not_durable_ = 0;
+  draft_.reset();
+  *not_durable_ = 0;
   options_.on_phase("published");
   return manifest.version;
 }
 
 void Store::discard() {
-  if (draft_.directory.empty()) return;
+  if (!draft_) return;
   const DescriptorInHand directory;
   std::error_code ignored;  // the next start removes the rest
-  std::filesystem::remove_all(draft_.directory, ignored);
-  draft_ = {};
+  std::filesystem::remove_all(draft_->directory, ignored);
+  draft_.reset();
 }
 
 // --- Removal of versions and leftovers.
@@ -93,7 +93,7 @@ DatedVersion dated(const Version& version) {
 Result<std::vector<uint64_t>> Store::old_versions(const std::string& job) const {
   const Result<std::vector<Version>> versions = reader_.all_versions();
   if (!versions) return versions.error();
-  const uint64_t not_durable = not_durable_;  // read after the versions
+  const uint64_t not_durable = *not_durable_;  // read after the versions
   std::vector<DatedVersion> all;
   for (const Version& version : *versions)
     if (version.damage.empty() && version.manifest.job == job && version.number != not_durable)
