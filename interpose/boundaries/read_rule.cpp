@@ -147,9 +147,9 @@ class Machine {
     row.saved_rbp = initial_.saved_rbp;
     row.rbp_is_lost = initial_.rbp_is_lost;
   }
-  void define(uint64_t which, int64_t offset) {
-    row.cfa_register = static_cast<int>(which);
-    row.cfa_offset = static_cast<int32_t>(offset);
+  int64_t scaled(int64_t offset) const { return offset * common_.data_alignment; }
+  void define_offset(bool is_scaled, Reader* r) {
+    row.cfa_offset = static_cast<int32_t>(is_scaled ? scaled(r->sleb()) : static_cast<int64_t>(r->uleb()));
   }
   bool step(Reader* r);
   bool step_extended(uint8_t operation, Reader* r);
@@ -169,7 +169,7 @@ bool Machine::step(Reader* r) {
       advance(low);
       return true;
     case 0x80:  // DW_CFA_offset
-      save(low, static_cast<int64_t>(r->uleb()) * common_.data_alignment);
+      save(low, scaled(static_cast<int64_t>(r->uleb())));
       return !return_address_moved_;
     case 0xc0:  // DW_CFA_restore
       restore(low);
@@ -180,7 +180,6 @@ bool Machine::step(Reader* r) {
 }
 
 bool Machine::step_extended(uint8_t operation, Reader* r) {
-  const auto scaled = [&](int64_t offset) { return offset * common_.data_alignment; };
   uint64_t which;
   switch (operation) {
     case 0x00:  // DW_CFA_nop
@@ -194,9 +193,10 @@ bool Machine::step_extended(uint8_t operation, Reader* r) {
     case 0x04:
       advance(r->get<uint32_t>());
       return true;
-    case 0x05:  // DW_CFA_offset_extended
+    case 0x05:  // DW_CFA_offset_extended, DW_CFA_offset_extended_sf
+    case 0x11:
       which = r->uleb();
-      save(which, scaled(static_cast<int64_t>(r->uleb())));
+      save(which, scaled(operation == 0x11 ? r->sleb() : static_cast<int64_t>(r->uleb())));
       return true;
     case 0x06:  // DW_CFA_restore_extended
       restore(r->uleb());
@@ -220,15 +220,17 @@ bool Machine::step_extended(uint8_t operation, Reader* r) {
       if (remembered_count_ == 0) return false;
       row = remembered_[--remembered_count_];
       return true;
-    case 0x0c:  // DW_CFA_def_cfa
-      which = r->uleb();
-      define(which, static_cast<int64_t>(r->uleb()));
+    case 0x0c:  // DW_CFA_def_cfa, DW_CFA_def_cfa_sf
+    case 0x12:
+      row.cfa_register = static_cast<int>(r->uleb());
+      define_offset(operation == 0x12, r);
       return true;
     case 0x0d:  // DW_CFA_def_cfa_register
       row.cfa_register = static_cast<int>(r->uleb());
       return true;
-    case 0x0e:  // DW_CFA_def_cfa_offset
-      row.cfa_offset = static_cast<int32_t>(r->uleb());
+    case 0x0e:  // DW_CFA_def_cfa_offset, DW_CFA_def_cfa_offset_sf
+    case 0x13:
+      define_offset(operation == 0x13, r);
       return true;
     case 0x0f:  // DW_CFA_def_cfa_expression
       row.cfa_register = -1;
@@ -238,17 +240,6 @@ bool Machine::step_extended(uint8_t operation, Reader* r) {
     case 0x16:
       lose(r->uleb());
       r->skip(r->uleb());
-      return true;
-    case 0x11:  // DW_CFA_offset_extended_sf
-      which = r->uleb();
-      save(which, scaled(r->sleb()));
-      return true;
-    case 0x12:  // DW_CFA_def_cfa_sf
-      which = r->uleb();
-      define(which, scaled(r->sleb()));
-      return true;
-    case 0x13:  // DW_CFA_def_cfa_offset_sf
-      row.cfa_offset = static_cast<int32_t>(scaled(r->sleb()));
       return true;
     case 0x2e:  // DW_CFA_GNU_args_size
       r->uleb();
