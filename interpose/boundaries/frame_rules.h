@@ -89,7 +89,6 @@ inline uint64_t (*c_library_symbol)(const char* name) = nullptr;
 struct FrameRules {
   static constexpr size_t kRules = 4096;
   static constexpr size_t kProbes = 16;  // slots that a rule may be in
-  static constexpr size_t slot_of(uint64_t site) { return site % kRules; }
   // The first half of them are neighbours. Libraries that were built alike have calls in the same places of
   // their pages, so the other half are elsewhere.
   static constexpr size_t slot_of(uint64_t site, size_t probe) {
@@ -100,7 +99,7 @@ struct FrameRules {
   }
   // FrameRule::usual of the rule; 0 also if it is not known, or not in its first slot.
   __attribute__((always_inline)) int32_t usual(uint64_t site) const {
-    const FrameRule& rule = rules[slot_of(site)];
+    const FrameRule& rule = rules[slot_of(site, 0)];
     return __atomic_load_n(&rule.at, __ATOMIC_ACQUIRE) == site
                ? __atomic_load_n(&rule.usual, __ATOMIC_RELAXED)
                : 0;

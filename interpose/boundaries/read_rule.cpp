@@ -147,12 +147,11 @@ class Machine {
     row.saved_rbp = initial_.saved_rbp;
     row.rbp_is_lost = initial_.rbp_is_lost;
   }
-  void define(uint64_t which, int64_t offset) {
-    row.cfa_register = static_cast<int>(which);
-    row.cfa_offset = static_cast<int32_t>(offset);
+  int64_t scaled(int64_t offset) const { return offset * common_.data_alignment; }
+  void define_offset(bool is_scaled, Reader* r) {
+    row.cfa_offset = static_cast<int32_t>(is_scaled ? scaled(r->sleb()) : static_cast<int64_t>(r->uleb()));
   }
   bool step(Reader* r);
-  bool step_extended(uint8_t operation, Reader* r);
 
   const Common& common_;
   Row before_, initial_, remembered_[4];
@@ -162,100 +161,77 @@ class Machine {
 };
 
 bool Machine::step(Reader* r) {
-  const auto operation = r->get<uint8_t>();
-  const uint8_t low = operation & 0x3f;
-  switch (operation & 0xc0) {
-    case 0x40:  // DW_CFA_advance_loc
-      advance(low);
-      return true;
-    case 0x80:  // DW_CFA_offset
-      save(low, static_cast<int64_t>(r->uleb()) * common_.data_alignment);
-      return !return_address_moved_;
-    case 0xc0:  // DW_CFA_restore
-      restore(low);
-      return true;
-    default:
-      return step_extended(operation, r) && !return_address_moved_;
-  }
-}
-
-bool Machine::step_extended(uint8_t operation, Reader* r) {
-  const auto scaled = [&](int64_t offset) { return offset * common_.data_alignment; };
+  const auto byte = r->get<uint8_t>();
+  const uint8_t high = byte & 0xc0, operation = high != 0 ? high : byte;
+  const auto first = [&] { return high != 0 ? uint64_t{byte} & 0x3f : r->uleb(); };  // operand
   uint64_t which;
   switch (operation) {
     case 0x00:  // DW_CFA_nop
-      return true;
+      break;
+    case 0x40:  // DW_CFA_advance_loc
+      advance(first());
+      break;
     case 0x02:  // DW_CFA_advance_loc1, 2, 4
       advance(r->get<uint8_t>());
-      return true;
+      break;
     case 0x03:
       advance(r->get<uint16_t>());
-      return true;
+      break;
     case 0x04:
       advance(r->get<uint32_t>());
-      return true;
-    case 0x05:  // DW_CFA_offset_extended
-      which = r->uleb();
-      save(which, scaled(static_cast<int64_t>(r->uleb())));
-      return true;
-    case 0x06:  // DW_CFA_restore_extended
-      restore(r->uleb());
-      return true;
-    case 0x07:  // DW_CFA_undefined
+      break;
+    case 0x80:  // DW_CFA_offset, _extended, _extended_sf
+    case 0x05:
+    case 0x11:
+      which = first();
+      save(which, scaled(operation == 0x11 ? r->sleb() : static_cast<int64_t>(r->uleb())));
+      break;
+    case 0xc0:  // DW_CFA_restore, _extended
+    case 0x06:
+      restore(first());
+      break;
+    case 0x07:  // DW_CFA_undefined, register, expression, val_expression
+    case 0x09:
+    case 0x10:
+    case 0x16:
       lose(r->uleb());
-      return true;
+      if (operation == 0x09) r->uleb();
+      if (operation == 0x10 || operation == 0x16) r->skip(r->uleb());
+      break;
     case 0x08:  // DW_CFA_same_value
-      which = r->uleb();
-      if (which == kRbp) row.saved_rbp = 0, row.rbp_is_lost = false;
-      return true;
-    case 0x09:  // DW_CFA_register
-      lose(r->uleb());
-      r->uleb();
-      return true;
+      if (r->uleb() == kRbp) row.saved_rbp = 0, row.rbp_is_lost = false;
+      break;
     case 0x0a:  // DW_CFA_remember_state
       if (remembered_count_ == sizeof remembered_ / sizeof *remembered_) return false;
       remembered_[remembered_count_++] = row;
-      return true;
+      break;
     case 0x0b:  // DW_CFA_restore_state
       if (remembered_count_ == 0) return false;
       row = remembered_[--remembered_count_];
-      return true;
-    case 0x0c:  // DW_CFA_def_cfa
-      which = r->uleb();
-      define(which, static_cast<int64_t>(r->uleb()));
-      return true;
+      break;
+    case 0x0c:  // DW_CFA_def_cfa, _sf
+    case 0x12:
+      row.cfa_register = static_cast<int>(r->uleb());
+      define_offset(operation == 0x12, r);
+      break;
     case 0x0d:  // DW_CFA_def_cfa_register
       row.cfa_register = static_cast<int>(r->uleb());
-      return true;
-    case 0x0e:  // DW_CFA_def_cfa_offset
-      row.cfa_offset = static_cast<int32_t>(r->uleb());
-      return true;
+      break;
+    case 0x0e:  // DW_CFA_def_cfa_offset, _sf
+    case 0x13:
+      define_offset(operation == 0x13, r);
+      break;
     case 0x0f:  // DW_CFA_def_cfa_expression
       row.cfa_register = -1;
       r->skip(r->uleb());
-      return true;
-    case 0x10:  // DW_CFA_expression, DW_CFA_val_expression
-    case 0x16:
-      lose(r->uleb());
-      r->skip(r->uleb());
-      return true;
-    case 0x11:  // DW_CFA_offset_extended_sf
-      which = r->uleb();
-      save(which, scaled(r->sleb()));
-      return true;
-    case 0x12:  // DW_CFA_def_cfa_sf
-      which = r->uleb();
-      define(which, scaled(r->sleb()));
-      return true;
-    case 0x13:  // DW_CFA_def_cfa_offset_sf
-      row.cfa_offset = static_cast<int32_t>(scaled(r->sleb()));
-      return true;
+      break;
     case 0x2e:  // DW_CFA_GNU_args_size
       r->uleb();
-      return true;
+      break;
     default:
       return false;
   }
+  return !return_address_moved_;
 }
 
 // The last entry of the sorted table that does not begin behind the address. Source: LSB Core 5.0, 10.6.2.

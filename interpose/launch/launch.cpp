@@ -49,30 +49,21 @@ std::string process_identity(pid_t pid) {
   return std::to_string(pid) + (since.empty() ? "" : "." + since);
 }
 
-bool is_launcher(const std::string& exe) {
-  return is_one_of(kLauncherExecutables, file_name_of(exe).c_str());
-}
-bool is_proxy(const std::string& exe) { return is_one_of(kProxyExecutables, file_name_of(exe).c_str()); }
-
 std::string program_of(pid_t pid) { return link_text(formatted("/proc/{}/exe", pid)); }
 
-// The nearest ancestor whose executable satisfies `is_it`; 0: none. Scripts may be in between.
-pid_t nearest_ancestor(bool (*is_it)(const std::string& exe)) {
+// The nearest ancestor whose executable is one of these; 0: none. Scripts may be in between.
+template <class... Names>
+pid_t nearest_ancestor(const Names&... names) {
   constexpr int kMostAncestors = 16;
   pid_t pid = getppid();
   for (int up = 0; pid > 1 && up < kMostAncestors; ++up, pid = parent_of(pid))
-    if (is_it(program_of(pid))) return pid;
+    if (const std::string name = file_name_of(program_of(pid)); (is_one_of(names, name.c_str()) || ...))
+      return pid;
   return 0;
 }
 
-// The common ancestor of all ranks of the launch.
-pid_t common_ancestor() {
-  const pid_t proxy = nearest_ancestor(is_proxy);
-  return proxy != 0 ? proxy : getppid();
-}
-
 void find_launcher(const std::string& program, Launch* launch) {
-  const pid_t pid = nearest_ancestor(is_launcher);
+  const pid_t pid = nearest_ancestor(kLauncherExecutables);
   if (pid == 0) return;
   launch->launcher = program_of(pid);
   // If a script is in between, only the number of ranks is known.
@@ -117,8 +108,10 @@ Status read_place(const Launcher& l, Launch* launch) {
   launch->run = l.rank;  // each launcher has its own variable
   for (const char* part : l.run)
     if (part != nullptr) launch->run += "-" + text_of(part);
-  if (l.run[0] == nullptr || getenv(l.run[0]) == nullptr)
-    launch->run += "-" + process_identity(common_ancestor());
+  if (l.run[0] == nullptr || getenv(l.run[0]) == nullptr) {
+    const pid_t proxy = nearest_ancestor(kProxyExecutables);
+    launch->run += "-" + process_identity(proxy != 0 ? proxy : getppid());  // an ancestor of all ranks
+  }
   return {};
 }
 
@@ -143,9 +136,7 @@ std::optional<std::vector<std::string>> launcher_options(const std::vector<std::
   return std::nullopt;
 }
 
-pid_t launchers_process() {
-  return nearest_ancestor([](const std::string& exe) { return is_launcher(exe) || is_proxy(exe); });
-}
+pid_t launchers_process() { return nearest_ancestor(kLauncherExecutables, kProxyExecutables); }
 
 Result<Launch> read_launch(const std::string& program) {
   Launch launch;

@@ -7,14 +7,14 @@ namespace {
 // Codes and classes that the program adds, numbered as in its own MPI: programs compare them with
 // MPI_ERR_LASTCODE and MPI_LASTUSEDCODE, and an exit status has only eight bits.
 struct Added {
-  int error_class;  // for a class, its own number
+  int error_class;  // negative: it is a class
   bool used;
   char* text;
 };
 class Numbers {
  public:
   // Returns the lowest free number, at least 1; 0 if all below `limit` are taken, or there is no memory.
-  int take(int limit) {
+  int take(int limit, int error_class) {
     int i = freed_ ? 1 : count_ + 1;
     while (i <= count_ && entries_[i - 1].used) ++i;
     if (i >= limit) return 0;
@@ -23,7 +23,7 @@ class Numbers {
       freed_ = false;
       count_ = i;
     }
-    entries_[i - 1] = {0, true, nullptr};
+    entries_[i - 1] = {error_class, true, nullptr};
     return i;
   }
   Added* at(int i) { return i >= 1 && i <= count_ && entries_[i - 1].used ? &entries_[i - 1] : nullptr; }
@@ -49,14 +49,12 @@ constexpr int kClassMask = 0x7f, kDynamic = 0x4000'0000, kCodeShift = 8, kClasse
 Numbers classes, codes;
 int add_class() {
   Locked locked(added_lock);
-  const int i = classes.take(kClasses);
-  if (i) classes.at(i)->error_class = i | kDynamic;
+  const int i = classes.take(kClasses, -1);
   return i ? i | kDynamic : 0;
 }
 int add_code(int error_class) {
   Locked locked(added_lock);
-  const int i = codes.take(kCodes);
-  if (i) codes.at(i)->error_class = error_class;
+  const int i = codes.take(kCodes, error_class);
   return i ? error_class | i << kCodeShift : 0;
 }
 // Under the lock.
@@ -80,10 +78,8 @@ int error_class_of(int code) { return code & (kClassMask | kDynamic); }
 Numbers codes;
 int add_code(int error_class) {
   Locked locked(added_lock);
-  const int i = codes.take(1 << 30);
-  if (!i) return 0;
-  codes.at(i)->error_class = error_class < 0 ? MPI_ERR_LASTCODE + i : error_class;
-  return MPI_ERR_LASTCODE + i;
+  const int i = codes.take(1 << 30, error_class);
+  return i ? MPI_ERR_LASTCODE + i : 0;
 }
 int add_class() { return add_code(-1); }
 // Under the lock.
@@ -91,7 +87,7 @@ Added* find_added(int code) { return codes.at(code > MPI_ERR_LASTCODE ? code - M
 bool is_class(int error_class) {
   Locked locked(added_lock);
   const Added* a = find_added(error_class);
-  return a ? a->error_class == error_class : error_class >= 0 && error_class <= MPI_ERR_LASTCODE;
+  return a ? a->error_class < 0 : error_class >= 0 && error_class <= MPI_ERR_LASTCODE;
 }
 // Open MPI's functions reject others.
 bool is_error_code(int code) {
@@ -101,7 +97,7 @@ bool is_error_code(int code) {
 int error_class_of(int code) {
   Locked locked(added_lock);
   const Added* a = find_added(code);
-  return a ? a->error_class : code;
+  return a && a->error_class >= 0 ? a->error_class : code;
 }
 #endif
 

@@ -14,18 +14,13 @@
 namespace cropdl::shim {
 namespace {
 
-Vid default_errhandler(Kind kind) {
-  return kind == Kind::kFile ? seam::kVid_MPI_ERRORS_RETURN : seam::kVid_MPI_ERRORS_ARE_FATAL;
-}
 // The null file keeps the handler for errors of files that are not open, which new files inherit.
 Vid errhandler_of(Vid object_vid) {
+  const bool is_file = seam::vid_kind(object_vid) == Kind::kFile;
   const Object* o = object(object_vid, false);
+  if (is_file && !(o && o->errhandler)) o = object(seam::kVid_MPI_FILE_NULL, false);
   if (o && o->errhandler) return o->errhandler;
-  if (seam::vid_kind(object_vid) == Kind::kFile) {
-    const Object* base = object(seam::kVid_MPI_FILE_NULL, false);
-    if (base && base->errhandler) return base->errhandler;
-  }
-  return default_errhandler(seam::vid_kind(object_vid));
+  return is_file ? seam::kVid_MPI_ERRORS_RETURN : seam::kVid_MPI_ERRORS_ARE_FATAL;
 }
 
 // At the abort Hydra ends the job and drops unread output of the ranks. Its proxy, which may be late, reads
@@ -41,27 +36,30 @@ void wait_until_read() {
   usleep(kPassedOnWithin);
 }
 
-[[noreturn]] void abort_job(Vid comm, int code, const char* function, const char* on, const char* what) {
-  int rank = -1;
-  call_library<int>(seam::kFn_MPI_Comm_rank, seam::kVid_MPI_COMM_WORLD, &rank);
-  char line[512];
-  const auto n = static_cast<size_t>(
-      snprintf(line, sizeof line,
-               "*** rank %d: an error occurred in %s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted\n",
-               rank, function, on, what));
-  if (write(2, line, std::min(n, sizeof line - 1)) < 0) {
-    // standard error is closed: MPI_Abort still ends the job
-  }
-  wait_until_read();
-  call_library<int>(seam::kFn_MPI_Abort, comm, code);
-  _exit(1);
-}
-
 const char* describe(Vid vid) {
   if (vid == seam::kVid_MPI_COMM_WORLD) return "MPI_COMM_WORLD";
   if (vid == seam::kVid_MPI_COMM_SELF) return "MPI_COMM_SELF";
   const Kind kind = seam::vid_kind(vid);
   return kind == Kind::kWin ? "a window" : kind == Kind::kFile ? "a file" : "a communicator";
+}
+
+[[noreturn]] void abort_job(Vid on, int code, const char* function) {
+  char what[MPI_MAX_ERROR_STRING];
+  int length, rank = -1;
+  error_text(code, what, &length);
+  call_library<int>(seam::kFn_MPI_Comm_rank, seam::kVid_MPI_COMM_WORLD, &rank);
+  char line[512];
+  const auto n = static_cast<size_t>(
+      snprintf(line, sizeof line,
+               "*** rank %d: an error occurred in %s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted\n",
+               rank, function, describe(on), what));
+  if (write(2, line, std::min(n, sizeof line - 1)) < 0) {
+    // standard error is closed: MPI_Abort still ends the job
+  }
+  wait_until_read();
+  const bool is_comm = seam::vid_kind(on) == Kind::kComm;
+  call_library<int>(seam::kFn_MPI_Abort, is_comm ? on : seam::kVid_MPI_COMM_WORLD, code);
+  _exit(1);
 }
 
 }  // namespace
@@ -94,11 +92,7 @@ int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
     return c.proxy ? out : code;
 #endif
   }
-  char what[MPI_MAX_ERROR_STRING];
-  int length;
-  error_text(code, what, &length);
-  abort_job(seam::vid_kind(on) == Kind::kComm ? on : seam::kVid_MPI_COMM_WORLD, code, function, describe(on),
-            what);
+  abort_job(on, code, function);
 }
 
 int fail_mpi_call(Vid object_vid, int neutral, seam::Fn fn) {

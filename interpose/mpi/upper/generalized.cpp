@@ -20,29 +20,29 @@ struct Generalized {
 SpinLock generalized_lock;
 Generalized* all = nullptr;
 
+template <class F>
+int call_fortran(F* function, void* extra, MPI_Fint* value) {
+  MPI_Fint error = MPI_SUCCESS;
+  reinterpret_cast<void (*)(void*, MPI_Fint*, MPI_Fint*)>(reinterpret_cast<void (*)()>(function))(
+      extra, value, &error);
+  return error;
+}
+
 int run(seam::GeneralizedCallbacks* of, int what, seam::Status* neutral, int complete) {
   auto* g = reinterpret_cast<Generalized*>(of);
-  MPI_Fint error = MPI_SUCCESS;
   if (what == seam::kQueryGeneralized) {
-    MPI_Status status;
-    memset(&status, 0, sizeof status);
+    MPI_Status status{};
     constants::from_seam_status(*neutral, &status);
-    if (g->fortran) {
-      reinterpret_cast<void (*)(void*, MPI_Fint*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->query))(
-          g->extra, reinterpret_cast<MPI_Fint*>(&status), &error);
-    } else {
-      error = g->query(g->extra, &status);
-    }
+    const int error = g->fortran ? call_fortran(g->query, g->extra, reinterpret_cast<MPI_Fint*>(&status))
+                                 : g->query(g->extra, &status);
     *neutral = status_in(status);
     return error;
   }
   if (what == seam::kCancelGeneralized) {
-    if (!g->fortran) return g->cancel(g->extra, complete);
     MPI_Fint done = complete;
-    reinterpret_cast<void (*)(void*, MPI_Fint*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->cancel))(
-        g->extra, &done, &error);
-    return error;
+    return g->fortran ? call_fortran(g->cancel, g->extra, &done) : g->cancel(g->extra, complete);
   }
+  MPI_Fint error = MPI_SUCCESS;
   if (g->fortran) {
     reinterpret_cast<void (*)(void*, MPI_Fint*)>(reinterpret_cast<void (*)()>(g->released))(g->extra, &error);
   } else if (g->released) {
@@ -58,24 +58,19 @@ int run(seam::GeneralizedCallbacks* of, int what, seam::Status* neutral, int com
   return error;
 }
 
-// Open MPI's Fortran library writes to its own request object after the call; the shim has none for it.
-bool called_by_fortran([[maybe_unused]] const void* caller) {
-#if defined(CROPDL_ABI_OPENMPI)
-  Dl_info where;
-  return dladdr(caller, &where) && where.dli_fname && strstr(where.dli_fname, "libmpi_mpifh");
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Grequest_free_function* released,
              MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
   constexpr seam::Fn kFn = seam::kFn_MPI_Grequest_start;
   if (!request) return fail_mpi_call(kNoObject, null_result(Kind::kRequest, kFn), kFn);
-  if (called_by_fortran(__builtin_return_address(0)))
+#if defined(CROPDL_ABI_OPENMPI)
+  // Open MPI's Fortran library writes to its own request object after the call; the shim has none for it.
+  Dl_info caller;
+  if (dladdr(__builtin_return_address(0), &caller) && caller.dli_fname &&
+      strstr(caller.dli_fname, "libmpi_mpifh"))
     return fail_mpi_call(kNoObject, seam::kErrUnsupportedOperation, kFn);
+#endif
   auto* g = allocate<Generalized>();
   *g = {{run}, query, released, cancel, extra, 0, false, nullptr};
   Vid vid = make_vid(Kind::kRequest, 0);

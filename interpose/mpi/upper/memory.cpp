@@ -1,5 +1,4 @@
 // Functions answered in the upper half because they concern the program's memory or header. UH, any thread.
-#include <cstdarg>
 #include <cstdio>
 
 #include "interpose/mpi/upper/shim.h"

@@ -24,15 +24,14 @@ class PointerTable {
     if (!slots_[i]) ++used_;
     slots_[i] = record;
   }
-  // `only`: no other record, although another one may have the vid by now.
-  void remove(Vid vid, const T* only = nullptr) {
-    if (T** slot = slot_of(vid, only)) *slot = kRemoved();
+  void remove(Vid vid) {
+    if (T** slot = slot_of(vid)) *slot = kRemoved();
   }
 
  private:
-  T** slot_of(Vid vid, const T* only = nullptr) {
+  T** slot_of(Vid vid) {
     for (uint32_t i = hash(vid); slots_ && slots_[i]; i = (i + 1) & mask_)
-      if (only ? slots_[i] == only : slots_[i] != kRemoved() && slots_[i]->vid == vid) return &slots_[i];
+      if (slots_[i] != kRemoved() && slots_[i]->vid == vid) return &slots_[i];
     return nullptr;
   }
   static T* kRemoved() { return reinterpret_cast<T*>(1); }
@@ -227,7 +226,7 @@ void free_callback(Vid vid) {
 void drop_callback(Callback* callback) {
   {
     Locked locked(objects_lock);
-    callbacks.remove(callback->vid, callback);
+    if (callbacks.find(callback->vid) == callback) callbacks.remove(callback->vid);
   }
   free(callback);
 }

@@ -106,7 +106,7 @@ inline constexpr Vid kUnsetVid = ~Vid{0};
 
 // Returns the object behind a handle of an is_object kind (objects.cpp).
 void* object_of(Vid vid);
-// The object of a request, or nullptr: only Open MPI's Fortran library reads requests (request_objects.cpp).
+// The object of a request, or nullptr: only Open MPI's Fortran library reads requests (fortran.cpp).
 void* request_object(Vid vid);
 extern bool requests_are_read;
 // The shim's record of an object being freed. It is detached before the call, because afterwards another
