@@ -21,9 +21,9 @@ class Agent {
   static Result<std::unique_ptr<Agent>> start(AgentConfig config, LocalRank& rank, VersionSink* sink);
   virtual ~Agent() = default;
 
-  // An eventfd; a write, as by a signal handler, requests a checkpoint. No effect while a request is being
-  // served. -1 on ranks other than 0: launchers forward a signal to all ranks and mean one request. Valid
-  // until stop().
+  // An eventfd; a write, as by a signal handler that must not call libc, requests a checkpoint. No effect
+  // while a request is being served. -1 on ranks other than 0: launchers forward a signal to all ranks and
+  // mean one request. Valid until stop().
   virtual int request_descriptor() const noexcept = 0;
 
   // An eventfd on every rank; a write reports that the program got SIGTERM, with no other effect so far. The

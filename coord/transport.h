@@ -23,7 +23,7 @@ class Stream {  // a class with virtual functions for the tests
   virtual ssize_t write(const char* from, size_t bytes) = 0;
   virtual ssize_t read(char* to, size_t bytes) = 0;
   // The peer process, as far as the kernel can identify it. The job's token is checked later.
-  virtual ucred peer() const = 0;  // pid 0: unknown
+  virtual ucred peer() const = 0;  // pid 0: unknown, with user id -1
   // Becomes readable when the peer process has ended, even if its child still holds the stream. Empty if
   // unknown: then rely on the end of the stream.
   virtual Descriptor watch() const = 0;

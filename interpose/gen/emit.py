@@ -152,6 +152,8 @@ def lower_bodies(model, implementation):
             body["live"] = _live(model, f)
             body["call"] = model.library["call"].format(f=f.name)
             if f.facts.get("needs_room"):
+                if not model.library["room_call"]:
+                    raise TableError(f"{f.name} needs_room, and [library] has no room_call")
                 body["call"] = f"{model.library['room_call']}({body['call']})"
             body["arguments"] = ", ".join(f"{p.name}_" if p in body["live"] else texts["argument"] for p, _, _, texts in rows)
             if f.create and "remake" in model.library:

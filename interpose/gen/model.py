@@ -110,7 +110,8 @@ class Model:
 
     def _check_frozen(self, path):
         """Checks the released indices: for each list, its length at the release and a digest of that many names."""
-        lists = {"functions": self.order, **self.predefined}
+        lists = {"functions": self.order, **self.predefined, "errors": list(self.table.get("errors", {})),
+                 **self.table.get("numbered", {})}
         for line in read_list(path):
             name, count, digest = line.split()
             names = lists.get(name, [])[:int(count)]

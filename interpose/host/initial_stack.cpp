@@ -20,8 +20,9 @@ namespace cropdl::host {
 namespace {
 
 // As in the kernel (fs/exec.c, setup_arg_pages): a small mapping that grows on access below it, up to the
-// current RLIMIT_STACK, also after a restart. The addresses for its growth are reserved and cost no memory.
-// It begins larger than the kernel's: CropDL's signal frames need more than the smallest limit gives.
+// current RLIMIT_STACK (setrlimit at run time included), also after a restart. The addresses for its growth
+// are reserved and cost no memory. It begins larger than the kernel's: CropDL's signal frames need more than
+// the smallest limit gives.
 constexpr uint64_t kFirstPart = 512ull << 10;
 constexpr uint64_t kRoom = 256ull << 30;
 constexpr uint64_t kTopSpread = 8 << 10;  // the start within a page is random, too (arch_align_stack)

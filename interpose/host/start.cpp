@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kGap = 1 << 20;  // between a loaded file and the next mapping
 
+// main() has taken CROPDL_BOOT out of it.
 std::vector<std::string> program_environment(const launching::Boot& boot) {
   std::vector<std::string> out;
   for (char** e = environ; *e != nullptr; ++e) out.emplace_back(*e);

@@ -7,7 +7,7 @@
 namespace cropdl::seam {
 
 // The second real-time signal that the C library reserves (SIGSETXID; nptl/descr.h): no program can block,
-// wait for or handle it by the library, which uses it only to change ids. They are never merged.
+// wait for or handle it by the library, which uses it only to change ids. Real-time signals are never merged.
 inline constexpr int kSuspendSignal = 33;
 inline constexpr uint64_t kSuspendMagic = 0x6372'6f70'444c'3633;  // value of CropDL's suspend signals
 inline constexpr int kSigsys = 31;

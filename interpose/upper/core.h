@@ -121,16 +121,20 @@ long open_call(const SystemCall& call);
 long read_link(const SystemCall& call);
 long execute(const SystemCall& call);
 // Returns `is(NAME, wanted)` for the name of the file that a link leads to; `otherwise`: it is no link. Only
-// while ld.so loads libraries, on the main stack: its frame is large, but ld.so's own are larger.
+// for ld.so (also in a dlopen, on any stack): its frame is large, but ld.so's own are larger.
 bool leads_to(const char* link, bool (*is)(const char*, const char*), const char* wanted, bool otherwise);
 
 // Signals (signals.cpp)
 long set_action(const SystemCall& call);
 long set_mask(const SystemCall& call);
 long set_alternate_stack(const SystemCall& call);
-// The alternate stack as the program set it.
+// The alternate stack as the program set it. The bytes between its members are zero, as the kernel's are.
 inline stack_t programs_stack(const seam::ThreadRecord* t) {
-  return {reinterpret_cast<void*>(t->alternate_sp), static_cast<int>(t->alternate_flags), t->alternate_size};
+  stack_t its{};
+  its.ss_sp = reinterpret_cast<void*>(t->alternate_sp);
+  its.ss_flags = static_cast<int>(t->alternate_flags);
+  its.ss_size = t->alternate_size;
+  return its;
 }
 [[noreturn]] void die_of(int sig);  // by the signal's default action
 

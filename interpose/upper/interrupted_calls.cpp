@@ -59,7 +59,8 @@ bool is_restarted(long nr, long operation) {
 
 // After a signal of the core (SA_RESTART) the interrupted call is at its instruction again. This notes it, so
 // that a handler without SA_RESTART that runs next ends the call as natively. (A call that has not begun
-// looks the same if rcx has this value. It ends as if the signal had come a moment later.)
+// looks the same if an earlier call left this value in rcx. It ends as if the signal had come a moment
+// later.)
 void note_rewound(seam::ThreadRecord* t, const greg_t* g) {
   const auto ip = static_cast<uint64_t>(g[REG_RIP]);
   t->rewound = 0;

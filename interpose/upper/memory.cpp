@@ -171,7 +171,7 @@ bool is_lower_half(uint64_t begin, uint64_t length) {
 }
 
 // Whether a thread's block lies in the range; natively it lies above 4 GiB, so the program may take lower
-// addresses as free. It contains the word of set_tid_address.
+// addresses as free. It contains the word that the kernel clears at the thread's end (man 2 set_tid_address).
 bool holds_thread_block(uint64_t begin, uint64_t length) {
   const auto* s = seam::state();
   if (begin >= seam::kLowEnd || is_child()) return false;
@@ -247,7 +247,8 @@ long place_mmap(const SystemCall& c) {
     }
     return kNoMemory;
   }
-  // Programs map the same sizes again and again: the last address, if free, has warm page tables.
+  // Programs map the same sizes again and again: the last address, if free (otherwise the kernel refuses),
+  // has warm page tables.
   seam::ReuseSlot* slot = reuse_slot(length);
   const seam::ReuseSlot last = *slot;
   if (last.length == length && in_map_area(last.address, length)) {

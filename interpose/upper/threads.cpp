@@ -211,7 +211,8 @@ int prepare_clone(TrappedCall* call, uint64_t mask) {
   return 1;
 }
 
-// In the suspend handler, on the signal stack. Until the stop is over, the thread only runs the LH's tasks.
+// In the suspend handler, all signals blocked, on the signal stack. Until the stop is over, the thread only
+// runs the LH's tasks.
 void wait_while_stopped(seam::ThreadRecord* t) {
   auto* page = seam::control();
   const uint32_t stop = page->stop;

@@ -86,7 +86,7 @@ class Generator(unittest.TestCase):
             handles = table.get("handles", {})
             # Words that are also ordinary English are searched in code only (in quotes or after a dot).
             names = set(handles) | set(handles.values()) | {table["library"]["success"]}
-            names |= {n for group in table.get("constants", {}).values() for n in group} | set(table.get("errors", {}))
+            names |= {n for kind in ("constants", "numbered") for group in table.get(kind, {}).values() for n in group} | set(table.get("errors", {}))
             names |= {line for line in (path.parent / "functions.txt").read_text().splitlines() if line[:1] != "#"}
             facts = set(table.get("facts", {}))
             prefix = re.compile(rf"(?i)(?<![a-z])(p|o)?{table['library']['name']}")
@@ -174,6 +174,17 @@ class Generator(unittest.TestCase):
         result = generate(self.folder.name, predefined=swapped)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("index", result.stderr)
+
+    def test_reordered_error_classes_stop_the_build(self):
+        swapped = self.annotations.replace("\nkErrBuffer =", "\nTEMPORARY =").replace("\nkErrCount =", "\nkErrBuffer =")
+        result = generate(self.folder.name, annotations=swapped.replace("\nTEMPORARY =", "\nkErrCount ="))
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("an entry under errors changed", result.stderr)
+
+    def test_constants_that_two_sections_list_stop_the_build(self):
+        result = generate(self.folder.name, annotations=self.annotations + '\n[constants.order]\nMPI_ORDER_C = "0"\n')
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("order are listed twice", result.stderr)
 
     def test_the_seam_and_the_table_know_the_same_kinds(self):
         """In the same order, which is part of every handle."""

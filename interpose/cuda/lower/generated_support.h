@@ -1,5 +1,6 @@
-// What generated code of the runtime's and the driver's tables calls, for arrays: the driver lays out their
-// memory, so they are real, and each refuses checkpoints while it exists, by its maker's name. Sources: CUDA
+// Room for memory that the driver itself allocates, and what generated code of the runtime's and the driver's
+// tables calls for arrays: the driver lays out their memory, so they are real, and each refuses checkpoints
+// while it exists, by its maker's name. Sources: CUDA
 // Runtime API and Driver API 13.0, "Memory Management". LH, LH FS base, a thread of the program.
 #pragma once
 
@@ -15,7 +16,7 @@ bool make_room(int device);
 // Runs `allocate`, which asks the driver for memory; if it is short, makes room and tries once more.
 template <class Allocate>
 auto with_room(int device, Allocate allocate) {
-  constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY, cudaErrorMemoryAllocation
+  constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY, cudaErrorMemoryAllocation (memory.h checks it)
   const auto result = allocate();
   return static_cast<int>(result) == kOutOfMemory && make_room(device) ? allocate() : result;
 }
@@ -47,7 +48,7 @@ class WithRealArrays {
 
 template <class Operation>
 std::vector<Operation> with_real_arrays(const Operation* from, size_t n) {
-  constexpr int kArray = 2;  // CU_MEMCPY_OPERAND_TYPE_ARRAY, cudaMemcpyOperandTypeArray
+  constexpr int kArray = 2;  // CU_MEMCPY_OPERAND_TYPE_ARRAY, cudaMemcpyOperandTypeArray (memory.h checks it)
   std::vector<Operation> all;
   for (size_t i = 0; from && i < n; ++i) {
     all.push_back(from[i]);

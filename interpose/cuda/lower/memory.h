@@ -17,6 +17,10 @@
 
 namespace cropdl::cuda {
 
+// generated_support.h, which knows neither library's names, has these numbers.
+static_assert(int{CU_MEMCPY_OPERAND_TYPE_ARRAY} == 2 && int{cudaMemcpyOperandTypeArray} == 2);
+static_assert(int{CUDA_ERROR_OUT_OF_MEMORY} == 2 && int{cudaErrorMemoryAllocation} == 2);
+
 // Host memory registered with the driver: the program's own, or memory that the shim mapped in the window for
 // cudaHostAlloc. In the persistent heap; append-only.
 struct HostMemory {

@@ -173,9 +173,8 @@ CUresult lower_cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, vo
   if (const CUresult error = CROPDL_DRIVER(cuPointerGetAttributes)(n, which, data, asked)) return error;
   const auto block = block_around(address);
   for (unsigned i = 0; i < n; ++i) {
-    if (block && (from_block(data[i], which[i], *block) || which[i] == CU_POINTER_ATTRIBUTE_CONTEXT))
-      (void)attribute_at(data[i], which[i], address);
-    else if (which[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
+    if (block && from_block(data[i], which[i], *block)) continue;
+    if (which[i] == CU_POINTER_ATTRIBUTE_CONTEXT)
       name_context(data[i]);
     else if (is_number(which[i]) && asked)
       name_memory(data[i], asked);
