@@ -241,7 +241,6 @@ class Runtime final : public libraries::Library {
   }
 
   Status replay() {
-    const int saved_rank = state->rank, saved_size = state->size;
     const int told = state->provided;
     restore_settings_of_sums();
     restore_program_environment();
@@ -254,14 +253,15 @@ class Runtime final : public libraries::Library {
     int rank = -1, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (rank != saved_rank || size != saved_size) {
+    if (rank != state->rank || size != state->size) {
       return Error{
           "cannot restart: the image is of rank {} of {}, this process is rank {} of {}; start as "
           "many processes as the job had",
-          saved_rank, saved_size, rank, size};
+          state->rank, state->size, rank, size};
     }
     // All ranks refuse, or none: a rank that continues would wait for the others.
     code = MPI_Allreduce(MPI_IN_PLACE, &state->largest_tag_told, 1, MPI_UINT32_T, MPI_MAX, MPI_COMM_WORLD);
+    if (code == MPI_SUCCESS) code = set_clock();
     if (code != MPI_SUCCESS) return Error{"cannot restart: MPI_Allreduce fails: " + mpi_error(code)};
     int *largest_tag = nullptr, known = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest_tag, &known);
@@ -270,8 +270,6 @@ class Runtime final : public libraries::Library {
           "cannot restart: under the job's MPI tags went up to {} (MPI_TAG_UB), and under this one ({}) they "
           "go up to {}; restart under the MPI the job began with",
           state->largest_tag_told, kName, *largest_tag};
-    if (code = set_clock(); code != MPI_SUCCESS)
-      return Error{"cannot restart: MPI_Allreduce fails: " + mpi_error(code)};
     if (!ready_to_deliver()) return Error{"cannot restart: MPI_Comm_dup of MPI_COMM_SELF fails"};
     code = remake_comms();
     if (code != MPI_SUCCESS)
@@ -287,9 +285,6 @@ class Runtime final : public libraries::Library {
       }
     }
     if (Status equal = compare_datatypes(); !equal) return equal;
-    for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
-      rebind_handle(h, to_word(MPI_MESSAGE_NULL));  // all of them are drained
-    }
     code = remake_persistent_requests();
     if (code != MPI_SUCCESS)
       return Error{"cannot restart: a persistent request cannot be made again: " + mpi_error(code)};
