@@ -83,31 +83,26 @@ constexpr double kPatienceAtTheEnd = 1.0, kLongestTurn = 0.001;
 constexpr double kSpinAtTheEnd = 0.01;
 constexpr timespec kNapAtTheEnd = {0, 1'000'000};
 
-// Whether the request still uses r->record, at its completion or start; nothing else names the record.
-bool needs_record(const RequestRecord* r) {
-  return r->state != kRequestFree && (r->state != kRequestDone || is_persistent(r));
-}
-
 void give_back(CommRecord* c) {
   handles::heap_free(reinterpret_cast<void*>(c->members));
   handles::heap_free(reinterpret_cast<void*>(c->topology));
   handles::heap_free(c);
 }
 
-void mark_named(const CommRecord* c) {
-  const auto u = std::ranges::lower_bound(unlisted, c, {}, &Unlisted::record);
-  if (u != unlisted.end() && u->record == c) u->named = true;
-}
-
 void give_back_unnamed() {
   std::ranges::sort(unlisted, {}, &Unlisted::record);
   for (Unlisted& u : unlisted) u.named = false;
+  const auto mark = [](uint64_t record) {
+    const auto u = std::ranges::lower_bound(unlisted, record_at(record), {}, &Unlisted::record);
+    if (u != unlisted.end() && u->record == record_at(record)) u->named = true;
+  };
+  // A request uses its record at its completion or start; else only a matched message does.
   for (const RequestRecord& r : all_requests())
-    if (needs_record(&r)) mark_named(record_at(r.record));
+    if (r.state != kRequestFree && (r.state != kRequestDone || is_persistent(&r))) mark(r.record);
   {
     const handles::SpinGuard guard(structure_lock, multiple);
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage)))
-      mark_named(record_at(tables->slot(h)->owner[2]));
+      mark(tables->slot(h)->owner[2]);
   }
   std::erase_if(unlisted, [](const Unlisted& u) {
     if (!u.named) give_back(u.record);
