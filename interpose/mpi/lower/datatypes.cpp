@@ -53,7 +53,7 @@ int keep_datatype(MPI_Datatype made, uint32_t maker, const handles::RecipeWriter
   // MPI-3.1, 17.2.5: the same arguments may give the same handle, which is never freed; both MPIs do so.
   if (maker == seam::kFn_MPI_Type_create_f90_real || maker == seam::kFn_MPI_Type_create_f90_complex ||
       maker == seam::kFn_MPI_Type_create_f90_integer) {
-    *vid = find_datatype(made);
+    *vid = find_vid(Kind::kDatatype, to_word(made));
     if (seam::vid_index(*vid)) return seam::kSuccess;
   }
   *vid = new_object(Kind::kDatatype, to_word(made), maker, recipe.dependencies(), recipe.payload().data(),

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/caught.h"
 #include "base/format.h"
@@ -94,7 +95,9 @@ class Runtime final : public libraries::Library {
     }
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = record_at(state->more[0]);
     comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = record_at(state->more[1]);
-    link_records();
+    uint64_t before = 0;
+    for (CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
+      c->before = std::exchange(before, reinterpret_cast<uint64_t>(c));
     if (!state->initialized || state->finalized) return {};
     return replay();
   }
@@ -116,7 +119,10 @@ class Runtime final : public libraries::Library {
   }
 
   void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*)(uint64_t)) override {
-    if (state) mpi::add_counts(counts);  // else a restart has not restored the MPI yet
+    if (!state) return;  // a restart has not restored the MPI yet
+    handles::SpinGuard guard(structure_lock);
+    for (const CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
+      if (c->count.identity) counts.push_back({c->count.identity, c->count.begun});
   }
   void fill_status(coord::RankStatus& status) override {
     if (!state) return;

@@ -31,7 +31,7 @@ __attribute__((noinline)) void call_thunk(Thunk& t, void* in, void* inout, int l
   Vid vid = t.last;
   // The address of a freed type may belong to another type now.
   if (!vid || t.last_real != type || datatype(vid) != type) {
-    vid = find_datatype(type);
+    vid = find_vid(Kind::kDatatype, to_word(type));
     t.last_real = type;
     t.last = vid;
   }
