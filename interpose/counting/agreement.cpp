@@ -87,21 +87,6 @@ Answer answer_for(const Record* r) {
   return r->begun == target_in(targets, r->identity) ? Answer::kLast : Answer::kBegun;
 }
 
-Answer ask_for_call(Record* r) {
-  handles::SpinGuard guard(hold_lock);
-  if (begin_if(within_target(r, 0), r->identity)) return answer_for(r);
-  add(&r->begun, ~uint64_t{0}, true);
-  return Answer::kHeld;
-}
-
-Answer ask_for_meeting(uint64_t identity) {
-  handles::SpinGuard guard(hold_lock);
-  const auto mine = let_in.find(seam::current_thread());
-  const bool allowed = mine != let_in.end() && mine->second == identity;
-  if (allowed) let_in.erase(mine);
-  return begin_if(allowed, identity) ? Answer::kLast : Answer::kHeld;
-}
-
 void announce_parts(std::span<const Part> parts, seam::LibraryNumber library) {
   stand_inside(several_of(library));
   for (const Part& p : parts) add(&p.record->begun, p.times, true);
@@ -195,14 +180,21 @@ __attribute__((constructor)) static void register_for_membarrier() {
 bool begin_held(Record* r) {
   return wait_to_begin(r->identity, [r](bool announced) {
     if (!announced) announce(r, true);
-    return ask_for_call(r);
+    handles::SpinGuard guard(hold_lock);
+    if (begin_if(within_target(r, 0), r->identity)) return answer_for(r);
+    add(&r->begun, ~uint64_t{0}, true);
+    return Answer::kHeld;
   });
 }
 
 bool begin_held_subgroup_call(uint64_t identity) {
   return wait_to_begin(identity, [identity](bool announced) {
     if (!announced) stand_inside(identity);
-    return ask_for_meeting(identity);
+    handles::SpinGuard guard(hold_lock);
+    const auto mine = let_in.find(seam::current_thread());
+    const bool allowed = mine != let_in.end() && mine->second == identity;
+    if (allowed) let_in.erase(mine);
+    return begin_if(allowed, identity) ? Answer::kLast : Answer::kHeld;
   });
 }
 

@@ -179,18 +179,6 @@ int make_from(Vid parent, uint32_t maker, MPI_Comm made, int code, Vid* vid) {
   return list_comm(made, maker, gid, ranks, topology, vid);
 }
 
-void link_records() {
-  uint64_t before = 0;
-  for (CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
-    c->before = std::exchange(before, reinterpret_cast<uint64_t>(c));
-}
-
-void add_counts(std::vector<coord::CollectiveCount>& counts) {
-  handles::SpinGuard guard(structure_lock);
-  for (const CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
-    if (c->count.identity) counts.push_back({c->count.identity, c->count.begun});
-}
-
 void unlist_record(CommRecord* c) {
   handles::SpinGuard guard(structure_lock);
   CommRecord *before = record_at(c->before), *next = record_at(c->next);

@@ -24,13 +24,6 @@ bool measure(MPI_Datatype type, Measures* m) {
          MPI_Type_size_x(type, &m->size) == MPI_SUCCESS;
 }
 
-void keep_measures(handles::Slot* s, MPI_Datatype type) {
-  Measures m;
-  if (!measure(type, &m)) return;
-  memcpy(s->owner, &m, sizeof m);
-  s->flags |= kMeasured;
-}
-
 Measures kept_measures(const handles::Slot* s) {
   Measures m;
   memcpy(&m, s->owner, sizeof m);
@@ -54,23 +47,23 @@ int restore_bounds(const handles::Slot* s, Vid vid, MPI_Datatype* type) {
   return code;
 }
 
-// MPI-3.1, 17.2.5: the same arguments may give the same handle, which is never freed; both MPIs do so.
-bool is_shared(uint32_t maker) {
-  return maker == seam::kFn_MPI_Type_create_f90_real || maker == seam::kFn_MPI_Type_create_f90_complex ||
-         maker == seam::kFn_MPI_Type_create_f90_integer;
-}
-
 }  // namespace
 
 int keep_datatype(MPI_Datatype made, uint32_t maker, const handles::RecipeWriter& recipe, Vid* vid) {
-  if (is_shared(maker)) {
-    *vid = find_datatype(made);
+  // MPI-3.1, 17.2.5: the same arguments may give the same handle, which is never freed; both MPIs do so.
+  if (maker == seam::kFn_MPI_Type_create_f90_real || maker == seam::kFn_MPI_Type_create_f90_complex ||
+      maker == seam::kFn_MPI_Type_create_f90_integer) {
+    *vid = find_vid(Kind::kDatatype, to_word(made));
     if (seam::vid_index(*vid)) return seam::kSuccess;
   }
   *vid = new_object(Kind::kDatatype, to_word(made), maker, recipe.dependencies(), recipe.payload().data(),
                     recipe.payload().size());
   if (seam::vid_index(*vid)) {
-    keep_measures(tables->slot(*vid), made);
+    handles::Slot* s = tables->slot(*vid);
+    if (Measures m; measure(made, &m)) {
+      memcpy(s->owner, &m, sizeof m);
+      s->flags |= kMeasured;
+    }
     return seam::kSuccess;
   }
   MPI_Type_free(&made);

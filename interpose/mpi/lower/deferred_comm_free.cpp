@@ -83,31 +83,26 @@ constexpr double kPatienceAtTheEnd = 1.0, kLongestTurn = 0.001;
 constexpr double kSpinAtTheEnd = 0.01;
 constexpr timespec kNapAtTheEnd = {0, 1'000'000};
 
-// Whether the request still uses r->record, at its completion or start; nothing else names the record.
-bool needs_record(const RequestRecord* r) {
-  return r->state != kRequestFree && (r->state != kRequestDone || is_persistent(r));
-}
-
 void give_back(CommRecord* c) {
   handles::heap_free(reinterpret_cast<void*>(c->members));
   handles::heap_free(reinterpret_cast<void*>(c->topology));
   handles::heap_free(c);
 }
 
-void mark_named(const CommRecord* c) {
-  const auto u = std::ranges::lower_bound(unlisted, c, {}, &Unlisted::record);
-  if (u != unlisted.end() && u->record == c) u->named = true;
-}
-
 void give_back_unnamed() {
   std::ranges::sort(unlisted, {}, &Unlisted::record);
   for (Unlisted& u : unlisted) u.named = false;
+  const auto mark = [](uint64_t record) {
+    const auto u = std::ranges::lower_bound(unlisted, record_at(record), {}, &Unlisted::record);
+    if (u != unlisted.end() && u->record == record_at(record)) u->named = true;
+  };
+  // A request uses its record at its completion or start; else only a matched message does.
   for (const RequestRecord& r : all_requests())
-    if (needs_record(&r)) mark_named(record_at(r.record));
+    if (r.state != kRequestFree && (r.state != kRequestDone || is_persistent(&r))) mark(r.record);
   {
     const handles::SpinGuard guard(structure_lock, multiple);
     for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage)))
-      mark_named(record_at(tables->slot(h)->owner[2]));
+      mark(tables->slot(h)->owner[2]);
   }
   std::erase_if(unlisted, [](const Unlisted& u) {
     if (!u.named) give_back(u.record);
@@ -146,13 +141,6 @@ int begin_leaving(Leaving& l) {
   return MPI_Ibarrier(l.comm, &l.all_came);
 }
 
-// A persistent receive may still be started on the freed communicator.
-bool may_be_received(const CommRecord* c) {
-  return std::ranges::any_of(all_requests(), [c](const RequestRecord& r) {
-    return r.state != kRequestFree && r.kind == kPersistentReceive && record_at(r.record) == c;
-  });
-}
-
 // Returns whether it has begun to receive a message (kBusy).
 Left begin_to_drop(Leaving& l, bool draining) {
   int flag = 0;
@@ -160,8 +148,11 @@ Left begin_to_drop(Leaving& l, bool draining) {
   if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, l.comm, &flag, &s) != MPI_SUCCESS) return Left::kKept;
   if (!flag) return Left::kNone;
   l.quiet_until = 0;
-  // Nobody can make another one for a communicator that is freed.
-  l.receivable = l.receivable && may_be_received(l.record);
+  // A persistent receive may still be started; nobody can make another one for a freed communicator.
+  l.receivable =
+      l.receivable && std::ranges::any_of(all_requests(), [&l](const RequestRecord& r) {
+        return r.state != kRequestFree && r.kind == kPersistentReceive && record_at(r.record) == l.record;
+      });
   if (l.receivable) return Left::kKept;
   seam::Status status;
   status_out(s, &status);
@@ -208,11 +199,6 @@ bool have_all_come(Leaving& l) {
   return true;
 }
 
-// Nothing is to be done for it but to wait until no message can come any more.
-bool is_waiting(const Leaving& l, When when) {
-  return when == When::kFree && !l.counted && turns < l.quiet_until;
-}
-
 // Whether no message can come any more; or no drain, in MPI_Finalize.
 bool may_free(Leaving& l, Left left, When when) {
   if (when == When::kEnd) return left != Left::kBusy;
@@ -232,7 +218,8 @@ void test_leaving(When when, size_t n = SIZE_MAX) {
   for (size_t unseen = leaving.size(); n > 0 && unseen > 0; --unseen) {
     if (next_to_test >= leaving.size()) next_to_test = 0;
     Leaving& l = leaving[next_to_test];
-    if (is_waiting(l, when)) {
+    // Nothing is to be done for it but to wait until no message can come any more.
+    if (when == When::kFree && !l.counted && turns < l.quiet_until) {
       ++next_to_test;
       continue;
     }

@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <iterator>
-#include <string>
 
 #include "base/format.h"
 #include "base/say.h"

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/caught.h"
 #include "base/format.h"
@@ -94,7 +95,9 @@ class Runtime final : public libraries::Library {
     }
     comm_records[seam::kVid_MPI_COMM_WORLD & kIndexMask] = record_at(state->more[0]);
     comm_records[seam::kVid_MPI_COMM_SELF & kIndexMask] = record_at(state->more[1]);
-    link_records();
+    uint64_t before = 0;
+    for (CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
+      c->before = std::exchange(before, reinterpret_cast<uint64_t>(c));
     if (!state->initialized || state->finalized) return {};
     return replay();
   }
@@ -116,7 +119,10 @@ class Runtime final : public libraries::Library {
   }
 
   void add_counts(std::vector<coord::CollectiveCount>& counts, uint64_t (*)(uint64_t)) override {
-    if (state) mpi::add_counts(counts);  // else a restart has not restored the MPI yet
+    if (!state) return;  // a restart has not restored the MPI yet
+    handles::SpinGuard guard(structure_lock);
+    for (const CommRecord* c = record_at(state->comms); c; c = record_at(c->next))
+      if (c->count.identity) counts.push_back({c->count.identity, c->count.begun});
   }
   void fill_status(coord::RankStatus& status) override {
     if (!state) return;
@@ -241,7 +247,6 @@ class Runtime final : public libraries::Library {
   }
 
   Status replay() {
-    const int saved_rank = state->rank, saved_size = state->size;
     const int told = state->provided;
     restore_settings_of_sums();
     restore_program_environment();
@@ -254,14 +259,15 @@ class Runtime final : public libraries::Library {
     int rank = -1, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (rank != saved_rank || size != saved_size) {
+    if (rank != state->rank || size != state->size) {
       return Error{
           "cannot restart: the image is of rank {} of {}, this process is rank {} of {}; start as "
           "many processes as the job had",
-          saved_rank, saved_size, rank, size};
+          state->rank, state->size, rank, size};
     }
     // All ranks refuse, or none: a rank that continues would wait for the others.
     code = MPI_Allreduce(MPI_IN_PLACE, &state->largest_tag_told, 1, MPI_UINT32_T, MPI_MAX, MPI_COMM_WORLD);
+    if (code == MPI_SUCCESS) code = set_clock();
     if (code != MPI_SUCCESS) return Error{"cannot restart: MPI_Allreduce fails: " + mpi_error(code)};
     int *largest_tag = nullptr, known = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest_tag, &known);
@@ -270,8 +276,6 @@ class Runtime final : public libraries::Library {
           "cannot restart: under the job's MPI tags went up to {} (MPI_TAG_UB), and under this one ({}) they "
           "go up to {}; restart under the MPI the job began with",
           state->largest_tag_told, kName, *largest_tag};
-    if (code = set_clock(); code != MPI_SUCCESS)
-      return Error{"cannot restart: MPI_Allreduce fails: " + mpi_error(code)};
     if (!ready_to_deliver()) return Error{"cannot restart: MPI_Comm_dup of MPI_COMM_SELF fails"};
     code = remake_comms();
     if (code != MPI_SUCCESS)
@@ -287,9 +291,6 @@ class Runtime final : public libraries::Library {
       }
     }
     if (Status equal = compare_datatypes(); !equal) return equal;
-    for (handles::Handle h : tables->in_order(static_cast<uint32_t>(Kind::kMessage))) {
-      rebind_handle(h, to_word(MPI_MESSAGE_NULL));  // all of them are drained
-    }
     code = remake_persistent_requests();
     if (code != MPI_SUCCESS)
       return Error{"cannot restart: a persistent request cannot be made again: " + mpi_error(code)};

@@ -62,13 +62,6 @@ void always_add_in_one_order() {
 #endif
 }
 
-// An invalid level requests the highest.
-int thread_level_in(int level) {
-  return level < seam::kThreadSingle || level > seam::kThreadMultiple
-             ? MPI_THREAD_MULTIPLE
-             : constants::from_seam_thread_level(level);
-}
-
 }  // namespace
 
 int initialize_mpi(int required) {
@@ -80,9 +73,11 @@ int initialize_mpi(int required) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int provided = MPI_THREAD_SINGLE;
   const SignalActions kept;
-  int code = required == kLevelOfEnvironment
-                 ? MPI_Init(nullptr, nullptr)
-                 : MPI_Init_thread(nullptr, nullptr, thread_level_in(required), &provided);
+  // An invalid level requests the highest.
+  const bool is_level = required >= seam::kThreadSingle && required <= seam::kThreadMultiple;
+  const int level = is_level ? constants::from_seam_thread_level(required) : MPI_THREAD_MULTIPLE;
+  int code = required == kLevelOfEnvironment ? MPI_Init(nullptr, nullptr)
+                                             : MPI_Init_thread(nullptr, nullptr, level, &provided);
   if (code == MPI_SUCCESS && required == kLevelOfEnvironment) code = MPI_Query_thread(&provided);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (code != MPI_SUCCESS) return code;

@@ -27,11 +27,11 @@ struct Thunk {
 
 using UpperCall = void (*)(void* function, void* in, void* inout, int length, Vid datatype);
 
-void call_thunk(Thunk& t, void* in, void* inout, int length, MPI_Datatype type) {
+__attribute__((noinline)) void call_thunk(Thunk& t, void* in, void* inout, int length, MPI_Datatype type) {
   Vid vid = t.last;
   // The address of a freed type may belong to another type now.
   if (!vid || t.last_real != type || datatype(vid) != type) {
-    vid = find_datatype(type);
+    vid = find_vid(Kind::kDatatype, to_word(type));
     t.last_real = type;
     t.last = vid;
   }

@@ -36,16 +36,6 @@ void hold_comm(RequestRecord* r) {
   r->holds_comm = 1;
 }
 
-Vid take_record() {
-  handles::SpinGuard guard(structure_lock, multiple);
-  uint32_t index = state->request_free;  // 0: none, as the null request's
-  if (index)
-    state->request_free = request_record(index)->next;
-  else if (state->request_top < kCapacity)
-    index = state->request_top++;
-  return seam::make_vid(Kind::kRequest, index);
-}
-
 void give_back_record(Vid v) {
   handles::SpinGuard guard(structure_lock, multiple);
   request_record(v)->next = state->request_free;
@@ -61,17 +51,6 @@ void end_of_what_is_kept(RequestRecord* r) {
   }
   for (auto* k = reinterpret_cast<Kept*>(r->more[2]); k;) delete std::exchange(k, k->next);
   r->more[1] = r->more[2] = r->more[3] = 0;
-}
-
-// The operation is complete and needs nothing of the program's any more.
-void operation_over(RequestRecord* r) {
-  if (r->owned) {
-    handles::heap_free(reinterpret_cast<void*>(r->owned));
-    r->owned = 0;
-  }
-  if (r->kind == kCollectiveRequest) end_of_what_is_kept(r);
-  if (r->kind == kOtherRequest && r->maker == seam::kFn_MPI_Comm_idup) --duplicates_under_way;
-  if (__builtin_expect(holds_type(r), 0) && !is_persistent(r)) let_go_of_type(r->datatype);
 }
 
 }  // namespace
@@ -91,7 +70,16 @@ void let_go_of_comm(RequestRecord* r) {
 
 std::atomic<uint32_t> duplicates_under_way;
 
-RequestPlace::RequestPlace(Saying says) : vid_(take_record()) {
+RequestPlace::RequestPlace(Saying says) {
+  {
+    handles::SpinGuard guard(structure_lock, multiple);
+    uint32_t index = state->request_free;  // 0: none, as the null request's
+    if (index)
+      state->request_free = request_record(index)->next;
+    else if (state->request_top < kCapacity)
+      index = state->request_top++;
+    vid_ = seam::make_vid(Kind::kRequest, index);
+  }
   if (__builtin_expect(vid_ == kNullRequest && says == kAloud, 0))
     say_of_rank(formatted("more than {} requests are alive", kCapacity - seam::kFirstDynamic));
 }
@@ -149,7 +137,14 @@ void free_inactive(Vid v) {
 void finish_request_with(RequestRecord* r, const seam::Status& status) {
   r->status = status;
   r->state = kRequestDone;
-  operation_over(r);
+  // The operation needs nothing of the program's any more.
+  if (r->owned) {
+    handles::heap_free(reinterpret_cast<void*>(r->owned));
+    r->owned = 0;
+  }
+  if (r->kind == kCollectiveRequest) end_of_what_is_kept(r);
+  if (r->kind == kOtherRequest && r->maker == seam::kFn_MPI_Comm_idup) --duplicates_under_way;
+  if (__builtin_expect(holds_type(r), 0) && !is_persistent(r)) let_go_of_type(r->datatype);
 }
 
 void finish_request(RequestRecord* r, const MPI_Status& real_status, int code) {

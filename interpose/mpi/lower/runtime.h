@@ -62,11 +62,6 @@ inline MPI_Request request(Vid v) { return real<MPI_Request, Kind::kRequest>(v);
 inline MPI_Message message(Vid v) { return real<MPI_Message, Kind::kMessage>(v); }
 inline MPI_Win win(Vid v) { return real<MPI_Win, Kind::kWin>(v); }
 inline MPI_Info info(Vid v) { return real<MPI_Info, Kind::kInfo>(v); }
-inline MPI_Errhandler errhandler(Vid v) { return real<MPI_Errhandler, Kind::kErrhandler>(v); }
-inline MPI_File file(Vid v) { return real<MPI_File, Kind::kFile>(v); }
-#if !defined(OPEN_MPI)
-inline MPI_Session session(Vid v) { return real<MPI_Session, Kind::kSession>(v); }
-#endif
 
 // Gives a new object of the MPI, whose real handle is `word`, a vid without a recipe (except a group and an
 // Info object): it works, and refuses every checkpoint while it exists; the refusal names `maker`, an index
@@ -99,7 +94,6 @@ void keep_for_next_request(Kept* kept);
 
 // Returns the vid of a known real handle, or the kind's null vid. Linear in the number of handles.
 Vid find_vid(Kind kind, uint64_t word);
-inline Vid find_datatype(MPI_Datatype real) { return find_vid(Kind::kDatatype, to_word(real)); }
 
 // Call after the MPI freed the object behind `vid`. Does nothing for predefined and null handles.
 void forget_object(Vid vid);

@@ -226,9 +226,7 @@ std::span<const int> without_hint(std::span<const int> topology);  // as a dupli
 int lay_topology(std::span<const int> topology, MPI_Comm* comm);
 
 // --- communicators.cpp
-bool register_world_and_self();                                // false: the heap is full
-void link_records();                                           // after a restart: rebuilds the back links
-void add_counts(std::vector<coord::CollectiveCount>& counts);  // LH, agent's thread
+bool register_world_and_self();  // false: the heap is full
 void unlist_record(CommRecord* c);
 Vid new_group(MPI_Group real, uint32_t maker);  // the recipe is its members, if all are in MPI_COMM_WORLD
 
