@@ -49,7 +49,7 @@ void end_of_what_is_kept(RequestRecord* r) {
     let_go_of_op(static_cast<Vid>(r->more[1]));
     let_go_of_type(static_cast<Vid>(r->more[3]));
   }
-  for (auto* k = reinterpret_cast<Kept*>(r->more[2]); k;) delete std::exchange(k, k->next);
+  for (auto* k = reinterpret_cast<KeptTypes*>(r->more[2]); k;) delete std::exchange(k, k->next);
   r->more[1] = r->more[2] = r->more[3] = 0;
 }
 
