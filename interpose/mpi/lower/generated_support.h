@@ -1,5 +1,5 @@
 // Support for the generated lower table beside runtime.h: functions that the MPI lacks, lengths of arrays
-// that follow from a communicator, arrays that a nonblocking call keeps reading. LH only, LH FS base.
+// that follow from a communicator. LH only, LH FS base.
 #pragma once
 
 #include <mpi.h>
@@ -51,18 +51,5 @@ inline void* tool_object_in(void* object) {
 inline int peers(seam::Vid vid) { return constants::peers(comm(vid)); }
 inline int neighbors_in(seam::Vid vid) { return constants::neighbors_in(comm(vid)); }
 inline int neighbors_out(seam::Vid vid) { return constants::neighbors_out(comm(vid)); }
-
-// A nonblocking or persistent call may read its arrays of datatypes until its request ends, which owns them.
-template <class H>
-struct KeptArray final : Kept {
-  KeptArray(const seam::Vid* vids, int n) : array(vids, n) {}
-  HandleArray<H> array;
-};
-template <class H>
-HandleArray<H>& keep_array(const seam::Vid* vids, int n) {
-  auto* kept = new KeptArray<H>(vids, n);
-  keep_for_next_request(kept);
-  return kept->array;
-}
 
 }  // namespace cropdl::mpi::generated

@@ -3,7 +3,6 @@
 // time (owner[2]) counts the message. LH, LH FS base, threads of the program.
 #include "interpose/mpi/lower/messages.h"
 
-#include <utility>
 #include <vector>
 
 #include "lower_functions.h"
@@ -11,37 +10,6 @@
 namespace cropdl::mpi {
 
 namespace {
-
-// A handle taken before its message is matched, because the program would lose a message without a handle.
-class MessagePlace {
- public:
-  explicit MessagePlace(uint32_t maker) {
-    // The recipe is only the status: a cut drains the message and needs its size.
-    const seam::Status none = empty_status();
-    vid_ = new_object(Kind::kMessage, to_word(MPI_MESSAGE_NULL), maker, {}, &none, sizeof none);
-  }
-  ~MessagePlace() {
-    if (*this) forget_object(vid_);
-  }
-  MessagePlace(const MessagePlace&) = delete;
-  MessagePlace& operator=(const MessagePlace&) = delete;
-  explicit operator bool() const { return seam::vid_index(vid_) != 0; }
-
-  Vid take(MPI_Message real, DrainedMessage* drained, Vid comm, const seam::Status& status) {
-    const handles::SpinGuard guard(structure_lock, multiple);
-    std::vector<handles::Handle> none;
-    tables->rewrite_recipe(vid_, {}, &status, sizeof status, none);
-    handles::Slot* s = tables->slot(vid_);
-    s->owner[0] = reinterpret_cast<uint64_t>(drained);
-    s->owner[1] = comm;
-    s->owner[2] = reinterpret_cast<uint64_t>(comm_record(comm));
-    rebind_handle(vid_, to_word(real));
-    return std::exchange(vid_, kNullMessage);
-  }
-
- private:
-  Vid vid_;
-};
 
 // *flag: whether it gives a message.
 int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::Status* status,
@@ -57,23 +25,36 @@ int matched_probe(int source, int tag, Vid comm, int* flag, Vid* message, seam::
   int arrived = 0;
   const int result = lower_MPI_Iprobe(source, tag, comm, &arrived, nullptr);
   if (result != seam::kSuccess || !arrived) return result;
-  MessagePlace place(maker);
-  if (!place) return seam::kErrIntern;
+  // Takes the handle before the message is matched, because the program would lose a message without a
+  // handle. The recipe is only the status: a cut drains the message and needs its size.
+  seam::Status found = empty_status();
+  const Vid made = new_object(Kind::kMessage, to_word(MPI_MESSAGE_NULL), maker, {}, &found, sizeof found);
+  if (!seam::vid_index(made)) return seam::kErrIntern;
   DrainedMessage* const drained = state->drained ? take_drained(comm, source, tag) : nullptr;
   MPI_Message real = MPI_MESSAGE_NULL;
-  seam::Status found;
   if (drained) {
     found = status_of(drained);
   } else {
     MPI_Status s = no_message();
     int matched = 0;  // another thread may have taken it
     const int code = MPI_Improbe(rank_in(source), tag_in(tag), mpi::comm(comm), &matched, &real, &s);
-    if (code != MPI_SUCCESS || !matched) return error_out(code);
+    if (code != MPI_SUCCESS || !matched) {
+      forget_object(made);
+      return error_out(code);
+    }
     status_out(s, &found);
   }
   *flag = 1;
   if (status) *status = found;
-  *message = place.take(real, drained, comm, found);
+  *message = made;
+  const handles::SpinGuard guard(structure_lock, multiple);
+  std::vector<handles::Handle> none;
+  tables->rewrite_recipe(made, {}, &found, sizeof found, none);
+  handles::Slot* slot = tables->slot(made);
+  slot->owner[0] = reinterpret_cast<uint64_t>(drained);
+  slot->owner[1] = comm;
+  slot->owner[2] = reinterpret_cast<uint64_t>(comm_record(comm));
+  rebind_handle(made, to_word(real));
   return seam::kSuccess;
 }
 

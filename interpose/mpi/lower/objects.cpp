@@ -22,7 +22,7 @@ uint64_t uncounted;
 
 namespace {
 
-thread_local Kept* kept;           // see keep_for_next_request
+thread_local KeptTypes* kept;      // see keep_types
 thread_local RequestPlace* place;  // place of the request that this thread is about to adopt
 
 // Its vid, or the null vid.
@@ -131,9 +131,9 @@ Vid adopt_request(MPI_Request h, uint32_t maker) {
   return v;
 }
 
-void keep_for_next_request(Kept* k) {
-  k->next = kept;
-  kept = k;
+HandleArray<MPI_Datatype>& keep_types(const Vid* vids, int n) {
+  kept = new KeptTypes{{vids, n}, kept};
+  return kept->array;
 }
 
 void destroy_objects(std::span<const handles::Handle> gone) {

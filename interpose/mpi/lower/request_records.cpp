@@ -26,16 +26,6 @@ void let_go_of_type(Vid type) {
   destroy_objects(gone);
 }
 
-// A persistent request finds drained messages by its communicator's index, even after that was freed.
-void hold_comm(RequestRecord* r) {
-  r->holds_comm = 0;
-  if ((r->kind != kPersistentSend && r->kind != kPersistentReceive) || is_predefined(r->comm)) return;
-  handles::SpinGuard guard(structure_lock, multiple);
-  if (!tables->live(r->comm)) return;
-  tables->retain(r->comm);
-  r->holds_comm = 1;
-}
-
 void give_back_record(Vid v) {
   handles::SpinGuard guard(structure_lock, multiple);
   request_record(v)->next = state->request_free;
@@ -49,7 +39,7 @@ void end_of_what_is_kept(RequestRecord* r) {
     let_go_of_op(static_cast<Vid>(r->more[1]));
     let_go_of_type(static_cast<Vid>(r->more[3]));
   }
-  for (auto* k = reinterpret_cast<Kept*>(r->more[2]); k;) delete std::exchange(k, k->next);
+  for (auto* k = reinterpret_cast<KeptTypes*>(r->more[2]); k;) delete std::exchange(k, k->next);
   r->more[1] = r->more[2] = r->more[3] = 0;
 }
 
@@ -105,7 +95,13 @@ Vid RequestPlace::take(const RequestArguments& o, MPI_Request real, RequestState
   r->more[0] = r->more[1] = r->more[2] = 0;
   r->record = reinterpret_cast<uint64_t>(comm_record(o.comm));
   r->maker = o.maker;
-  hold_comm(r);
+  r->holds_comm = 0;
+  // A persistent request finds drained messages by its communicator's index, even after that was freed.
+  if (r->kind >= kPersistentSend && !is_predefined(r->comm)) {
+    handles::SpinGuard guard(structure_lock, multiple);
+    r->holds_comm = tables->live(r->comm);
+    if (r->holds_comm) tables->retain(r->comm);
+  }
   if (__builtin_expect(without_recipe(r), 0))
     __atomic_fetch_add(&state->unsaved_requests, 1, __ATOMIC_RELAXED);
   if (__builtin_expect(holds_type(r), 0)) {

@@ -85,13 +85,6 @@ void free_as_made(Vid vid);  // under structure_lock
 // If `op` is the program's, keeps it and `type`: the pending `request` calls it with elements of that type.
 void keep_op(Vid request, Vid op, Vid type);
 
-// Data that a pending operation keeps reading. The next request that this thread adopts owns it.
-struct Kept {
-  Kept* next = nullptr;
-  virtual ~Kept() = default;
-};
-void keep_for_next_request(Kept* kept);
-
 // Returns the vid of a known real handle, or the kind's null vid. Linear in the number of handles.
 Vid find_vid(Kind kind, uint64_t word);
 
@@ -129,6 +122,14 @@ class HandleArray {
   handles::FewOrMany<H, 32> items_;  // most programs wait for fewer
   H* const data_;
 };
+
+// Datatypes that a nonblocking or persistent call may read until its request ends. The next request that this
+// thread adopts owns them.
+struct KeptTypes {
+  HandleArray<MPI_Datatype> array;
+  KeptTypes* next;
+};
+HandleArray<MPI_Datatype>& keep_types(const Vid* vids, int n);
 
 // --- State that cannot be saved
 
