@@ -14,7 +14,7 @@ struct Launcher {
   const char* rank;           // variable
   const char* sizes[4] = {};  // the first one set counts; empty: no variable has the number of ranks
   const char* run[4] = {};    // together they identify the launch; empty: the proxy's process does
-  // Without this variable a rank of 0 is meaningless; null: there is no such variable.
+  // Without this variable a rank of 0 means nothing; null: a rank always means something.
   const char* only_with = nullptr;
 };
 

@@ -33,9 +33,9 @@ class Library {
   virtual ~Library() = default;
 
   // --- The seam. START.
-  virtual seam::LibraryNumber number() = 0;  // its place in the persistent heap
-  virtual const char* implementation() = 0;  // where one seam has several: "openmpi", "mpich"
-  virtual std::string version() = 0;         // of the implementation, one line for users
+  virtual seam::LibraryNumber number() = 0;     // its place in the persistent heap
+  virtual const char* implementation() = 0;     // where one seam has several: "openmpi", "mpich"
+  virtual std::string version() { return ""; }  // of the implementation, one line for users
   struct Table {
     seam::LibraryNumber number;          // its place in the control page
     void* const* entries;                // indexed by the append-only function index
@@ -45,7 +45,7 @@ class Library {
   };
   virtual std::vector<Table> seam_tables() = 0;  // one, or those of a family that shares objects
   // Functions that the program used and other implementations lack.
-  virtual std::vector<std::string> functions_of_this_implementation_only() = 0;
+  virtual std::vector<std::string> functions_of_this_implementation_only() { return {}; }
 
   // --- Whether the program uses the library: a restart needs it. Images name the libraries in use. MAIN.
   virtual bool used() { return true; }
@@ -60,7 +60,7 @@ class Library {
   virtual Status look_at(const LoadedObject&) { return {}; }
 
   // --- Without image: creates the library's data in the persistent heap (formatted, its roots zero). START.
-  virtual Status format() = 0;
+  virtual Status format() { return {}; }
 
   // --- A restored process: the heap (checked) has the image's contents. Initializes the library as far as
   // the program had, and makes its objects again from their recipes, and its pending operations. START. May
@@ -97,7 +97,7 @@ class Library {
   // Adds the library's part of the status: progress (message counts), and a refusal if it has none yet.
   virtual void fill_status(coord::RankStatus& status) = 0;
   // Point-to-point messages sent since the program's start, per world rank. At most one library counts them.
-  virtual std::vector<coord::PeerCount> sent() = 0;
+  virtual std::vector<coord::PeerCount> sent() { return {}; }
 
   // --- "" or why it cannot be saved ("MPI_Win_create: a window is alive": function, reason). AGENT or MAIN.
   virtual std::string refusal() = 0;
@@ -116,10 +116,10 @@ class Library {
 
   // --- While the rank is stopped. MAIN.
   // Advances operations that other ranks may wait for. Called often, and only while active(). Throws nothing.
-  virtual void progress() = 0;
-  // The same, called by a thread of the program that is held before a counted call of this library (`inside`)
+  virtual void progress() {}
+  // The same, called by a thread of the program that is held before a counted call of this library (true)
   // or of another library. LH FS base; other threads may be in this library.
-  virtual void drive(bool inside) = 0;
+  virtual void drive(bool) {}
   // `expected`: number of messages sent to this rank, per sender.
   virtual void begin_drain(std::span<const coord::PeerCount> expected) = 0;
   // Never blocks. True: no operation is in progress, and all expected messages are here.

@@ -28,17 +28,11 @@ class SlowMpi : public libraries::Library {
   std::vector<Table> seam_tables() override { return {}; }
   seam::LibraryNumber number() override { return seam::kLibraryMpi; }
   const char* implementation() override { return "test"; }
-  std::string version() override { return ""; }
-  Status format() override { return {}; }
   Status restart() override { return {}; }
   bool active() override { return true; }
-  std::vector<std::string> functions_of_this_implementation_only() override { return {}; }
   void add_counts(std::vector<coord::CollectiveCount>&, uint64_t (*)(uint64_t)) override {}
   void fill_status(coord::RankStatus&) override {}
-  std::vector<coord::PeerCount> sent() override { return {}; }
   std::string refusal() override { return ""; }
-  void progress() override {}
-  void drive(bool) override {}
   void begin_drain(std::span<const coord::PeerCount>) override {}
   bool drain_step() override {
     if (no_memory_to_drain) throw std::bad_alloc();

@@ -57,7 +57,6 @@ class Runtime final : public libraries::Library {
  public:
   seam::LibraryNumber number() override { return seam::kLibraryCudart; }
   const char* implementation() override { return "cuda"; }
-  std::string version() override { return "CUDA"; }
   std::vector<Table> seam_tables() override {
     std::vector<Table> all;
     for (const Shipped& s : shipped())
@@ -66,7 +65,6 @@ class Runtime final : public libraries::Library {
     all.push_back(shim_calls());
     return all;
   }
-  std::vector<std::string> functions_of_this_implementation_only() override { return {}; }
   void prepare(const launching::Boot& boot) override {
     choose_real_libraries(boot);
     variables_may_move_ = boot.moved_variables;
@@ -76,11 +74,10 @@ class Runtime final : public libraries::Library {
   bool follows_objects() override { return true; }
   Status look_at(const libraries::LoadedObject& object) override { return take_over_static_runtime(object); }
 
-  bool used() override { return one_abi::family != nullptr; }
+  bool used() override { return one_abi::family != nullptr; }  // made with the first object
   bool active() override { return used(); }
   bool met_others() override { return nccl::called(); }
   uint32_t recipes() override { return one_abi::recipe_count(); }
-  Status format() override { return {}; }  // made with the first object
   Status restart() override {
     if (auto s = one_abi::restore_family(libraries()); !s || !used()) return s;
     return on_a_thread_of_its_own(make_all_again);
@@ -102,7 +99,6 @@ class Runtime final : public libraries::Library {
     nccl::add_communicators(status);
     if (status.refusal.empty()) status.refusal = one_abi::family_refusal(libraries());
   }
-  std::vector<coord::PeerCount> sent() override { return {}; }
 
   std::string refusal() override {
     if (std::string why = one_abi::family_refusal(libraries()); !why.empty()) return why;
@@ -115,8 +111,6 @@ class Runtime final : public libraries::Library {
 
   std::string stop_trouble(int64_t since) override { return awaited_device(since); }
 
-  void progress() override {}
-  void drive(bool) override {}
   void begin_drain(std::span<const coord::PeerCount>) override { devices_.begin(callbacks_awaited_since()); }
   // Devices are polled once NCCL's own threads launch nothing more.
   bool drain_step() override { return nccl::drain_step() && devices_.step(); }

@@ -227,16 +227,12 @@ int get_attribute(Vid vid, int keyval, void* out, int* flag, Language language, 
     }
   }
   if (!*flag) return MPI_SUCCESS;
-  switch (language) {
-    case Language::kFortranInt:
-      *static_cast<MPI_Fint*>(out) = static_cast<MPI_Fint>(number);
-      break;
-    case Language::kFortranAddress:
-      *static_cast<MPI_Aint*>(out) = number;
-      break;
-    default:
-      *static_cast<void**>(out) = pointer;
-  }
+  if (language == Language::kFortranInt)
+    *static_cast<MPI_Fint*>(out) = static_cast<MPI_Fint>(number);
+  else if (language == Language::kFortranAddress)
+    *static_cast<MPI_Aint*>(out) = number;
+  else
+    *static_cast<void**>(out) = pointer;
   return MPI_SUCCESS;
 }
 

@@ -21,34 +21,33 @@ bool get_predefined_attribute(Vid vid, int keyval, void** pointer, int64_t* numb
   // MPICH's Fortran constants for predefined keys (mpif.h) are the C constants plus one: even, not odd.
   if ((keyval >> 24 == 0x64 || keyval >> 24 == 0x66) && keyval % 2 == 0) --keyval;
 #endif
-  if (seam::vid_kind(vid) == Kind::kComm) {
-    if (keyval == MPI_LASTUSEDCODE) {
-      lastusedcode = last_used_code();
-      *pointer = &lastusedcode;
-      *number = lastusedcode;
+  const Kind kind = seam::vid_kind(vid);
+  const bool is_comm = kind == Kind::kComm;
+  if (is_comm && keyval == MPI_LASTUSEDCODE) {
+    lastusedcode = last_used_code();
+    *pointer = &lastusedcode;
+    *number = lastusedcode;
 #if defined(CROPDL_ABI_OPENMPI)
-      *flag = vid == seam::kVid_MPI_COMM_WORLD;  // no other communicator has it
+    *flag = vid == seam::kVid_MPI_COMM_WORLD;  // no other communicator has it
 #else
-      *flag = 1;
+    *flag = 1;
 #endif
-      return true;
-    }
-    const int i = numbered(constants::to_seam_comm_attribute(keyval), kWorldValues);
-    if (i < 0) return false;
-    *error = call_library<int>(seam::kFn_MPI_Comm_get_attr, vid, i, &value, flag);
-    if (*error || !*flag) return true;
+    return true;
+  }
+  const int i = is_comm              ? numbered(constants::to_seam_comm_attribute(keyval), kWorldValues)
+                : kind == Kind::kWin ? numbered(constants::to_seam_win_attribute(keyval), kWindowValues)
+                                     : -1;
+  if (i < 0) return false;
+  *error = call_library<int>(is_comm ? seam::kFn_MPI_Comm_get_attr : seam::kFn_MPI_Win_get_attr, vid, i,
+                             &value, flag);
+  if (*error || !*flag) return true;
+  if (is_comm) {
     if (keyval == MPI_HOST || keyval == MPI_IO) value = constants::from_seam_rank(static_cast<int>(value));
     world_values[i] = static_cast<int>(value);
     *pointer = &world_values[i];
     *number = value;
     return true;
   }
-  const int i = seam::vid_kind(vid) == Kind::kWin
-                    ? numbered(constants::to_seam_win_attribute(keyval), kWindowValues)
-                    : -1;
-  if (i < 0) return false;
-  *error = call_library<int>(seam::kFn_MPI_Win_get_attr, vid, i, &value, flag);
-  if (*error || !*flag) return true;
   if (keyval == MPI_WIN_MODEL) value = value ? MPI_WIN_UNIFIED : MPI_WIN_SEPARATE;
   int64_t* slot = &object(vid, true)->window_values[i];
   if (keyval == MPI_WIN_SIZE) {

@@ -167,16 +167,11 @@ inline typename HandleOf<K>::type handle_out(Vid vid) {
 // Calls run<kind of vid>(), for an object with attributes or an error handler.
 template <class F>
 auto with_kind(Vid vid, F run) {
-  switch (seam::vid_kind(vid)) {
-    case Kind::kDatatype:
-      return run.template operator()<Kind::kDatatype>();
-    case Kind::kWin:
-      return run.template operator()<Kind::kWin>();
-    case Kind::kFile:
-      return run.template operator()<Kind::kFile>();
-    default:
-      return run.template operator()<Kind::kComm>();
-  }
+  const Kind kind = seam::vid_kind(vid);
+  if (kind == Kind::kDatatype) return run.template operator()<Kind::kDatatype>();
+  if (kind == Kind::kWin) return run.template operator()<Kind::kWin>();
+  if (kind == Kind::kFile) return run.template operator()<Kind::kFile>();
+  return run.template operator()<Kind::kComm>();
 }
 
 // An array for one call, on the stack, or on the heap if it has more than kInline entries.

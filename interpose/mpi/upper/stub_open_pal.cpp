@@ -35,12 +35,11 @@ EXPORTED void opal_class_initialize(opal_class_t* c) {
   auto** functions = static_cast<void (**)(void*)>(calloc(2 * static_cast<size_t>(depth) + 2, sizeof(void*)));
   if (!functions) abort();
   c->depth = depth;
-  c->constructors = functions;
+  c->constructors = functions + depth;
   c->destructors = functions + depth + 1;
-  int constructs = 0, destructs = 0;
-  for (opal_class_t* p = c; p; p = p->parent) constructs += p->construct != nullptr;
+  int destructs = 0;
   for (opal_class_t* p = c; p; p = p->parent) {
-    if (p->construct) c->constructors[--constructs] = p->construct;
+    if (p->construct) *--c->constructors = p->construct;
     if (p->destruct) c->destructors[destructs++] = p->destruct;
   }
   c->initialized = opal_class_init_epoch;
