@@ -39,8 +39,9 @@ uint64_t kept_key(std::span<const char> key) {
 }
 
 uint32_t thread_index(const seam::ThreadRecord* record) {
-  const auto index = static_cast<size_t>(record - seam::state()->threads);
-  return index < kMaxThreads ? static_cast<uint32_t>(index) : 0;
+  const seam::ThreadRecord* first = seam::state()->threads;
+  const auto index = static_cast<size_t>(record - first);
+  return record >= first && index < kMaxThreads ? static_cast<uint32_t>(index) : 0;
 }
 
 // The calling thread's state; clears that of an ended thread with the same record. Under family_lock.

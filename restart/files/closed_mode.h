@@ -8,9 +8,9 @@
 namespace cropdl::files {
 
 // open(2) with O_CLOEXEC, at any number; -1 with errno. A regular file of the effective user whose mode
-// forbids the access, and did at the cut (`mode_then`), is opened in a user namespace. Where there is none,
-// it gets the missing owner bits during the open; a process that is killed just then leaves them. `flags`
-// must not make a file.
+// forbids the access, and did at the cut (`mode_then`), is opened in a user namespace (a mode that lost bits
+// since then is respected). Where there is none, it gets the missing owner bits during the open; a process
+// that is killed just then leaves them. `flags` must not make a file.
 int open_despite_mode(const std::string& path, int flags, uint32_t mode_then);
 
 }  // namespace cropdl::files

@@ -66,8 +66,8 @@ bool find_changed(int fd, const RegionState& s, uint64_t end, bool all, std::vec
 
 bool is_anonymous(const Mapping& m) {
   struct stat st {};
-  return m.inode == 0 ||  // drivers/char/mem.c, mmap_zero
-         (!m.shared && is_device(m, &st) && st.st_rdev == makedev(1, 5));
+  return m.inode == 0 ||
+         (!m.shared && is_device(m, &st) && st.st_rdev == makedev(1, 5));  // drivers/char/mem.c, mmap_zero
 }
 
 std::string file_refusal(const Mapping& m) {

@@ -118,8 +118,8 @@ std::string read_file(int which) {
 }
 
 bool write_file(int which, const std::string& value) {
-  const Descriptor file(open(file_path(which).c_str(), O_WRONLY | O_CLOEXEC));
   const std::string text = which == kCoredump ? "0x" + value : value;
+  const Descriptor file(open(file_path(which).c_str(), O_WRONLY | O_CLOEXEC));
   return file && write(file.fd(), text.c_str(), text.size()) == static_cast<ssize_t>(text.size());
 }
 

@@ -105,6 +105,7 @@ Status make_threads(const std::vector<SavedThread>& threads, std::string* note) 
   for (uint32_t i = 1; i < s->threads_high; ++i)
     if (ThreadRecord& t = s->threads[i]; t.used == seam::kFree) t.tid = t.virtual_tid = 0;
   if (threads.empty()) return {};
+  if (Status ready = have_block(); !ready) return ready;  // its thread counts before the program's
   const auto stacks = first_stacks(threads.size());
   if (!stacks) return stacks.error();
   size_t lost = 0;

@@ -59,7 +59,8 @@ __attribute__((optimize("no-stack-protector"))) void begin_work(ThreadRecord* t)
   upper::raw(SYS_futex, reinterpret_cast<long>(&work->done), FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
-// Starts the lending thread.
+}  // namespace
+
 Status have_block() {
   if (borrowed.fs != 0) return {};
   constexpr size_t kStack = 512 << 10;
@@ -73,8 +74,6 @@ Status have_block() {
   while (__atomic_load_n(&borrowed.fs, __ATOMIC_SEQ_CST) == 0) sched_yield();
   return {};
 }
-
-}  // namespace
 
 void wake(ThreadRecord& t) {
   __atomic_fetch_add(&t.wake, 1, __ATOMIC_SEQ_CST);

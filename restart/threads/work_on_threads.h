@@ -20,8 +20,10 @@ void each_thread(Visit visit) {
 
 void wake(seam::ThreadRecord& t);
 
-// Returns what `run` returns, or the error that stands for what it throws. The first call starts the lending
-// thread, and may fail.
+// Starts the lending thread, if there is none yet. run_on() does so, too.
+Status have_block();
+
+// Returns what `run` returns, or the error that stands for what it throws.
 Status run_on(seam::ThreadRecord& t, const std::function<Status()>& run);
 
 std::string name_of(const seam::ThreadRecord& t, const std::string& comm);  // for messages

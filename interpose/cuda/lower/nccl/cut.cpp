@@ -21,7 +21,9 @@ void add_pairs(const Communicator* c, std::vector<coord::CollectiveCount>& count
     if (r == c->rank) continue;
     for (int way = 0; way < 2; ++way) {
       const uint64_t begun = pairs ? pairs[2 * r + way].begun : 0;
-      const uint64_t identity = way == 0 ? pair_identity(c, c->rank, r) : pair_identity(c, r, c->rank);
+      const uint64_t identity =
+          pairs ? pairs[2 * r + way].identity  // that of older images, too
+                : (way == 0 ? pair_identity(c, c->rank, r) : pair_identity(c, r, c->rank));
       if (begun != 0 || target(identity) != 0) counts.push_back({identity, begun});
     }
   }

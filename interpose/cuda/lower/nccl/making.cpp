@@ -16,12 +16,15 @@ uint64_t excluded_by(const Making& m) {
   return hash;
 }
 
+Shrunk* shrunk(const Communicator* parent, uint64_t excluded) {
+  return find<Shrunk>(parent->shrunk, [excluded](const Shrunk* s) { return s->excluded == excluded; });
+}
+
 // How many communicators were made as `c` makes one, part of their identities; null: the heap is full.
 uint32_t* made_likewise(const Call& c, Communicator* parent) {
   if (!shrinks(c)) return &parent->splits;
   const uint64_t excluded = excluded_by(*c.making);
-  const auto likewise = [excluded](const Shrunk* s) { return s->excluded == excluded; };
-  if (auto* const before = find<Shrunk>(parent->shrunk, likewise)) return &before->times;
+  if (Shrunk* const before = shrunk(parent, excluded)) return &before->times;
   auto* const first = listed<Shrunk>(parent->shrunk);
   if (!first) return nullptr;
   first->excluded = excluded;
@@ -78,12 +81,15 @@ bool shrinks(const Call& c) { return c.function == fn::kFn_ncclCommShrink; }
 uint64_t identity_of_made(const Call& c) {
   const Making& m = *c.making;
   if (joins(c)) return identity_from(hash_of(m.id, m.ids));
-  Communicator* const parent = communicator(c.comm);
+  const Communicator* const parent = communicator(c.comm);
   if (!parent) return 0;
-  const uint32_t* const times = made_likewise(c, parent);
-  const uint64_t kind = (shrinks(c) ? 0x7368726bu : 0x73706c69u) + uint64_t{times ? *times : 0};
-  const uint64_t which = shrinks(c) ? excluded_by(m) : static_cast<uint64_t>(m.color);
-  return identity_from(mixed(mixed(parent->identity, kind), which));
+  if (!shrinks(c))
+    return identity_from(mixed(mixed(parent->identity, 0x73706c69 + uint64_t{parent->splits}),
+                               static_cast<uint64_t>(m.color)));
+  const uint64_t excluded = excluded_by(m);
+  const Shrunk* const before = shrunk(parent, excluded);
+  return identity_from(
+      mixed(mixed(parent->identity, 0x7368726b + uint64_t{before ? before->times : 0}), excluded));
 }
 
 bool prepare(const Call& c) {
