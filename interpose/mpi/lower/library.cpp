@@ -163,8 +163,8 @@ class Runtime final : public libraries::Library {
   }
   void drive(bool inside) override {
     if (!inside && !may_call_beside_others()) return;
-    // Inside, it computes in its own, as natively.
-    const InFloatModes modes(inside ? float_modes() : modes_of_collectives.load());
+    std::optional<InFloatModes> modes;  // inside, it computes in its own, as natively
+    if (!inside) modes.emplace(modes_of_collectives);
     test_synchronous_sends();
     progress_once();
   }

@@ -28,6 +28,7 @@ thread_local RequestPlace* place;  // place of the request that this thread is a
 // Its vid, or the null vid.
 Vid predefined(Kind kind, uint64_t word) {
   constexpr uint32_t kMost = seam::kPredefinedDatatype;  // no kind has more
+  static_assert(kMost >= seam::kPredefinedOp && kMost >= seam::kPredefinedErrhandler);
   const uint64_t* words = real_handles[static_cast<unsigned>(kind)];
   const auto index = static_cast<uint32_t>(std::find(words, words + kMost, word) - words);
   return seam::make_vid(kind, word != 0 && index < kMost ? index : 0);

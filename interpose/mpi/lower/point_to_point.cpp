@@ -93,7 +93,7 @@ __attribute__((always_inline)) inline bool test(Begun* b) {
 // Makes it a record. `owned` is a copy that a send reads.
 inline Vid record_of(const Begun& b, RequestPlace& place, void* owned = nullptr) {
   const Vid v = place.take(b.arguments, b.real);
-  request_record(v)->owned = reinterpret_cast<uint64_t>(owned);
+  if (owned) request_record(v)->owned = reinterpret_cast<uint64_t>(owned);
   if (__builtin_expect(b.done, 0)) finish_request_with(request_record(v), b.status);
   return v;
 }

@@ -1,7 +1,8 @@
 // The lower half's MPI state: what survives a restart (in the persistent heap), and what each process makes
 // anew. LH only. Threads of the program write everything, under `structure_lock` where a structure changes
-// shape. The agent's thread reads counters at any time, and the list of communicators under the lock.
-// Structures in the heap are in images: append only; the root has `version`.
+// shape. The agent's thread reads counters at any time, and the list of communicators under the lock, and
+// sets the hold (interpose/counting). Structures in the heap are in images: append only; the root has
+// `version`.
 #pragma once
 
 #include <mpi.h>
