@@ -113,7 +113,7 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 
   bool existed = false;
-  Attribute old;
+  Attribute old{};
 
  private:
   Object* object_;

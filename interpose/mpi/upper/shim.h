@@ -256,6 +256,7 @@ class Statuses : public Scratch<seam::Status, 16> {
   }
 };
 
+// NOLINTBEGIN(bugprone-sizeof-expression): T may be a pointer.
 // Zeroed memory of the program's malloc, for `n` of them. Aborts if there is none.
 template <class T>
 T* allocate(size_t n = 1) {
@@ -266,7 +267,6 @@ T* allocate(size_t n = 1) {
 
 // Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory is
 // left.
-// NOLINTBEGIN(bugprone-sizeof-expression): T may be a pointer.
 template <class T>
 bool grow(T** array, uint32_t* size, uint32_t most = UINT32_MAX) {
   const uint32_t wanted = *size ? *size * 2 : 16, larger = wanted < most ? wanted : most;
