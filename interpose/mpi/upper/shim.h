@@ -59,6 +59,8 @@ EXPORTED int ompi_mpi_state;
 
 namespace cropdl::shim {
 
+inline constexpr bool kIsOpenMpi = std::is_pointer_v<MPI_Comm>;  // else MPICH's ABI
+
 using seam::Kind;
 using seam::kUnknownIndex;
 using seam::make_vid;
@@ -325,20 +327,16 @@ constexpr int invalid_handle(Kind kind) {
                                   : seam::kErrComm;
 }
 // The class by which the program's own MPI rejects a null result pointer, a negative number of requests.
-#if defined(CROPDL_ABI_OPENMPI)
-inline constexpr int kNegativeCount = seam::kErrArg;
+inline constexpr int kNegativeCount = kIsOpenMpi ? seam::kErrArg : seam::kErrCount;
 constexpr int null_result(Kind kind, seam::Fn fn) {
-  if (fn == seam::kFn_MPI_Comm_group || fn == seam::kFn_MPI_Comm_remote_group) return seam::kErrArg;
+  if (!kIsOpenMpi || fn == seam::kFn_MPI_Comm_group || fn == seam::kFn_MPI_Comm_remote_group)
+    return seam::kErrArg;
   return kind == Kind::kRequest    ? seam::kErrRequest
          : kind == Kind::kDatatype ? seam::kErrType
          : kind == Kind::kGroup    ? seam::kErrGroup
          : kind == Kind::kInfo     ? seam::kErrInfo
                                    : seam::kErrArg;
 }
-#else
-inline constexpr int kNegativeCount = seam::kErrCount;
-constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
-#endif
 int refuse(seam::Fn fn);  // for a function that is not offered: says so once, and fails
 // Gives a communicator that `fn` made from `parent` that one's error handler, if the program's MPI does so.
 void inherit_errhandler(Vid parent, Vid child, seam::Fn fn);
