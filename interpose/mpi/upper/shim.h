@@ -28,6 +28,8 @@
 #include <mpi.h>
 #if defined(CROPDL_ABI_OPENMPI)
 #include <mpi-ext.h>
+// The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
+extern "C" int ompi_mpi_state;
 #endif
 #pragma GCC visibility pop
 #if defined(CROPDL_ABI_OPENMPI)
@@ -51,11 +53,6 @@
 #define MPI_FUNCTION(result, name, ...)        \
   CROPDL_PRAGMA(weak MPI_##name = PMPI_##name) \
   EXPORTED result PMPI_##name(__VA_ARGS__)
-
-#if defined(CROPDL_ABI_OPENMPI)
-// The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
-EXPORTED int ompi_mpi_state;
-#endif
 
 namespace cropdl::shim {
 
@@ -267,8 +264,7 @@ T* allocate(size_t n = 1) {
   return static_cast<T*>(memory);
 }
 
-// Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory is
-// left.
+// Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory.
 template <class T>
 bool grow(T** array, uint32_t* size, uint32_t most = UINT32_MAX) {
   const uint32_t wanted = *size ? *size * 2 : 16, larger = wanted < most ? wanted : most;
