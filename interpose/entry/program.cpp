@@ -256,13 +256,13 @@ std::string own_directory() {
   return self.substr(0, self.rfind('/'));
 }
 
-std::string library_directory() {
+Result<std::string> library_directory() {
   const std::string bin = own_directory();
   for (const char* candidate :
        {"/../lib", "/../lib/x86_64-linux-gnu/cropdl", "/../lib/cropdl", "/../lib64/cropdl"})
     if (access((bin + candidate + "/cropdl-core.so").c_str(), R_OK) == 0)
       return resolved_or_same(bin + candidate);
-  return "";
+  return Error{"its libraries are not beside it (lib/cropdl-core.so); install CropDL again"};
 }
 
 std::string without_entrance(const std::string& list) {

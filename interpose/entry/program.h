@@ -36,7 +36,7 @@ Result<ProgramFacts> inspect_program(const std::string& path, int depth = 0);
 
 // The directory of this executable, and the directory of CropDL's libraries.
 std::string own_directory();
-std::string library_directory();
+Result<std::string> library_directory();
 
 // Returns `list`, the value of LD_PRELOAD, without libcropdl.so of any folder.
 std::string without_entrance(const std::string& list);

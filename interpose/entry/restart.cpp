@@ -62,9 +62,7 @@ int restart_main(int argc, char** argv) {
 
   boot.restart = true;
   boot.directory = directory;
-  boot.installation = entry::library_directory();
-  if (boot.installation.empty())
-    return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
+  if (Status s = entry::library_directory().move_to(boot.installation); !s) return fail(s.error().message);
   std::vector<std::string> words{manifest.program};
   words.insert(words.end(), manifest.args.begin(), manifest.args.end());
   return fail(entry::become_lower_half(boot, launch.flavour, manifest.mpi_name, words).message);

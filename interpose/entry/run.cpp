@@ -45,9 +45,7 @@ int run(entry::Options& options) {
   if (!facts) return fail(facts.error().message);
 
   boot.program = facts->path;
-  boot.installation = entry::library_directory();
-  if (boot.installation.empty())
-    return fail("its libraries are not beside it (lib/cropdl-core.so); install CropDL again");
+  if (Status s = entry::library_directory().move_to(boot.installation); !s) return fail(s.error().message);
   if (boot.software_gpu && launching::software_gpu_directory(boot.installation).empty())
     return fail(
         "the software GPU is not installed: build CropDL where the CUDA toolkit's headers are "

@@ -52,9 +52,7 @@ int free_keyval(Kind kind, int* keyval) {
     Locked locked(attributes_lock);
     Keyval* k = keyval_of(*keyval);
     if (!k || k->kind != kind) return kWrongKeyval;
-#if defined(CROPDL_ABI_OPENMPI)
-    if (k->freed && k->freed_again++ >= k->references) return kWrongKeyval;
-#endif
+    if (kIsOpenMpi && k->freed && k->freed_again++ >= k->references) return kWrongKeyval;
     if (!k->freed) --k->references;
     k->freed = true;
   }
@@ -249,13 +247,7 @@ static int delete_attribute(Vid vid, int keyval, seam::Fn fn) {
     if (existed) r = run_remove(k, keyval, vid, turn.old);
     if (existed && r == MPI_SUCCESS) take_out(o, keyval);
   }
-  if (!existed) {
-#if defined(CROPDL_ABI_MPICH)
-    return MPI_SUCCESS;
-#else
-    return fail_mpi_call(vid, kWrongKeyval, fn);
-#endif
-  }
+  if (!existed && kIsOpenMpi) return fail_mpi_call(vid, kWrongKeyval, fn);
   return r == MPI_SUCCESS ? MPI_SUCCESS : fail_mpi_call_with(vid, r, fn);
 }
 
@@ -313,9 +305,7 @@ int delete_attributes(Vid vid) {
     if (copy_keyval(keyval, &k)) {
       const int r = run_remove(k, keyval, vid, turn.old);
       // If a callback fails, the object stays. In Open MPI the attribute, too; MPICH continues with the next.
-#if defined(CROPDL_ABI_OPENMPI)
-      if (r != MPI_SUCCESS) return r;
-#endif
+      if (kIsOpenMpi && r != MPI_SUCCESS) return r;
       result = r;
     }
     take_out(o, keyval);

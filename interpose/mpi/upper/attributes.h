@@ -23,11 +23,7 @@ int delete_attributes(Vid vid);
 template <Kind K, class Make>
 int duplicate(typename HandleOf<K>::type from, typename HandleOf<K>::type* to, seam::Fn fn, Make make) {
   const Vid vid = handle_in<K>(from), on = K == Kind::kComm ? vid : kNoObject;
-#if defined(CROPDL_ABI_OPENMPI)
-  constexpr bool kTypeOfOpenMpi = K == Kind::kDatatype;
-#else
-  constexpr bool kTypeOfOpenMpi = false;
-#endif
+  constexpr bool kTypeOfOpenMpi = kIsOpenMpi && K == Kind::kDatatype;
   if (!to) return fail_mpi_call(on, null_result(K, fn), fn);
   if (!kTypeOfOpenMpi) *to = HandleOf<K>::of(0);
   CopiedAttributes copies;
@@ -82,11 +78,7 @@ int run_remove(const Keyval& k, int keyval, Vid from, const Attribute& a);
 bool get_predefined_attribute(Vid vid, int keyval, void** pointer, int64_t* number, int* flag, int* error);
 
 // For a key unknown or of another kind; Open MPI has MPI_ERR_KEYVAL only when MPI_KEYVAL_INVALID is read.
-#if defined(CROPDL_ABI_OPENMPI)
-constexpr int kWrongKeyval = seam::kErrOther;
-#else
-constexpr int kWrongKeyval = seam::kErrKeyval;
-#endif
+constexpr int kWrongKeyval = kIsOpenMpi ? seam::kErrOther : seam::kErrKeyval;
 
 int set_attribute(Vid vid, int keyval, int64_t value, Language language, seam::Fn fn);
 int get_attribute(Vid vid, int keyval, void* value, int* flag, Language language, seam::Fn fn);

@@ -149,11 +149,11 @@ EXPORTED const void* ompi_datatype_match_size(int size, uint16_t data, uint16_t)
 
 // --- Fortran strings: padded with blanks, without a final zero (ompi/mpi/fortran/base/strings.c).
 
+static void skip_blanks(const char** fortran, int* length) {
+  for (; *length > 0 && **fortran == ' '; --*length) ++*fortran;
+}
 EXPORTED int ompi_fortran_string_f2c(const char* fortran, int length, char** c) {
-  while (length > 0 && *fortran == ' ') {
-    ++fortran;
-    --length;
-  }
+  skip_blanks(&fortran, &length);
   while (length > 0 && fortran[length - 1] == ' ') --length;
   *c = strndup(fortran, length > 0 ? static_cast<size_t>(length) : 0);
   return *c ? MPI_SUCCESS : MPI_ERR_NO_MEM;
@@ -169,10 +169,7 @@ static void free_words(char** words) {
   free(words);
 }
 static bool is_blank(const char* fortran, int length) {
-  while (length > 0 && *fortran == ' ') {
-    ++fortran;
-    --length;
-  }
+  skip_blanks(&fortran, &length);
   return length <= 0 || !*fortran;
 }
 // `count` words, or all up to a blank one if it is negative.

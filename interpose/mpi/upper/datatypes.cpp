@@ -1,5 +1,7 @@
 // Datatypes: attributes and names in duplicating and freeing, and the functions that MPI 3 removed. UH, any
 // thread.
+#include <utility>
+
 #include "interpose/mpi/upper/attributes.h"
 #include "interpose/seam/type_contents.h"
 
@@ -15,17 +17,31 @@ MPI_FUNCTION(int, Type_free, MPI_Datatype* type) {
   return free_with_attributes<Kind::kDatatype>(type, seam::kFn_MPI_Type_free);
 }
 
+static SpinLock names_lock;  // guards Object::name
 MPI_FUNCTION(int, Type_set_name, MPI_Datatype type, const char* name) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
   if (!handle_exists(vid)) return fail_mpi_call(kNoObject, seam::kErrType, seam::kFn_MPI_Type_set_name);
   if (!name) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_set_name);
-  set_object_name(vid, name);
+  char* own = strndup(name, MPI_MAX_OBJECT_NAME - 1);
+  if (!own) abort();
+  Object* o = object(vid, true);
+  {
+    Locked locked(names_lock);
+    std::swap(o->name, own);
+  }
+  free(own);
   return MPI_SUCCESS;
 }
 MPI_FUNCTION(int, Type_get_name, MPI_Datatype type, char* name, int* length) {
   const Vid vid = handle_in<Kind::kDatatype>(type);
   if (!name || !length) return fail_mpi_call(kNoObject, seam::kErrArg, seam::kFn_MPI_Type_get_name);
-  if (object_name(vid, name, length)) return MPI_SUCCESS;
+  if (const Object* o = object(vid, false)) {
+    Locked locked(names_lock);
+    if (o->name) {
+      text_out(name, o->name, MPI_MAX_OBJECT_NAME, length);
+      return MPI_SUCCESS;
+    }
+  }
   char text[kTextCapacity] = "";
   const int r = call_library<int>(seam::kFn_MPI_Type_get_name, vid, text, length);
   if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Type_get_name);

@@ -86,11 +86,7 @@ int invoke_errhandler(Vid handler, Vid on, int code, const char* function) {
         reinterpret_cast<void (*)(H*, int*, ...)>(c.function)(&handle, &out, function, nullptr);
       }
     });
-#if defined(CROPDL_ABI_MPICH)
-    return out;  // the call returns the code as the handler changed it
-#else
-    return c.proxy ? out : code;
-#endif
+    return !kIsOpenMpi || c.proxy ? out : code;  // in MPICH as the handler changed it
   }
   abort_job(on, code, function);
 }
@@ -117,27 +113,23 @@ int invoke_errhandler_of(Vid object_vid, int code, const char* function) {
   const Kind kind = seam::vid_kind(on);
   const bool has_handler = kind == Kind::kComm || kind == Kind::kWin || kind == Kind::kSession;
   if (kind != Kind::kFile && !(has_handler && handle_exists(on))) on = seam::kVid_MPI_COMM_WORLD;
-#if defined(CROPDL_ABI_MPICH)
-  // Without its own handler a communicator or window uses MPI_COMM_WORLD's current one (errutil.c of
+  // In MPICH a communicator or window without its own handler uses MPI_COMM_WORLD's current one (errutil.c of
   // MPICH 4.0).
-  const Object* o = kind == Kind::kComm || kind == Kind::kWin ? object(on, false) : nullptr;
-  if ((kind == Kind::kComm || kind == Kind::kWin) && !(o && o->errhandler)) on = seam::kVid_MPI_COMM_WORLD;
-#endif
+  if (!kIsOpenMpi && (kind == Kind::kComm || kind == Kind::kWin)) {
+    const Object* o = object(on, false);
+    if (!o || !o->errhandler) on = seam::kVid_MPI_COMM_WORLD;
+  }
   return invoke_errhandler(errhandler_of(on), on, code, function);
 }
 
 int fail_completion(int neutral, seam::Fn fn) {
-#if defined(CROPDL_ABI_OPENMPI)
-  // The handler of the communicator of the first failed request is called, with that request's error
-  // (errhandler_invoke.c of Open MPI 4.1). MPICH 4.0 calls MPI_COMM_WORLD's.
+  // In Open MPI the handler of the communicator of the first failed request is called, with that request's
+  // error (errhandler_invoke.c of Open MPI 4.1). MPICH 4.0 calls MPI_COMM_WORLD's.
   auto& failed = seam::current_thread()->failed;
-  const Vid on = std::exchange(failed[0], 0);
-  if (on) {
-    const int code = fail_mpi_call(on, static_cast<int>(failed[1]), fn);
-    return neutral == seam::kErrInStatus ? MPI_ERR_IN_STATUS : code;
-  }
-#endif
-  return fail_mpi_call(kNoObject, neutral, fn);
+  const Vid on = kIsOpenMpi ? std::exchange(failed[0], 0) : kNoObject;
+  if (on == kNoObject) return fail_mpi_call(kNoObject, neutral, fn);
+  const int code = fail_mpi_call(on, static_cast<int>(failed[1]), fn);
+  return neutral == seam::kErrInStatus ? MPI_ERR_IN_STATUS : code;
 }
 
 // Functions not offered yet: interpose/gen/mpi/annotations.toml.
@@ -152,11 +144,9 @@ int refuse(seam::Fn fn) {
   return fail_mpi_call(kNoObject, seam::kErrUnsupportedOperation, fn);
 }
 
-void inherit_errhandler(Vid parent, Vid child, [[maybe_unused]] seam::Fn fn) {
+void inherit_errhandler(Vid parent, Vid child, seam::Fn fn) {
   if (vid_index(child) == 0) return;
-#if defined(CROPDL_ABI_MPICH)
-  if (fn == seam::kFn_MPI_Comm_create || fn == seam::kFn_MPI_Comm_create_group) return;
-#endif
+  if (!kIsOpenMpi && (fn == seam::kFn_MPI_Comm_create || fn == seam::kFn_MPI_Comm_create_group)) return;
   const Object* from = object(parent, false);
   if (from && from->errhandler) set_errhandler(child, from->errhandler);
 }

@@ -8,11 +8,8 @@ namespace cropdl::shim {
 
 template <Kind K>
 MPI_Fint to_fortran(Vid vid) {
-#if defined(CROPDL_ABI_MPICH)
-  if constexpr (!std::is_pointer_v<typename HandleOf<K>::type>) {
+  if constexpr (!std::is_pointer_v<typename HandleOf<K>::type>)
     return static_cast<MPI_Fint>(handle_out<K>(vid));
-  }
-#endif
   if (vid_index(vid) < HandleOf<K>::count) {
     const int number = HandleOf<K>::fortran[vid_index(vid)];
     return number >= 0 ? number : static_cast<MPI_Fint>(vid_index(vid) == 0 ? 0 : vid);
@@ -22,11 +19,8 @@ MPI_Fint to_fortran(Vid vid) {
 
 template <Kind K>
 typename HandleOf<K>::type from_fortran(MPI_Fint number) {
-#if defined(CROPDL_ABI_MPICH)
-  if constexpr (!std::is_pointer_v<typename HandleOf<K>::type>) {
+  if constexpr (!std::is_pointer_v<typename HandleOf<K>::type>)
     return static_cast<typename HandleOf<K>::type>(number);
-  }
-#endif
   if (number >= 1 << 24) {
     const Vid vid = static_cast<Vid>(number);
     return handle_out<K>(

@@ -64,13 +64,11 @@ MPI_FUNCTION(int, Grequest_start, MPI_Grequest_query_function* query, MPI_Greque
              MPI_Grequest_cancel_function* cancel, void* extra, MPI_Request* request) {
   constexpr seam::Fn kFn = seam::kFn_MPI_Grequest_start;
   if (!request) return fail_mpi_call(kNoObject, null_result(Kind::kRequest, kFn), kFn);
-#if defined(CROPDL_ABI_OPENMPI)
   // Open MPI's Fortran library writes to its own request object after the call; the shim has none for it.
   Dl_info caller;
-  if (dladdr(__builtin_return_address(0), &caller) && caller.dli_fname &&
+  if (kIsOpenMpi && dladdr(__builtin_return_address(0), &caller) && caller.dli_fname &&
       strstr(caller.dli_fname, "libmpi_mpifh"))
     return fail_mpi_call(kNoObject, seam::kErrUnsupportedOperation, kFn);
-#endif
   auto* g = allocate<Generalized>();
   *g = {{run}, query, released, cancel, extra, 0, false, nullptr};
   Vid vid = make_vid(Kind::kRequest, 0);

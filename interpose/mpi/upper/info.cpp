@@ -8,16 +8,13 @@ namespace {
 
 // Error classes of the program's own MPI for a null Info, a wrong index, a null value; and for a value that
 // did not fit, whose beginning the program gets.
-#if defined(CROPDL_ABI_MPICH)
-constexpr int kCutValue = seam::kErrInfoValue;
-constexpr int kNullInfo = seam::kErrArg, kNoSuchIndex = seam::kErrArg, kNullValue = seam::kErrArg;
-#else
-constexpr int kCutValue = seam::kSuccess;
-constexpr int kNullInfo = seam::kErrInfo, kNoSuchIndex = seam::kErrInfoKey, kNullValue = seam::kErrInfoValue;
-#endif
+constexpr int kNullInfo = kIsOpenMpi ? seam::kErrInfo : seam::kErrArg;
+constexpr int kNoSuchIndex = kIsOpenMpi ? seam::kErrInfoKey : seam::kErrArg;
+constexpr int kNullValue = kIsOpenMpi ? seam::kErrInfoValue : seam::kErrArg;
+constexpr int kCutValue = kIsOpenMpi ? seam::kSuccess : seam::kErrInfoValue;
 int bad(seam::Fn fn, int neutral) { return fail_mpi_call(kNoObject, neutral, fn); }
 int wrong_key(const char* key) {
-  constexpr size_t kLongest = kNullInfo == seam::kErrArg ? MPI_MAX_INFO_KEY : MPI_MAX_INFO_KEY - 1;
+  constexpr size_t kLongest = kIsOpenMpi ? MPI_MAX_INFO_KEY - 1 : MPI_MAX_INFO_KEY;
   return key && *key && strlen(key) <= kLongest ? seam::kSuccess : seam::kErrInfoKey;
 }
 

@@ -13,13 +13,9 @@ uint32_t none_free_below = 0;
 
 // Adds an entry without a value. Returns nullptr, with the list unchanged, if there is no memory.
 InfoEntry* add_key(InfoEntry** end, const char* key) {
-  auto* made = static_cast<InfoEntry*>(calloc(1, sizeof(InfoEntry)));
-  char* own = made ? strdup(key) : nullptr;
-  if (!own) {
-    free(made);
-    return nullptr;
-  }
-  made->key = own;
+  auto* made = static_cast<InfoEntry*>(calloc(1, sizeof(InfoEntry) + strlen(key) + 1));
+  if (!made) return nullptr;
+  made->key = strcpy(reinterpret_cast<char*>(made + 1), key);
   return *end = made;
 }
 
@@ -54,7 +50,6 @@ bool InfoList::put_all(const InfoList& from) {
 void InfoList::erase(InfoEntry** entry) {
   InfoEntry* gone = *entry;
   *entry = gone->next;
-  free(gone->key);
   free(gone->value);
   free(gone);
 }

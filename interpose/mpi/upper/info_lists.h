@@ -8,7 +8,7 @@ namespace cropdl::shim {
 
 struct InfoEntry {
   InfoEntry* next;
-  char* key;
+  char* key;  // behind the entry, in the same memory
   char* value;
 };
 

@@ -47,9 +47,7 @@ MPI_FUNCTION(int, Finalize, void) {
   const int deleted = delete_attributes(seam::kVid_MPI_COMM_SELF);
   if (deleted != MPI_SUCCESS)
     return fail_mpi_call_with(seam::kVid_MPI_COMM_SELF, deleted, seam::kFn_MPI_Finalize);
-#if !defined(CROPDL_ABI_OPENMPI)
-  delete_attributes(seam::kVid_MPI_COMM_WORLD);
-#endif
+  if (!kIsOpenMpi) delete_attributes(seam::kVid_MPI_COMM_WORLD);
   const int r = call_library<int>(seam::kFn_MPI_Finalize);
   if (r) return fail_mpi_call(kNoObject, r, seam::kFn_MPI_Finalize);
   forget_ranks();

@@ -142,25 +142,6 @@ int free_object(seam::Fn fn, Vid* vid) {
   return r;
 }
 
-void set_object_name(Vid vid, const char* name) {
-  Object* o = object(vid, true);
-  char* copy = strndup(name, MPI_MAX_OBJECT_NAME - 1);
-  if (!copy) abort();
-  {
-    Locked locked(objects_lock);
-    std::swap(o->name, copy);
-  }
-  free(copy);
-}
-
-bool object_name(Vid vid, char* to, int* length) {
-  Locked locked(objects_lock);
-  const Object* o = objects.find(vid);
-  if (!o || !o->name) return false;
-  text_out(to, o->name, MPI_MAX_OBJECT_NAME, length);
-  return true;
-}
-
 Callback* new_callback(Kind kind, void (*function)(), Language language) {
   auto* c = allocate<Callback>();
   c->function = function;

@@ -24,7 +24,7 @@ struct Object {
   Vid vid;
   Vid errhandler;         // 0: the kind's default
   Attribute* attributes;  // newest first
-  char* name;
+  char* name;             // of a datatype (datatypes.cpp)
   // The hints of a communicator as the MPI accepted them, and those that MPI_Comm_idup_with_info asked for
   // (communicator_hints.cpp): Infos of the upper half.
   Vid hints, asked_hints;
@@ -53,11 +53,6 @@ inline constexpr size_t kNumberOffsetGroup = 24;
 
 // The record of `vid`, created if `create`; nullptr if there is none. Its address is stable.
 Object* object(Vid vid, bool create);
-
-// The program's name for an object, at most MPI_MAX_OBJECT_NAME - 1 characters. object_name returns false if
-// there is none.
-void set_object_name(Vid vid, const char* name);
-bool object_name(Vid vid, char* to, int* length);
 
 // An error handler or operation of the program. It begins like the objects behind predefined handles. Open
 // MPI's companion libraries write the fields at fixed offsets (ompi/errhandler/errhandler.h, ompi/op/op.h of

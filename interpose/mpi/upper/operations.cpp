@@ -16,14 +16,12 @@ void upper_op_call(void* user, void* in, void* inout, int length, Vid datatype) 
   if (length == seam::kOperationIsGone) return drop_callback(op);
   MPI_Datatype type = handle_out<Kind::kDatatype>(datatype);
   if (op->proxy) {
-#if defined(CROPDL_ABI_OPENMPI)
-    // libmpi_cxx's intercept takes the C++ function as its last argument.
-    reinterpret_cast<void (*)(void*, void*, int*, MPI_Datatype*, void (*)())>(op->function)(
-        in, inout, &length, &type, op->proxy);
-#else
-    reinterpret_cast<void (*)(void*, void*, int, MPI_Datatype, void (*)())>(op->proxy)(in, inout, length,
-                                                                                       type, op->function);
-#endif
+    if (kIsOpenMpi)  // libmpi_cxx's intercept takes the C++ function as its last argument
+      reinterpret_cast<void (*)(void*, void*, int*, MPI_Datatype*, void (*)())>(op->function)(
+          in, inout, &length, &type, op->proxy);
+    else
+      reinterpret_cast<void (*)(void*, void*, int, MPI_Datatype, void (*)())>(op->proxy)(in, inout, length,
+                                                                                         type, op->function);
   } else if (op->op_flags & kFortranFlag) {
     MPI_Fint fortran = handle_to_fortran(datatype);
     reinterpret_cast<void (*)(void*, void*, int*, MPI_Fint*)>(op->function)(in, inout, &length, &fortran);

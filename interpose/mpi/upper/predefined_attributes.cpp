@@ -17,21 +17,15 @@ int numbered(int number, int numbers) { return number >= 0 && number < numbers ?
 
 bool get_predefined_attribute(Vid vid, int keyval, void** pointer, int64_t* number, int* flag, int* error) {
   int64_t value = 0;
-#if defined(CROPDL_ABI_MPICH)
   // MPICH's Fortran constants for predefined keys (mpif.h) are the C constants plus one: even, not odd.
-  if ((keyval >> 24 == 0x64 || keyval >> 24 == 0x66) && keyval % 2 == 0) --keyval;
-#endif
+  if (!kIsOpenMpi && (keyval >> 24 == 0x64 || keyval >> 24 == 0x66) && keyval % 2 == 0) --keyval;
   const Kind kind = seam::vid_kind(vid);
   const bool is_comm = kind == Kind::kComm;
   if (is_comm && keyval == MPI_LASTUSEDCODE) {
     lastusedcode = last_used_code();
     *pointer = &lastusedcode;
     *number = lastusedcode;
-#if defined(CROPDL_ABI_OPENMPI)
-    *flag = vid == seam::kVid_MPI_COMM_WORLD;  // no other communicator has it
-#else
-    *flag = 1;
-#endif
+    *flag = !kIsOpenMpi || vid == seam::kVid_MPI_COMM_WORLD;  // no other communicator of Open MPI has it
     return true;
   }
   const int i = is_comm              ? numbered(constants::to_seam_comm_attribute(keyval), kWorldValues)

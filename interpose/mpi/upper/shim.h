@@ -28,6 +28,8 @@
 #include <mpi.h>
 #if defined(CROPDL_ABI_OPENMPI)
 #include <mpi-ext.h>
+// The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
+extern "C" int ompi_mpi_state;
 #endif
 #pragma GCC visibility pop
 #if defined(CROPDL_ABI_OPENMPI)
@@ -52,12 +54,9 @@
   CROPDL_PRAGMA(weak MPI_##name = PMPI_##name) \
   EXPORTED result PMPI_##name(__VA_ARGS__)
 
-#if defined(CROPDL_ABI_OPENMPI)
-// The state that Open MPI's own libraries read (ompi/runtime/mpiruntime.h): 2 initialised, 5 finalised.
-EXPORTED int ompi_mpi_state;
-#endif
-
 namespace cropdl::shim {
+
+inline constexpr bool kIsOpenMpi = std::is_pointer_v<MPI_Comm>;  // else MPICH's ABI
 
 using seam::Kind;
 using seam::kUnknownIndex;
@@ -265,8 +264,7 @@ T* allocate(size_t n = 1) {
   return static_cast<T*>(memory);
 }
 
-// Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory is
-// left.
+// Doubles an array that begins with 16 entries; new ones are zero. False: there are `most`, or no memory.
 template <class T>
 bool grow(T** array, uint32_t* size, uint32_t most = UINT32_MAX) {
   const uint32_t wanted = *size ? *size * 2 : 16, larger = wanted < most ? wanted : most;
@@ -325,20 +323,16 @@ constexpr int invalid_handle(Kind kind) {
                                   : seam::kErrComm;
 }
 // The class by which the program's own MPI rejects a null result pointer, a negative number of requests.
-#if defined(CROPDL_ABI_OPENMPI)
-inline constexpr int kNegativeCount = seam::kErrArg;
+inline constexpr int kNegativeCount = kIsOpenMpi ? seam::kErrArg : seam::kErrCount;
 constexpr int null_result(Kind kind, seam::Fn fn) {
-  if (fn == seam::kFn_MPI_Comm_group || fn == seam::kFn_MPI_Comm_remote_group) return seam::kErrArg;
+  if (!kIsOpenMpi || fn == seam::kFn_MPI_Comm_group || fn == seam::kFn_MPI_Comm_remote_group)
+    return seam::kErrArg;
   return kind == Kind::kRequest    ? seam::kErrRequest
          : kind == Kind::kDatatype ? seam::kErrType
          : kind == Kind::kGroup    ? seam::kErrGroup
          : kind == Kind::kInfo     ? seam::kErrInfo
                                    : seam::kErrArg;
 }
-#else
-inline constexpr int kNegativeCount = seam::kErrCount;
-constexpr int null_result(Kind, seam::Fn) { return seam::kErrArg; }
-#endif
 int refuse(seam::Fn fn);  // for a function that is not offered: says so once, and fails
 // Gives a communicator that `fn` made from `parent` that one's error handler, if the program's MPI does so.
 void inherit_errhandler(Vid parent, Vid child, seam::Fn fn);
