@@ -89,7 +89,8 @@ class ImageFile {
     return 0;
   }
 
-  // Copies `pieces` into the next block. Returns 0 or the errno value of an earlier write.
+  // Copies `pieces`, at most a block in all (kImageChunk bytes), into the next block. Returns 0 or the errno
+  // value of an earlier write.
   int hand_over(std::span<const iovec> pieces) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return filled_ - written_ < blocks_.size() || error_ != 0; });

@@ -1,4 +1,4 @@
-// The writer of restart/store.h: opens a store, and whose it is.
+// The writer of restart/store.h: opens a store, says whose it is, and holds its lock.
 #include "restart/store.h"
 
 #include <fcntl.h>
