@@ -110,8 +110,8 @@ class Model:
 
     def _check_frozen(self, path):
         """Checks the released indices: for each list, its length at the release and a digest of that many names."""
-        lists = {"functions": self.order, **self.predefined, "errors": list(self.table.get("errors", {})),
-                 **self.table.get("numbered", {})}
+        sections = {name: list(entries) for name, entries in self.table.items() if isinstance(entries, dict)}
+        lists = {**sections, **self.table.get("numbered", {}), "functions": self.order, **self.predefined}
         for line in read_list(path):
             name, count, digest = line.split()
             names = lists.get(name, [])[:int(count)]
