@@ -26,6 +26,7 @@ int look_up(seam::Fn fn, MPI_Info info, int wrong, F in_list, G in_env) {
   if (info == MPI_INFO_NULL) wrong = kNullInfo;
   if (!wrong && vid == seam::kVid_MPI_INFO_ENV) {
     wrong = in_env(vid);
+    if (wrong == seam::kErrInfoValue) wrong = kCutValue;  // of the MPI underneath, which may be the other one
   } else if (!wrong) {
     Locked locked(info_lock);
     InfoList* list = info_list(vid);
@@ -52,7 +53,7 @@ Vid copy_lower(Vid lower) {
   for (int i = 0; i < n; ++i) {
     char key[512], value[2048];
     int flag = 0;
-    call_library<int>(seam::kFn_MPI_Info_get_nthkey, lower, i, key);
+    if (call_library<int>(seam::kFn_MPI_Info_get_nthkey, lower, i, key) != seam::kSuccess) continue;
     call_library<int>(seam::kFn_MPI_Info_get, lower, key, MPI_MAX_INFO_VAL, value, &flag);
     Locked locked(info_lock);
     if (!flag || info_list(vid)->put(key, value)) continue;
@@ -150,7 +151,8 @@ MPI_FUNCTION(int, Info_get_valuelen, MPI_Info info, const char* key, int* valuel
   return look_up(seam::kFn_MPI_Info_get_valuelen, info, wrong, in_list, [&](Vid env) {
     char value[2048];
     const int r = call_library<int>(seam::kFn_MPI_Info_get, env, key, MPI_MAX_INFO_VAL, value, flag);
-    if (r == seam::kSuccess && *flag) *valuelen = static_cast<int>(strlen(value));
+    if ((r == seam::kSuccess || r == seam::kErrInfoValue) && *flag)
+      *valuelen = static_cast<int>(strlen(value));
     return r;
   });
 }

@@ -35,13 +35,14 @@ EXPORTED void opal_class_initialize(opal_class_t* c) {
   auto** functions = static_cast<void (**)(void*)>(calloc(2 * static_cast<size_t>(depth) + 2, sizeof(void*)));
   if (!functions) abort();
   c->depth = depth;
-  c->constructors = functions + depth;
+  auto** constructors = functions + depth;
   c->destructors = functions + depth + 1;
   int destructs = 0;
   for (opal_class_t* p = c; p; p = p->parent) {
-    if (p->construct) *--c->constructors = p->construct;
+    if (p->construct) *--constructors = p->construct;
     if (p->destruct) c->destructors[destructs++] = p->destruct;
   }
+  c->constructors = constructors;
   c->initialized = opal_class_init_epoch;
 }
 

@@ -616,6 +616,14 @@ static void hints_of_some_ranks_step(int k) {
   MPI_Info_get_nkeys(copy, &same);
   EDGE_CHECK(keys == same);
   MPI_Info_free(&copy);
+#if defined(OPEN_MPI)  // a value that does not fit is cut without an error, whichever MPI is underneath
+  char key[MPI_MAX_INFO_KEY + 1], value[MPI_MAX_INFO_VAL + 1];
+  for (int n = 0, found = 0; n < keys; n++) {
+    MPI_Info_get_nthkey(MPI_INFO_ENV, n, key);
+    MPI_Info_get(MPI_INFO_ENV, key, 1, value, &found);
+    EDGE_CHECK(found && strlen(value) <= 1);
+  }
+#endif
 }
 
 static void own_operations_begin(void) { MPI_Op_create(combine, 0, &kept_op); }
