@@ -312,6 +312,6 @@ int main(int argc, char** argv) {
   know_world();
   const int failed = RUN_ALL_TESTS();
   MPI_Comm_free(&aside);
-  lower_MPI_Finalize();
+  finalize();
   return failed;
 }

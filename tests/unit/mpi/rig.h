@@ -8,9 +8,11 @@
 #include <mpi.h>
 #include <sys/mman.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "interpose/libraries/libraries.h"
@@ -133,6 +135,16 @@ inline void load(const std::string& path, int of_rank) {
   fclose(f);
 }
 
+// MPI_Finalize, the last call. Open MPI's waits 2 s for mpirun to take note (PMIx_Finalize, seen in
+// PMIx 4.2). On a busy machine mpirun may then see the end of the process first, and says that it ended
+// "improperly".
+inline void finalize() {
+  const auto begin = std::chrono::steady_clock::now();
+  lower_MPI_Finalize();
+  if (std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(1500))
+    std::this_thread::sleep_for(std::chrono::seconds(10));
+}
+
 // main() of a test program that needs exactly `ranks` processes.
 inline int run(int argc, char** argv, int ranks) {
   testing::InitGoogleTest(&argc, argv);
@@ -147,7 +159,7 @@ inline int run(int argc, char** argv, int ranks) {
   }
   const int failed = RUN_ALL_TESTS();
   MPI_Comm_free(&aside);
-  lower_MPI_Finalize();
+  finalize();
   return failed;
 }
 
