@@ -2,6 +2,7 @@
 // after the call has succeeded, and reads it to repeat the call. LH, any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -31,7 +32,7 @@ class FewOrMany {
   void grow(size_t n) {
     room_ = 2 * (size_ + n);
     auto more = std::make_unique_for_overwrite<T[]>(room_);
-    memcpy(more.get(), first_, size_ * sizeof(T));
+    std::copy_n(first_, size_, more.get());
     many_ = std::move(more);
     first_ = many_.get();
   }

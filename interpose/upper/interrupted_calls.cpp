@@ -20,7 +20,7 @@ void begin_vdso_call_anew(seam::ThreadRecord* t, greg_t* g) {
   if (at == 0) return;
   const auto* f = reinterpret_cast<const VdsoFrame*>(at);
   g[REG_RIP] = static_cast<greg_t>(f->entry);
-  g[REG_RSP] = static_cast<greg_t>(at + sizeof *f);
+  g[REG_RSP] = static_cast<greg_t>(at) + static_cast<greg_t>(sizeof *f);
   for (int i = 0; i < 9; ++i) g[kSaved[i]] = f->saved[i];
   t->vdso_frame = 0;
 }
