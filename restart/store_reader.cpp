@@ -37,9 +37,11 @@ bool is_temporary(const std::string& name) {
   if (removed) of.resize(of.size() - (std::size(kRemovedSuffix) - 1));
   if (of == kIdentityFile) return true;
   int numbers = 0;  // PID, AGAIN
-  for (size_t at = 0; numbers < 2 && (at = of.rfind('-')) != of.npos && is_number(of.substr(at + 1), of.npos);
-       ++numbers)
-    of.resize(at);
+  for (; numbers < 2; ++numbers) {
+    const size_t hyphen = of.rfind('-');
+    if (hyphen == of.npos || !is_number(of.substr(hyphen + 1), of.npos)) break;
+    of.resize(hyphen);
+  }
   if (of + "-" == kSpeedTest) return numbers == 1;
   return version_number(of) != 0 && (numbers != 0 || removed);
 }

@@ -67,9 +67,12 @@ class JsonLine {
 
 // For shims, which have the program's C library. To standard error; lost if that is closed.
 inline void say_by_c_library(const char* line) {
-  const bool as_json = control()->messages_as_json != 0;
-  const JsonLine json(line, as_json ? time(nullptr) : 0);  // a program may have a function `time` of its own
-  if (write(2, as_json ? json.text() : line, as_json ? size_t(json.size()) : strlen(line)) < 0) return;
+  if (control()->messages_as_json != 0) {
+    const JsonLine json(line, time(nullptr));
+    if (write(2, json.text(), size_t(json.size())) < 0) return;
+  } else if (write(2, line, strlen(line)) < 0) {
+    return;
+  }
 }
 
 }  // namespace cropdl::seam

@@ -219,7 +219,9 @@ long to_virtual_session(long real) { return real > 0 ? to_virtual(real, kSession
 long own_process() { return to_virtual(raw(__NR_getpid), kProcess); }
 
 bool takes_ids(long nr) {
-  return role_of(nr, 0) != kNone || role_of(nr, 1) != kNone || role_of(nr, kResult) != kNone;
+  for (const IdCalls& ids : kIdCalls)
+    if (ids.calls.has(nr)) return true;
+  return false;
 }
 
 SystemCall with_kernel_ids(const SystemCall& c) {

@@ -81,13 +81,15 @@ CROPDL_OWN_FRAME uint64_t find_gap(uint64_t length, uint64_t align) {
       if (c == '\n') {
         in_addresses = true;
       } else if (in_addresses && c == '-') {
-        begin = number, number = 0;
+        begin = number;
+        number = 0;
       } else if (in_addresses && c == ' ') {
         if (number > free_from) {
           look_before(begin < seam::kMapEnd ? begin : seam::kMapEnd);
           free_from = number;
         }
-        in_addresses = false, number = 0;
+        in_addresses = false;
+        number = 0;
       } else if (in_addresses) {
         number = number << 4 | static_cast<uint64_t>(c >= 'a' ? c - 'a' + 10 : c - '0');
       }

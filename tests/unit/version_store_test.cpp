@@ -38,6 +38,7 @@ TEST_F(VersionStoreTest, KeepsWhereTheStallWentAndItsSlowestSync) {
   const Result<std::vector<restart::Version>> versions = reader->all_versions();
   ASSERT_TRUE(versions && versions->size() == 2);
   for (const restart::Version& version : *versions) {
+    EXPECT_EQ(version.damage, "");
     const restart::Manifest& m = version.manifest;
     EXPECT_EQ(m.stall_seconds, 2);
     EXPECT_EQ(m.wait_seconds, 0.0625);

@@ -188,6 +188,7 @@ CUresult lower_cuMemHostAlloc(void** p, size_t size, unsigned flags) {
   return in_driver([&](int device) { return make_host_memory(device, p, size, flags); });
 }
 CUresult lower_cuMemAllocHost_v2(void** p, size_t size) { return lower_cuMemHostAlloc(p, size, 0); }
+CUresult lower_cuMemAllocHost(void** p, unsigned size) { return lower_cuMemHostAlloc(p, size, 0); }
 CUresult lower_cuMemFreeHost(void* p) { return strike_off(p, true, CUDA_ERROR_INVALID_VALUE); }
 CUresult lower_cuMemHostRegister_v2(void* p, size_t size, unsigned flags) {
   return in_driver([&](int device) { return enroll(device, p, size, flags, flags, false); });

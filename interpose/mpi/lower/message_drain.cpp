@@ -30,6 +30,9 @@ struct Drain {
   std::vector<InFlight> in_flight;         // empty when a cut is complete
   std::vector<coord::PeerCount> expected;  // messages sent to this rank
   std::vector<Vid> probed;                 // communicators whose messages are counted
+  // The receives that may be parked, in the order of posting, each with its serial number. Kept for posting,
+  // which follows a write that perhaps failed for lack of memory, and must not allocate.
+  std::vector<std::pair<uint64_t, Vid>> receives;
   std::atomic<const char*> trouble{nullptr};
   // The early drain's thread holds it during each step, so end_early_drain() waits for the step's end.
   std::mutex early_step;
@@ -149,8 +152,8 @@ void begin_attempt() {
 }
 
 [[noreturn]] void drain_early() {
-  constexpr std::chrono::microseconds kNap{
-      200};  // between steps, as on a stopped rank (restart/session/rank.cpp)
+  // Between steps, as on a stopped rank (restart/session/rank.cpp).
+  constexpr std::chrono::microseconds kNap{200};
   std::unique_lock lock(drain.early_step);
   for (;;) {
     drain.early_wake.wait(lock, [] { return drain.early; });
@@ -159,10 +162,6 @@ void begin_attempt() {
     drain.early_wake.wait_for(lock, kNap);
   }
 }
-
-// The receives that may be parked, in the order of posting, each with its serial number. Kept for posting,
-// which follows a write that perhaps failed for lack of memory, and must not allocate.
-std::vector<std::pair<uint64_t, Vid>> at_cut;
 
 int take_back(Vid v) {
   RequestRecord* r = request_record(v);
@@ -202,11 +201,11 @@ int post_again(Vid v) {
 }
 
 void list_receives(bool with_pending) {
-  at_cut.clear();
+  drain.receives.clear();
   for (const RequestRecord& r : all_requests())
     if (r.state == kRequestParked || (with_pending && r.state == kRequestActive && receives(&r)))
-      at_cut.emplace_back(r.serial, vid_of(r));
-  std::sort(at_cut.begin(), at_cut.end());
+      drain.receives.emplace_back(r.serial, vid_of(r));
+  std::sort(drain.receives.begin(), drain.receives.end());
 }
 
 }  // namespace
@@ -268,7 +267,7 @@ void end_early_drain() {
 // are posted again after it. (MPICH searches its list of all receives for each.)
 int park_receives(uint32_t* maker) {
   list_receives(true);
-  for (auto r = at_cut.rbegin(); r != at_cut.rend(); ++r) {
+  for (auto r = drain.receives.rbegin(); r != drain.receives.rend(); ++r) {
     const RequestRecord* record = request_record(r->second);
     if (record->state == kRequestParked) continue;  // in an earlier attempt that failed in the middle
     *maker = record->maker;
@@ -279,11 +278,11 @@ int park_receives(uint32_t* maker) {
 
 int post_parked_receives() {
   int result = MPI_SUCCESS;
-  for (const auto& [serial, v] : at_cut) {
+  for (const auto& [serial, v] : drain.receives) {
     if (request_record(v)->state != kRequestParked) continue;
     if (const int code = post_again(v); code != MPI_SUCCESS && result == MPI_SUCCESS) result = code;
   }
-  at_cut.clear();
+  drain.receives.clear();
   return result;
 }
 

@@ -378,8 +378,8 @@ bool ready_to_deliver();
 int remake_datatype(Vid vid);
 Status compare_datatypes();  // after all: an error if one has another size than it had
 int remake_op(Vid vid);
-void let_go_of_op(
-    Vid op);  // a request that used it, which keeps it alive after the program's free, is complete
+// A request that used it, which keeps it alive after the program's free, is complete.
+void let_go_of_op(Vid op);
 int remake_group(Vid vid);
 Vid new_info(MPI_Info real, uint32_t maker);  // the recipe is its keys and values
 int remake_info(Vid vid);

@@ -52,23 +52,24 @@ int run_copy(const Keyval& k, int keyval, Vid from, const Attribute& a, int64_t*
   *flag = 0;
   if (!k.copy) return MPI_SUCCESS;  // MPICH's MPI_NULL_COPY_FN
   refresh_flags(from);
+  if (!k.copy_proxy && k.language == Language::kFortranInt)
+    return run_fortran_copy<MPI_Fint>(k, keyval, from, a, out, flag);
+  if (!k.copy_proxy && k.language == Language::kFortranAddress)
+    return run_fortran_copy<MPI_Aint>(k, keyval, from, a, out, flag);
   void *in = reinterpret_cast<void*>(a.value), *copied = nullptr;
-  const auto take_copied = [&](int r) {
-    *out = reinterpret_cast<int64_t>(copied);
-    return r;
-  };
+  int r;
   if (k.copy_proxy) {
     using Copy = int (*)(void (*)(), int, int, void*, int, void*, void**, int*);
-    return take_copied(reinterpret_cast<Copy>(k.copy_proxy)(k.copy, handle_to_fortran(from), keyval, k.extra,
-                                                            attribute_type(a.language), in, &copied, flag));
+    r = reinterpret_cast<Copy>(k.copy_proxy)(k.copy, handle_to_fortran(from), keyval, k.extra,
+                                             attribute_type(a.language), in, &copied, flag);
+  } else {
+    r = with_kind(from, [&]<Kind K>() {
+      using Copy = int (*)(typename HandleOf<K>::type, int, void*, void*, void*, int*);
+      return reinterpret_cast<Copy>(k.copy)(handle_out<K>(from), keyval, k.extra, in, &copied, flag);
+    });
   }
-  if (k.language == Language::kFortranInt) return run_fortran_copy<MPI_Fint>(k, keyval, from, a, out, flag);
-  if (k.language == Language::kFortranAddress)
-    return run_fortran_copy<MPI_Aint>(k, keyval, from, a, out, flag);
-  return take_copied(with_kind(from, [&]<Kind K>() {
-    using Copy = int (*)(typename HandleOf<K>::type, int, void*, void*, void*, int*);
-    return reinterpret_cast<Copy>(k.copy)(handle_out<K>(from), keyval, k.extra, in, &copied, flag);
-  }));
+  *out = reinterpret_cast<int64_t>(copied);
+  return r;
 }
 
 int run_remove(const Keyval& k, int keyval, Vid from, const Attribute& a) {
