@@ -13,8 +13,8 @@ namespace {
 
 static_assert(Staging::kBytes % kImageChunk == 0);
 
-constexpr const char *kUnread = "device memory cannot be read",
-                     *kUnwritten = "device memory cannot be written";
+constexpr char kUnread[] = "device memory cannot be read";
+constexpr char kUnwritten[] = "device memory cannot be written";
 
 // Calls visit(device address, offset in the part, bytes), or missing(offset, bytes) where there is none.
 template <class Visit, class Missing>

@@ -47,8 +47,8 @@ Pool* Pools::pool(uint64_t key, int device) {
 
 Block* Pools::take_out(Queue& queue, std::list<Freed>::iterator one, bool event_ended) {
   const Freed freed = *one;
-  const auto [begin, end] = queue.by_room.equal_range(freed.block->room);
-  queue.by_room.erase(std::find_if(begin, end, [&](const auto& its) { return its.second == one; }));
+  queue.by_room.erase(std::find_if(queue.by_room.lower_bound(freed.block->room), queue.by_room.end(),
+                                   [&](const auto& its) { return its.second == one; }));
   queue.order.erase(one);
   // Recording the event again discards its previous wait.
   if (!event_ended) events_[freed.context].events.push_back(freed.event);

@@ -55,9 +55,10 @@ class ObjectFile {
   }
   template <class Each>
   void each_function(const Elf64_Shdr& symbols, Each each) const {
+    const std::string_view strings = strings_of(symbols);
     each_entry<Elf64_Sym>(content(symbols), [&](const Elf64_Sym& symbol) {
       if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF)
-        each(text(strings_of(symbols), symbol.st_name), symbol);
+        each(text(strings, symbol.st_name), symbol);
     });
   }
   // The file's bytes that are loaded at that address.

@@ -247,8 +247,8 @@ inline constexpr uint64_t kOfLibrary = 1, kOfThread = 2, kOfCurrent = 3;
 // another thread. Instead, keep_state() finds that another thread has recorded another value since, and the
 // state refuses checkpoints until it is set again.
 inline constexpr uint64_t kNoSetting = ~uint64_t{0};
-inline thread_local constinit uint64_t setting_began =
-    kNoSetting;  // serial number of the newest object or record then
+// Serial number of the newest object or record when it began.
+inline thread_local constinit uint64_t setting_began = kNoSetting;
 class Setting {
  public:
   Setting() : before_(setting_began) { setting_began = tables ? tables->newest() : 0; }

@@ -54,7 +54,10 @@ int open_in_namespace(const std::string& path, int flags) {
       opened = open(path.c_str(), flags | O_CLOEXEC);
   };
   alignas(16) char stack[64 << 10];
-  const auto begin = [](void* its) { return (*static_cast<decltype(work)*>(its))(), 0; };
+  const auto begin = [](void* its) {
+    (*static_cast<decltype(work)*>(its))();
+    return 0;
+  };
   // Without a signal at its end, of which the launcher's or the MPI's handlers would hear.
   const pid_t child =
       clone(begin, stack + sizeof stack, CLONE_NEWUSER | CLONE_VM | CLONE_VFORK | CLONE_FILES, &work);

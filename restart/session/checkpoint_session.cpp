@@ -146,14 +146,14 @@ Result<coord::ImageSummary> CheckpointSession::save(const std::string& directory
   if (!sink) return sink.error();
   const auto totals = persist(metadata, memory, *sink);
   if (!totals) return totals.error();
-  return coord::ImageSummary{file,
-                             totals->bytes,
-                             totals->memory,
-                             totals->checksum,
-                             totals->device_memory,
-                             job_.libraries.devices(),
-                             metadata.iterations.iterations,
-                             totals->sync_seconds};
+  return coord::ImageSummary{.file = file,
+                             .bytes = totals->bytes,
+                             .memory = totals->memory,
+                             .checksum = totals->checksum,
+                             .device_memory = totals->device_memory,
+                             .devices = job_.libraries.devices(),
+                             .iteration = metadata.iterations.iterations,
+                             .sync_seconds = totals->sync_seconds};
 }
 
 }  // namespace cropdl::session

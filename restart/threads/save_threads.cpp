@@ -63,8 +63,10 @@ Result<std::vector<SavedThread>> saved_threads() {
   auto* s = seam::state();
   // Signal stacks of ended threads are not saved; the core maps them again.
   for (uint32_t i = 1; i < s->threads_high; ++i)
-    if (ThreadRecord& t = s->threads[i]; t.used == seam::kFree && t.self != nullptr)
-      munmap(reinterpret_cast<void*>(seam::signal_stack(&t)), seam::kSignalStackSize), t.self = nullptr;
+    if (ThreadRecord& t = s->threads[i]; t.used == seam::kFree && t.self != nullptr) {
+      munmap(reinterpret_cast<void*>(seam::signal_stack(&t)), seam::kSignalStackSize);
+      t.self = nullptr;
+    }
   std::vector<SavedThread> all;
   process::AttributeValues mains;
   Status done;

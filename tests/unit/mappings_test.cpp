@@ -275,7 +275,8 @@ TEST(Extents, WithoutMappingsAreDroppedAtAStop) {
   state->outside[1] = {page(0), page(6)};
   state->outside[2] = {page(3), page(10)};
   state->extents = 3;
-  EXPECT_TRUE(look_at_stopped_memory());
+  const auto first = look_at_stopped_memory();
+  EXPECT_TRUE(first) << first.error().message;
   std::vector<OutsideExtent> left = Table(state).all();
   ASSERT_EQ(left.size(), 2u);
   if (left[0].begin > left[1].begin) std::swap(left[0], left[1]);
@@ -284,7 +285,8 @@ TEST(Extents, WithoutMappingsAreDroppedAtAStop) {
   EXPECT_EQ(left[1].begin, page(6));
   EXPECT_EQ(left[1].end, page(9));
   state->extents = seam::kMaxExtents + 1;
-  EXPECT_TRUE(look_at_stopped_memory());
+  const auto second = look_at_stopped_memory();
+  EXPECT_TRUE(second) << second.error().message;
   EXPECT_TRUE(Table(state).extents.incomplete());
   munmap(reinterpret_cast<void*>(page(0)), 9 * kPage);
   munmap(state, seam::kStateSize);
@@ -313,7 +315,8 @@ int map_a_changed_table(const char* name) {
   void* const table = mmap(nullptr, kPage, PROT_READ, MAP_SHARED, in, 0);
   const auto at = reinterpret_cast<uint64_t>(table);
   RegionState region;
-  region.begin = at, region.end = at + kPage;
+  region.begin = at;
+  region.end = at + kPage;
   region.file = examine_file(mapping_at(at));
   if (mmap(table, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != table)
     return 11;
@@ -422,7 +425,8 @@ TEST(MappedFiles, ADataSetThatBecameAnotherFileAfterItWasCheckedIsNotMapped) {
   const auto begin = reinterpret_cast<uint64_t>(at);
   EXPECT_TRUE(check_left_in_file(file, kPage, false));
   RegionState region;
-  region.begin = begin, region.end = begin + kPage;
+  region.begin = begin;
+  region.end = begin + kPage;
   region.file = file;
   {
     const Descriptor made(open(other.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));

@@ -1,7 +1,7 @@
 // Room for memory that the driver itself allocates, and what generated code of the runtime's and the driver's
 // tables calls for arrays: the driver lays out their memory, so they are real, and each refuses checkpoints
-// while it exists, by its maker's name. Sources: CUDA
-// Runtime API and Driver API 13.0, "Memory Management". LH, LH FS base, a thread of the program.
+// while it exists, by its maker's name. Sources: CUDA Runtime API and Driver API 13.0, "Memory Management".
+// LH, LH FS base, a thread of the program.
 #pragma once
 
 #include <optional>

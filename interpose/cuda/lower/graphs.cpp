@@ -44,8 +44,7 @@ auto destroy_graph(RealFunction<F> destroy, CUgraph of) {
   return end_object(rt::word_of(of), graph(of), destroy);
 }
 
-// --- Executable graphs. Kernels read the handle of a graph that they launch, so the program gets the real
-// one.
+// --- Executable graphs.
 
 template <class F, class... More>
 auto instantiate_in_call(RealFunction<F> make, CUgraphExec* out, CUgraph of, unsigned long long flags,
@@ -54,6 +53,7 @@ auto instantiate_in_call(RealFunction<F> make, CUgraphExec* out, CUgraph of, uns
   const auto r = make(out ? &made : nullptr, graph(of), more...);
   if (!succeeded(r) || !out) return r;
   const CUgraphExec its = new_handle(made, kind::cudaGraphExec, make);
+  // Kernels read the handle of a graph that they launch, so the program gets the real one.
   *out = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0 ? made : its;
   nccl::executable_is(made, graph(of));
   return r;
@@ -129,10 +129,9 @@ Result launch_graph(RealFunction<Result(CUgraphExec, CUstream)> launch, CUgraphE
   rt::Call call;
   const CUgraphExec real = exec(what);
   const bool calls = any_host_node.load(std::memory_order_relaxed);
-  if (calls && !begin_calling_graph()) return static_cast<Result>(rt::kCallAgain);
-  const bool begins = nccl::begin_launch(real);
-  Result r = static_cast<Result>(rt::kCallAgain);
-  if (begins) {
+  auto r = static_cast<Result>(rt::kCallAgain);
+  if (calls && !begin_calling_graph()) return r;
+  if (nccl::begin_launch(real)) {
     r = launch(real, stream(on));
     nccl::end_launch(real, succeeded(r));
   }

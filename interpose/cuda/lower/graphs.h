@@ -4,8 +4,8 @@
 // both ways. LH, LH FS base, threads of the program.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "interpose/cuda/lower/real.h"
 

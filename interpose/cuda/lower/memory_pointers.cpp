@@ -151,9 +151,7 @@ cropdl::Status cropdl::cuda::set_pointer_attributes_again() {
   });
   for (const auto& [begin, one] : its->host)
     if (one->sync_memops && !one->gone) set(begin);
-  if (!error) return {};
-  return Error{"CUDA: an attribute of the program's memory cannot be set again ({})",
-               its->driver.name_of(error)};
+  return its->driver.checked(error, "an attribute of the program's memory cannot be set again");
 }
 
 extern "C" {

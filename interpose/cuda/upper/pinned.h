@@ -23,7 +23,7 @@ struct PinnedHead {
 
 inline void* map_pinned(size_t size) {
   if (size > ~size_t{0} - 2 * kPage) return nullptr;
-  const size_t mapped = (size + kPage - 1) / kPage * kPage + kPage;
+  const size_t mapped = page_up(size) + kPage;
   void* at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return nullptr;
   *static_cast<PinnedHead*>(at) = {kMark, mapped};
