@@ -4,7 +4,7 @@ others are stopped (SIGSTOP). So all three meet the same moments of a noisy mach
 per cent.
 
   turns.py [--mpi openmpi] [--program trainer 1_GB_of_state pytorch] [--rounds 40] [--seconds 1] [--runs 1]
-           [--versions [--max-overhead PERCENT]]
+           [--versions [--max-overhead PERCENT | --interval SECONDS]]
 
 Per round, a step's time is that of the turn divided by the number of steps in it. Prints, over all rounds, the medians and quartiles of how
 many times as long a step took under CropDL as in the two native runs, and in the second native run as in the first one (noise). No versions
@@ -19,8 +19,10 @@ With --versions they are, as often as by default. The run has the machine for a 
 which is 1 % of its own; a turn does not end while a version is taken, and the first version is requested at once, so that the interval does
 not begin with an estimate. A version falls into few turns, so means are compared, as above, with samples of the rounds of a single run. (A mean
 of the rounds' quotients would count a turn with few steps, most of which a version took, as much as any other, and be too large.) --max-overhead 10 allows
-ten times as many versions as the default 1: where noise is as large as one per cent, that tells whether they cost what is allowed. Also printed:
-what CropDL's own counters say that versions took of the run's time, and the interval that it chose."""
+ten times as many versions as the default 1, and --interval takes one as often as it says. The bound holds for what CropDL's own counters say
+that versions took (the time that they held the program, and what they took beside). So printed are also these counters, the interval that was
+chosen, how many times as long a step took apart from what they say, and how many seconds were really lost for each of theirs. The more
+versions there are, the less does noise change the last figure; if it is 1, what is 1 % by the counters is 1 %."""
 
 import argparse
 import os
@@ -96,31 +98,39 @@ def counters(place):
     return [float(re.findall(rf"^cropdl_{name}_total\S* (\S+)", text, re.M)[-1]) for name in COUNTERS]
 
 
-def rounds_of(measurement, rounds, seconds, overhead):
-    """The turns of each round: of the two native runs and the one under CropDL; what the counters grew by, the seconds that the run under
-    CropDL had, and its line about the interval. All without the first version, which is taken before the rounds. `overhead`: per cent;
-    None: no versions."""
+def rounds_of(measurement, rounds, seconds, options):
+    """The turns of each round: of the two native runs and the one under CropDL, whose turn has as a third member the seconds that, by the
+    counters, versions took in it; what the counters grew by, the seconds that the run under CropDL had, and its line about the interval. All
+    without the first version, which is taken before the rounds."""
     turns, had, grown, line = [], 0, [0] * len(COUNTERS), ""
     with Place("turns") as place:
-        how_often = ["--max-overhead", f"{overhead / 3:.4f}", "--metrics", place.path("metrics")] if overhead else ["--interval", "0"]
+        how_often = ["--interval", "0"]
+        if options.versions:
+            how_often = ["--interval", f"{options.interval:g}"] if options.interval else ["--max-overhead", f"{options.max_overhead / 3:.4f}"]
+            how_often += ["--metrics", place.path("metrics")]
         prefix = [tool("cropdl-run"), *how_often, "--dir", place.store, "--"]
         runs = [Run(place, name, measurement, prefix if name == "cropdl" else []) for name in ("native", "again", "cropdl")]
         for number in range(-1, rounds):  # one for warm-up
-            if overhead and number == -1:
+            if options.versions and number == -1:
                 runs[2].send(signal.SIGCONT)
                 expect(place.checkpoint()[0] == 0, "the first version failed")
                 end = time.monotonic() + PATIENCE
                 while (before := counters(place))[0] < 1:
                     expect(time.monotonic() < end, "the metrics do not tell of the first version")
                     time.sleep(0.01)
+                last = before
             took = {}
             for run in runs[number % 3:] + runs[:number % 3]:
                 began = time.monotonic()
-                took[run] = run.turn(seconds, 0 if overhead else SETTLE)
+                took[run] = run.turn(seconds, 0 if options.versions else SETTLE)
                 had += (time.monotonic() - began) * (run is runs[2])
+            if options.versions:
+                now = counters(place)
+                took[runs[2]] += sum(now[1:]) - sum(last[1:]),
+                last = now
             if number >= 0:
                 turns.append([took[run] for run in runs])
-        if overhead:
+        if options.versions:
             runs[2].send(signal.SIGCONT)
             time.sleep(METRICS_EVERY + 1)
             had += METRICS_EVERY + 1
@@ -138,12 +148,19 @@ def step(turns, *which):
 
 
 def ratios(turns):
-    """How many times as long a step took under CropDL as natively, and in the second native run as in the first."""
-    return step(turns, 2) / step(turns, 0, 1), step(turns, 1) / step(turns, 0)
+    """How many times as long a step took under CropDL as natively, and in the second native run as in the first. With versions also: how many
+    times as long apart from what the counters say, and the seconds lost for each of theirs."""
+    found = [step(turns, 2) / step(turns, 0, 1), step(turns, 1) / step(turns, 0)]
+    counted = sum(sum(one[2][2:]) for one in turns)
+    if counted:
+        seconds, steps = (sum(one[2][which] for one in turns) for which in (0, 1))
+        native = steps * step(turns, 0, 1)
+        found += [(seconds - counted) / native, (seconds - native) / counted]
+    return found
 
 
 def shown(turns):
-    """Both, with medians and quartiles of the rounds."""
+    """All, with medians and quartiles of the rounds."""
     texts = []
     for values in zip(*(ratios([one]) for one in turns)):
         low, middle, high = statistics.quantiles(values, n=4)
@@ -152,7 +169,7 @@ def shown(turns):
 
 
 def shown_means(parts):
-    """Both, with means and their intervals. `parts`: of which samples are drawn, lists of rounds."""
+    """All, with means and their intervals. `parts`: of which samples are drawn, lists of rounds."""
     samples = sorted_columns([ratios([one for part in random.choices(parts, k=len(parts)) for one in part]) for _ in range(4000)])
     return [f"{mean:.4f} ({values[100]:.4f} to {values[-101]:.4f})"
             for mean, values in zip(ratios([one for part in parts for one in part]), samples)]
@@ -171,12 +188,12 @@ def main():
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--versions", action="store_true")
     parser.add_argument("--max-overhead", type=float, default=1, metavar="PERCENT", help="of the run's own time; with --versions")
+    parser.add_argument("--interval", type=float, metavar="SECONDS", help="of all time, also other runs' turns; with --versions")
     options = parser.parse_args()
     try:
         for mpi in options.mpi:
             for measurement, _ in with_versions(mpi, 100, options.program):
-                overhead = options.max_overhead if options.versions else None
-                runs = [rounds_of(measurement, options.rounds, options.seconds, overhead) for _ in range(options.runs)]
+                runs = [rounds_of(measurement, options.rounds, options.seconds, options) for _ in range(options.runs)]
                 turns = [one for of_run, _, _ in runs for one in of_run]
                 if options.runs > 1:
                     texts = shown_means([of_run for of_run, _, _ in runs])
@@ -187,7 +204,9 @@ def main():
                 if options.versions:
                     versions, held, beside, had = (sum(values) for values in zip(*(grown for _, grown, _ in runs)))
                     print(f"  {versions:.0f} versions took {(held + beside) / had:.4f} of {had:.0f} s (held {held:.2f} s, beside {beside:.2f} s), "
-                          f"allowed {options.max_overhead / 100:g}; {runs[-1][2]}", flush=True)
+                          f"{runs[-1][2]}", flush=True)
+                if len(texts) > 2:
+                    print(f"  apart from that a step took {texts[2]} times as long; {texts[3]} s were lost for each of these", flush=True)
     except Failure as failure:
         print(f"FAILED: {failure}")
         return 1

@@ -859,8 +859,8 @@ def namespaces():
 
 @scenario("documents.name_only_existing_files")
 def files_named():
-    """Documents name only files that exist, by path, or by name after their folder was named. (Generated files and the MPI's files are
-    exempt.)"""
+    """Documents name only files that exist, by path, or by name. Behind a path, in the same line, a name is that of a file in the same
+    folder. (Generated files and the MPI's files are exempt.)"""
     paths = set()
     for directory, folders, names in os.walk(SOURCE):
         folders[:] = [name for name in folders if name not in (".git", "build")]
@@ -869,8 +869,14 @@ def files_named():
     seen, missing = 0, []
     for document in sorted(path for path in paths if re.fullmatch(r"README\.md|CONTRIBUTING\.md|docs/[^/]+\.md", path)):
         with open(os.path.join(SOURCE, document)) as f:
-            words = re.findall(r"`([A-Za-z0-9_./]+\.(?:h|c|cpp|S|py|j2|toml|txt|md))`", f.read())
-        for word in words:
+            lines = [re.findall(r"`([A-Za-z0-9_./]+\.(?:h|c|cpp|S|py|j2|toml|txt|md))`", line) for line in f]
+        for words in lines:
+            folder = ""
+            for word in words:
+                folder = os.path.dirname(word) or folder
+                if folder and not {word, f"{folder}/{word}"} & paths and "/" not in word:
+                    missing.append(f"{document}: {word} is not in {folder}")
+        for word in (word for words in lines for word in words):
             seen += 1
             elsewhere = word in ("mpi.h", "mpi_constants.h") or any(path == f"interpose/gen/{word}" for path in paths)
             if not (word in paths or "/" not in word and word in known or document == "docs/generator.md" and elsewhere):
