@@ -51,6 +51,7 @@ struct Region {
   // Reader: extents whose contents are in a file (restart/page_sources.h). All other pages are zero.
   std::vector<Extent> referenced = {};
   RegionKind kind = RegionKind::kHostMemory;
+  uint64_t in_file = 0;  // Reader: bytes of the image that the stored pages take
 };
 inline constexpr size_t kImageNameLimit = 65536;
 

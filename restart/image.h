@@ -3,8 +3,8 @@
 // (LH FS base) and tools; one thread at a time per object. Reading throws nothing; writing throws only a lack
 // of memory, as in chunks.h.
 //
-// Only pages that are present and not zero are stored, or referenced in a file. The reader does not copy
-// stored pages, nor does the writer, unless a thread of its own writes them.
+// Only pages that are present and not zero are stored, or referenced in a file. Without compression the
+// reader does not copy stored pages, nor does the writer, unless a thread of its own writes them.
 #pragma once
 
 #include <sys/uio.h>
@@ -23,19 +23,22 @@
 namespace cropdl::restart {
 
 inline constexpr uint32_t kImageFormat = 2;
+inline constexpr uint32_t kCompressedFormat = 3;  // the same, with compressed chunks; the highest
 
 struct ImageHeader;  // image_layout.h
 struct ImageTrailer;
 class ImageFile;  // image_writer.cpp
+class Compressor;
 
 class ImageWriter final : public ChunkSink {
  public:
   // Creates the file (0600; it must not exist). `expected_memory` (bytes, 0: unknown) is for the message at a
   // full disk. An unfinished image is removed with its version, not here: freeing gigabytes would keep the
   // program stopped. `by_thread`: a processor is idle, so a thread may write while the caller reads and
-  // hashes (a copy).
+  // hashes (a copy). `compress`: the image is smaller and takes longer (compression.h).
   static Result<ImageWriter> create(const std::string& path, uint32_t seam_version,
-                                    uint64_t expected_memory = 0, bool by_thread = false);
+                                    uint64_t expected_memory = 0, bool by_thread = false,
+                                    bool compress = false);
   ImageWriter(ImageWriter&&) noexcept;
   ~ImageWriter() override;  // waits for the thread
 
@@ -49,6 +52,7 @@ class ImageWriter final : public ChunkSink {
   struct Entry {
     Region region;
     std::vector<uint64_t> stored, referenced;  // checksums: one per chunk that has such pages
+    std::vector<uint32_t> lengths;             // of the former in the file, if compressed
   };
 
   ImageWriter(const std::string& path, std::unique_ptr<ImageFile> file);
@@ -57,7 +61,8 @@ class ImageWriter final : public ChunkSink {
 
   std::string path_;
   std::unique_ptr<ImageFile> file_;
-  std::vector<iovec> pieces_;  // of the chunk being written
+  std::unique_ptr<Compressor> compressor_;  // null: none
+  std::vector<iovec> pieces_;               // of the chunk being written
   uint64_t header_checksum_ = 0;
   uint64_t memory_ = 0;  // bytes stored so far
   uint64_t device_memory_ = 0;
@@ -97,8 +102,8 @@ class ImageReader {
  private:
   struct Placement {
     uint64_t offset;                           // of the region's first stored byte in the file
-    uint64_t bytes;                            // stored
     std::vector<uint64_t> stored, referenced;  // checksums: one per chunk that has such pages
+    std::vector<uint32_t> lengths;             // of the former in the file, if compressed
   };
 
   ImageReader(Descriptor file, const std::string& path) : path_(path), file_(std::move(file)) {}
@@ -119,6 +124,7 @@ class ImageReader {
   Descriptor file_;
   uint32_t seam_version_ = 0;
   uint64_t chunk_ = 0;
+  bool compressed_ = false;
   ImageTotals totals_;
   std::string metadata_;
   std::vector<Region> regions_;

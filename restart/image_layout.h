@@ -2,6 +2,7 @@
 // CropDL runs on x86-64 only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,7 +29,8 @@ struct ImageHeader {
 static_assert(sizeof(ImageHeader) == 4096);
 
 // Followed by name (zero-padded to 8), extents of stored pages and of referenced pages, checksums of chunks
-// with stored pages and of those with referenced pages.
+// with stored pages and of those with referenced pages; if compressed, then by the length in the file of each
+// chunk with stored pages (uint32_t, zero-padded to 8).
 struct IndexEntry {
   uint64_t begin;
   uint64_t end;
@@ -58,7 +60,10 @@ static_assert(sizeof(ImageTrailer) == 80);
 // Limits for writing and reading. For the index: the most that stored pages may take (24 bytes each), plus
 // room for the rest.
 inline constexpr uint64_t kMetadataLimit = 256 << 20;
-constexpr uint64_t index_limit(uint64_t data_bytes) { return (256 << 20) + data_bytes / 4096 * 24; }
+constexpr uint64_t index_limit(uint64_t data_bytes, bool compressed) {
+  // A compressed chunk has 13 bytes at least, and up to 528 in the index.
+  return (256 << 20) + (compressed ? std::min(data_bytes, uint64_t{1} << 48) * 64 : data_bytes / 4096 * 24);
+}
 
 constexpr uint64_t padded_to_8(uint64_t n) { return (n + 7) & ~uint64_t{7}; }
 

@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
+#include <optional>
 
 #include "base/caught.h"
 #include "base/checksum.h"
 #include "base/format.h"
 #include "interpose/seam/layout.h"
+#include "restart/compression.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 
@@ -44,6 +47,7 @@ class Fields {
     left_.remove_prefix(padded_to_8(bytes));
     return true;
   }
+  void skip_padding() { left_.remove_prefix(left_.size() % 8); }  // of a range whose size is a multiple of 8
   uint64_t left() const { return left_.size(); }
 
  private:
@@ -132,14 +136,16 @@ Status ImageReader::read_header(ImageHeader& header) {
                    offsets(0, sizeof header.magic));
   if (header.checksum != checksum(&header, offsetof(ImageHeader, checksum)))
     return damaged("the header", 0, sizeof header);
-  if (header.format > kImageFormat)
+  if (header.format > kCompressedFormat)
     return refusal(
-        "was written by a newer CropDL (image format {}, this one reads {}): restart it with that CropDL",
-        header.format, kImageFormat);
+        "was written by a newer CropDL (image format {}, this one reads {} and {}): restart it with that "
+        "CropDL",
+        header.format, kImageFormat, kCompressedFormat);
   if (header.format != 0 && header.format < kImageFormat)
     return refusal(
-        "was written by an older CropDL (image format {}, this one reads {}): restart it with that CropDL",
-        header.format, kImageFormat);
+        "was written by an older CropDL (image format {}, this one reads {} and {}): restart it with that "
+        "CropDL",
+        header.format, kImageFormat, kCompressedFormat);
   if (header.seam > seam::kSeamVersion)
     return refusal(
         "was written by a newer CropDL (seam version {}, this one has {}): restart it with that CropDL",
@@ -149,6 +155,7 @@ Status ImageReader::read_header(ImageHeader& header) {
     return refusal("has a header of no known format ({})", offsets(0, sizeof header));
   seam_version_ = header.seam;
   chunk_ = header.chunk_bytes;
+  compressed_ = header.format == kCompressedFormat;
   return {};
 }
 
@@ -188,7 +195,7 @@ Status ImageReader::check_bounds(const ImageTrailer& trailer) const {
     return hole >= 0 && static_cast<uint64_t>(hole) < end;
   };
   const uint64_t index = trailer.index_offset, metadata = trailer.metadata_offset;
-  if (trailer.index_bytes > index_limit(index - sizeof(ImageHeader)) || holes(index, metadata))
+  if (trailer.index_bytes > index_limit(index - sizeof(ImageHeader), compressed_) || holes(index, metadata))
     return refusal("damaged in the index ({}): it is too long, or has holes", offsets(index, metadata));
   const uint64_t end = metadata + trailer.metadata_bytes;
   if (trailer.metadata_bytes > kMetadataLimit || holes(metadata, end))
@@ -232,15 +239,21 @@ Status ImageReader::read_index(const ImageTrailer& trailer) {
         overlap(region.present, region.referenced))
       return malformed;
     if (region.kind != RegionKind::kHostMemory && !region.referenced.empty()) return malformed;
-    placement.offset = offset;
-    placement.bytes = bytes_of(region.present);  // disjoint: no overflow
-    if (placement.bytes > begin - offset) return malformed;
-    offset += placement.bytes;
+    const uint64_t memory = bytes_of(region.present);  // disjoint: no overflow
     if (!fields.take_array(placement.stored, chunks_of(region.present, chunk_)) ||
         !fields.take_array(placement.referenced, chunks_of(region.referenced, chunk_)))
       return malformed;
-    totals_.memory += placement.bytes;
-    if (region.kind != RegionKind::kHostMemory) totals_.device_memory += placement.bytes;
+    region.in_file = memory;
+    if (compressed_) {
+      if (!fields.take_array(placement.lengths, placement.stored.size())) return malformed;
+      fields.skip_padding();
+      region.in_file = std::accumulate(placement.lengths.begin(), placement.lengths.end(), uint64_t{0});
+    }
+    placement.offset = offset;
+    if (region.in_file > begin - offset) return malformed;
+    offset += region.in_file;
+    totals_.memory += memory;
+    if (region.kind != RegionKind::kHostMemory) totals_.device_memory += memory;
   }
   if (fields.left() != 0 || offset != begin) return malformed;
 
@@ -283,18 +296,28 @@ Status ImageReader::load_region(size_t i) const {
 
 Status ImageReader::load_region(size_t i, PageTarget& target) const {
   const Region& region = regions_[i];
-  std::vector<iovec> pieces;
+  std::vector<iovec> pieces, of_frame;
   uint64_t offset = placements_[i].offset;
   size_t chunk = 0;
+  std::optional<Decompressor> decompressor;
+  std::vector<char> frame;
   const auto load = [&](std::span<const Extent> runs) -> Status {
     pieces.clear();
     if (Status room = target.room(runs, &pieces); !room) return room;
-    if (Status got = read(pieces, offset, "region " + region.name); !got) return got;
-    if (checksum(pieces) != placements_[i].stored[chunk++])
+    const uint64_t bytes = bytes_of(runs), length = compressed_ ? placements_[i].lengths[chunk] : bytes;
+    if (length < bytes) {
+      if (!decompressor) decompressor.emplace();
+      frame.resize(length);
+      of_frame = {{frame.data(), length}};
+    }
+    const std::vector<iovec>& stored = length < bytes ? of_frame : pieces;
+    if (Status got = read(stored, offset, "region " + region.name); !got) return got;
+    if (length > bytes || checksum(stored) != placements_[i].stored[chunk++] ||
+        (length < bytes && !decompressor->decompress(frame, pieces)))
       return damaged(formatted("region {}, memory from {:#x}",
                                region.name.empty() ? "(unnamed)" : region.name, runs.front().begin),
-                     offset, offset + bytes_of(pieces));
-    offset += bytes_of(runs);
+                     offset, offset + length);
+    offset += length;
     return target.put(runs);
   };
   const Status loaded =

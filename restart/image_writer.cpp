@@ -12,6 +12,7 @@
 #include "base/checksum.h"
 #include "base/format.h"
 #include "base/time.h"
+#include "restart/compression.h"
 #include "restart/image.h"
 #include "restart/image_layout.h"
 
@@ -156,22 +157,24 @@ Error ImageWriter::failure(int error_number) const {
     // Memory still to be written, less the share of zero pages so far.
     double left = static_cast<double>(std::max(expected_, present_) -
                                       std::min(considered_, std::max(expected_, present_)));
-    double share = considered_ > 0 ? static_cast<double>(memory_) / static_cast<double>(considered_) : 1.0;
+    const double written = static_cast<double>(file_->bytes() - sizeof(ImageHeader));
+    double share = considered_ > 0 ? written / static_cast<double>(considered_) : 1.0;
     line += formatted(" (needed about {} more MB)", static_cast<uint64_t>(left * share / 1e6) + 1);
   }
   return Error{line};
 }
 
 Result<ImageWriter> ImageWriter::create(const std::string& path, uint32_t seam_version,
-                                        uint64_t expected_memory, bool by_thread) {
+                                        uint64_t expected_memory, bool by_thread, bool compress) {
   Descriptor file = create_private_file(path, O_RDWR);
   if (!file) return Error{"rank image {}: cannot be created: {}", path, errno_text(errno)};
   ImageWriter writer(path, std::make_unique<ImageFile>(std::move(file), by_thread));
   writer.expected_ = expected_memory;
+  if (compress) writer.compressor_ = std::make_unique<Compressor>();
 
   ImageHeader header{};
   std::memcpy(header.magic, kImageMagic, sizeof header.magic);
-  header.format = kImageFormat;
+  header.format = compress ? kCompressedFormat : kImageFormat;
   header.seam = seam_version;
   header.page_bytes = kImagePage;
   header.chunk_bytes = kImageChunk;
@@ -194,7 +197,7 @@ Status ImageWriter::begin_region(const Region& region) {
         "of CropDL, please report it",
         path_, region.name};
   present_ += bytes_of(region.present);
-  entries_.push_back({{region.begin, region.end, region.prot, region.name, {}, {}, region.kind}, {}, {}});
+  entries_.push_back({{region.begin, region.end, region.prot, region.name, {}, {}, region.kind}, {}, {}, {}});
   return {};
 }
 
@@ -207,11 +210,16 @@ Status ImageWriter::put(const Chunk& chunk) {
   }
   if (chunk.stored.empty()) return {};
   add_extents(entry.region.present, chunk.stored);
-  entry.stored.push_back(checksum(chunk.bytes));
   const uint64_t bytes = bytes_of(chunk.bytes);
   memory_ += bytes;
   if (entry.region.kind != RegionKind::kHostMemory) device_memory_ += bytes;
   pieces_ = chunk.bytes;
+  if (compressor_) {
+    const std::span<char> frame = compressor_->compress(pieces_);
+    if (!frame.empty()) pieces_ = {{frame.data(), frame.size()}};
+    entry.lengths.push_back(static_cast<uint32_t>(bytes_of(pieces_)));
+  }
+  entry.stored.push_back(checksum(pieces_));
   return append(pieces_);
 }
 
@@ -244,9 +252,12 @@ Result<ImageTotals> ImageWriter::finish(const std::string& metadata) {
     append_bytes(index, region.referenced.data(), region.referenced.size() * sizeof(Extent));
     append_bytes(index, entry.stored.data(), entry.stored.size() * sizeof(uint64_t));
     append_bytes(index, entry.referenced.data(), entry.referenced.size() * sizeof(uint64_t));
+    append_bytes(index, entry.lengths.data(), entry.lengths.size() * sizeof(uint32_t));
+    index.resize(padded_to_8(index.size()));
   }
 
-  if (index.size() > index_limit(file_->bytes() - sizeof(ImageHeader)) || metadata.size() > kMetadataLimit)
+  if (index.size() > index_limit(file_->bytes() - sizeof(ImageHeader), compressor_ != nullptr) ||
+      metadata.size() > kMetadataLimit)
     return Error{
         "rank image {}: the list of the program's mappings takes {} bytes, more than can be stored; map "
         "fewer, larger areas",

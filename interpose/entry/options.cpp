@@ -267,6 +267,9 @@ bool parse_run(int argc, char** argv, Options* options, int* status) {
       "--by-reference", boot.by_reference,
       "leave out of images what the program's and its libraries' files hold: smaller, but a restart is "
       "refused when one of them has changed");
+  app.add_flag(
+      "--compress", boot.compress,
+      "compress images (zstd): smaller, but the program stands still longer unless the disk is slow");
   add_devices(app, &boot,
               "the program's CUDA calls go to N software devices (docs/software-gpu.md) instead of GPUs",
               "the program's NCCL calls go to CropDL's own NCCL, which copies through host memory: ranks "

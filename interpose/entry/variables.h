@@ -23,6 +23,7 @@ inline constexpr Variable kVariables[] = {
     {"CROPDL_LOG", "--log", Variable::kNextWord},
     {"CROPDL_SAVE_FILES", "--save-files", Variable::kNextWord},
     {"CROPDL_BY_REFERENCE", "--by-reference", Variable::kNone},
+    {"CROPDL_COMPRESS", "--compress", Variable::kNone},
     {"CROPDL_ON_SOFTWARE_GPUS", "--software-gpu", Variable::kSameWord},
     {"CROPDL_SOFTWARE_NCCL", "--software-nccl", Variable::kNone},
 };

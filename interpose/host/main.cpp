@@ -206,6 +206,7 @@ Status start_agent(Process& p, double former_cost, double plausible_cost) {
   config.schedule = p.schedule;
   config.former_cost = former_cost;
   config.plausible_cost = plausible_cost;
+  config.compress = p.boot.compress;
   std::string note;
   config.time_limit = launching::time_limit(p.boot, p.schedule, &note);
   if (!note.empty() && config.rank == 0) say(speaker() + note);

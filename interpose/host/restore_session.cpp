@@ -147,7 +147,7 @@ class RestoreSession {
       const restart::Manifest& m = c.version.manifest;
       if (!c.version.damage.empty() || m.stall_seconds <= 0) continue;
       costs.push_back(m.stall_seconds);
-      plausible.push_back(std::min(m.stall_seconds, kLeast + static_cast<double>(m.bytes()) / kSlowDisk));
+      plausible.push_back(std::min(m.stall_seconds, kLeast + static_cast<double>(m.memory()) / kSlowDisk));
     }
     return start_agent(p_, coord::typical_cost(costs), coord::typical_cost(plausible));
   }
@@ -220,6 +220,7 @@ class RestoreSession {
     const session::Metadata& m = metadata();
     if (p_.boot.save_files == 0) p_.boot.save_files = m.save_files;
     p_.boot.by_reference = m.by_reference;
+    p_.boot.compress = m.compress;
     p_.boot.software_gpu = m.software_gpu;
     p_.boot.software_nccl |= m.software_nccl;
     p_.processors = m.processors;

@@ -33,6 +33,7 @@ static void list_members(Boot& b, Visit&& member) {
   member("personality", b.personality);
   member("save_files", b.save_files);
   member("by_reference", b.by_reference);
+  member("compress", b.compress);
   member("moved_variables", b.moved_variables);
   member("files", b.files);
   member("software_gpu", b.software_gpu);

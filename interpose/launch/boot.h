@@ -35,6 +35,7 @@ struct Boot {
   unsigned long personality = 0;  // the process's personality before the first of them
   uint64_t save_files = 0;        // --save-files, 0: as before, or the default
   bool by_reference = false;      // --by-reference (a restart inherits it)
+  bool compress = false;          // --compress (a restart inherits it)
   bool moved_variables = false;   // --moved-variables=accept (restart only)
   std::string files;              // --files (restart only), "": the default
   bool software_gpu = false;      // --software-gpu (a restart has the version's)

@@ -25,10 +25,10 @@ using restart::Version;
 struct Inspected {
   uint32_t rank = 0;
   ManifestImage listed;
-  uint64_t memory = 0, metadata = 0;
+  uint64_t memory = 0, in_file = 0, metadata = 0;  // in_file: what the memory takes
   SavedProcess process;
   uint64_t frame() const { return sizeof(restart::ImageHeader) + sizeof(restart::ImageTrailer); }
-  uint64_t index() const { return listed.bytes - memory - metadata - frame(); }
+  uint64_t index() const { return listed.bytes - in_file - metadata - frame(); }
 };
 
 Result<Inspected> inspect_image(const Folder& folder, const ManifestImage& listed, uint32_t rank,
@@ -42,14 +42,16 @@ Result<Inspected> inspect_image(const Folder& folder, const ManifestImage& liste
   Result<SavedProcess> process = saved_process(*image);
   if (!process) return process.error();
   add_memory(uses, image->regions(), process->addresses);
-  return Inspected{rank, listed, totals.memory, image->metadata().size(), std::move(*process)};
+  uint64_t in_file = 0;
+  for (const restart::Region& region : image->regions()) in_file += region.in_file;
+  return Inspected{rank, listed, totals.memory, in_file, image->metadata().size(), std::move(*process)};
 }
 
 json memory_json(const MemoryUse& use) {
   return {{"use", use_name(use.use)}, {"name", text_or_null(use.name)},
           {"regions", use.regions},   {"address_space", use.address_space},
-          {"stored", use.stored},     {"by_reference", use.by_reference},
-          {"zero", use.zero()}};
+          {"stored", use.stored},     {"in_file", use.in_file},
+          {"zero", use.zero()},       {"by_reference", use.by_reference}};
 }
 
 const char* access_of(const SavedFile& file) {
@@ -97,6 +99,7 @@ json image_json(const Inspected& one, bool mine) {
           {"host", json_bytes(one.listed.host)},
           {"bytes", one.listed.bytes},
           {"memory", one.memory},
+          {"in_file", one.in_file},
           {"index", one.index()},
           {"metadata", one.metadata},
           {"frame", one.frame()},
@@ -111,28 +114,31 @@ json image_json(const Inspected& one, bool mine) {
 }
 
 void print_memory(const std::vector<MemoryUse>& uses) {
-  constexpr fmt::string_view kRow = "{:<10} {:>7} {:>10} {:>10} {:>10} {:>10}  {}";
+  constexpr fmt::string_view kRow = "{:<10} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10}  {}";
   const auto row = [&](const std::string& use, const MemoryUse& m) {
-    print(kRow, use, m.regions, amount(m.address_space), amount(m.stored), amount(m.by_reference),
-          amount(m.zero()), m.name);
+    print(kRow, use, m.regions, amount(m.address_space), amount(m.stored), amount(m.in_file),
+          amount(m.by_reference), amount(m.zero()), m.name);
   };
-  print(kRow, "USE", "REGIONS", "ADDRESSES", "STORED", "REFERENCE", "ZERO", "NAME");
+  print(kRow, "USE", "REGIONS", "ADDRESSES", "STORED", "IN FILE", "REFERENCE", "ZERO", "NAME");
   for (const MemoryUse& use : uses) row(use_name(use.use), use);
   row("sum", sum_of(uses));
 }
 
 void print_images(const std::vector<Inspected>& images) {
-  uint64_t bytes = 0, memory = 0, index = 0, metadata = 0, frame = 0, contents = 0;
+  uint64_t bytes = 0, memory = 0, in_file = 0, index = 0, metadata = 0, frame = 0, contents = 0;
   for (const Inspected& one : images) {
     bytes += one.listed.bytes;
     memory += one.memory;
+    in_file += one.in_file;
     index += one.index();
     metadata += one.metadata;
     frame += one.frame();
     contents += one.process.contents;
   }
-  print("images:  {} = {} of memory + {} of index + {} of metadata + {} of header and trailer", amount(bytes),
-        amount(memory), amount(index), amount(metadata), amount(frame));
+  print("images:  {} = {} of memory{} + {} of index + {} of metadata + {} of header and trailer",
+        amount(bytes), amount(in_file),
+        in_file < memory ? formatted(" (of {}, compressed)", amount(memory)) : "", amount(index),
+        amount(metadata), amount(frame));
   if (contents != 0) print("beside:  {} of the program's files", amount(contents));
 }
 

@@ -72,6 +72,7 @@ void add_memory(std::vector<MemoryUse>& uses, const std::vector<Region>& regions
     ++use.regions;
     use.address_space += region.end - region.begin;
     use.stored += bytes_of(region.present);
+    use.in_file += region.in_file;
     use.by_reference +=
         facts.left_in_files.contains(region.begin) ? region.end - region.begin : bytes_of(region.referenced);
   }
@@ -90,6 +91,7 @@ MemoryUse sum_of(const std::vector<MemoryUse>& uses) {
     sum.regions += use.regions;
     sum.address_space += use.address_space;
     sum.stored += use.stored;
+    sum.in_file += use.in_file;
     sum.by_reference += use.by_reference;
   }
   return sum;

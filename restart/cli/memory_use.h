@@ -21,6 +21,7 @@ struct MemoryUse {
   uint64_t regions = 0;
   // Bytes. The rest, neither stored nor in a file by reference, is zero or was never touched.
   uint64_t address_space = 0, stored = 0, by_reference = 0;
+  uint64_t in_file = 0;  // what the stored bytes take in the image
   uint64_t zero() const { return address_space - stored - by_reference; }
 };
 

@@ -100,6 +100,7 @@ Status CheckpointSession::take_snapshot(const std::string& directory, const boun
   auto contents = files::save_contents(m.files, directory, job_.launch.rank, m.save_files);
   if (Status s = contents.move_to(m.contents); !s) return s;
   m.by_reference = job_.boot.by_reference;
+  m.compress = job_.boot.compress;
   m.software_gpu = job_.boot.software_gpu;
   m.software_gpus = job_.boot.software_gpus;
   m.software_nccl = job_.boot.software_nccl;
@@ -142,7 +143,8 @@ Result<coord::ImageSummary> CheckpointSession::save(const std::string& directory
   const std::string file = restart::image_name(job_.launch.rank);
   auto sink = restart::ImageWriter::create(
       directory + "/" + file, seam::kSeamVersion, expected,
-      process::allowed_processors() >= 2 * job_.launch.ranks);  // all ranks are on one node
+      process::allowed_processors() >= 2 * job_.launch.ranks,  // all ranks are on one node
+      job_.boot.compress);
   if (!sink) return sink.error();
   const auto totals = persist(metadata, memory, *sink);
   if (!totals) return totals.error();

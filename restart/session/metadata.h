@@ -62,6 +62,7 @@ struct Metadata {
   std::vector<files::FileContent> contents;
   uint64_t save_files = files::kSaveFilesDefault;
   bool by_reference = false;   // cropdl-run --by-reference: do not save contents of program and library files
+  bool compress = false;       // cropdl-run --compress
   bool software_gpu = false;   // cropdl-run --software-gpu
   int software_gpus = 0;       // number of software GPUs; 0: from the restart's environment
   bool software_nccl = false;  // cropdl-run --software-nccl
@@ -93,6 +94,7 @@ void list_members(Metadata& m, Visit&& member) {  // without those that metadata
   member("contents", m.contents);
   member("save_files", m.save_files);
   member("by_reference", m.by_reference);
+  member.since("compress", m.compress);
   member.since("software_gpu", m.software_gpu);
   member.since("software_gpus", m.software_gpus);
   member.since("software_nccl", m.software_nccl);

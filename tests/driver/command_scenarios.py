@@ -622,9 +622,9 @@ def check_inspection(place, told, version):
     """`cropdl inspect --json` on tests/apps/plain/memory.c: the parts add up to the image, and match that program."""
     (image,) = told["images"]
     on_disk = os.path.getsize(place.version_path(version["version"], "rank-0.img"))
-    stored = sum(one["stored"] for one in told["memory"])
+    stored, in_file = (sum(one[which] for one in told["memory"]) for which in ("stored", "in_file"))
     expect(on_disk == image["bytes"] == version["bytes"] == told["version"]["bytes"], f"{on_disk} bytes on the disk: {image}")
-    expect(stored == image["memory"] == version["memory"], f"{stored} bytes of memory: {image}")
+    expect(stored == in_file == image["memory"] == image["in_file"] == version["memory"], f"{stored} bytes of memory, {in_file} in the file: {image}")
     expect(image["memory"] + image["index"] + image["metadata"] + image["frame"] == on_disk, f"does not add up: {image}")
     for one in told["memory"]:
         expect(one["stored"] + one["by_reference"] + one["zero"] == one["address_space"], f"does not add up: {one}")

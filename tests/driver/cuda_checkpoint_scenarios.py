@@ -70,9 +70,9 @@ def need_devices(count):
 
 
 def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chain=("same", "same"), recipes=None, devices=0, long_steps=LONG_CHAIN,
-                  **named):
+                  more=(), **named):
     """`recipes`: how many each rank's image must have, if not RECIPES[name]. `devices`: how many, if not one per rank. `long_steps`: how many
-    steps the program makes in the long form, in which it is killed ten times; at least those of `arguments`."""
+    steps the program makes in the long form, in which it is killed ten times; at least those of `arguments`. `more`: options of cropdl-run."""
     recipes = recipes or RECIPES.get(name)
     need_devices(devices or ranks)
     if LONG:
@@ -89,7 +89,7 @@ def on_the_device(name, mpi="none", ranks=1, way="static", arguments=STEPS, chai
             raise TooLate("the program had begun to free its device memory")
         raise Failure(f"{found} recipes instead of {recipes} in version {version}")
     folder, _, program = program_of(name, mpi, way).rpartition("/")
-    survives(program, mpi, ranks, arguments, chain, folder=folder, options=saved_on(devices or ranks), through=natively(devices or ranks), latest=0.55,
+    survives(program, mpi, ranks, arguments, chain, folder=folder, options=(*saved_on(devices or ranks), *more), through=natively(devices or ranks), latest=0.55,
              every_version=counted, **named)
 
 
@@ -211,6 +211,7 @@ for _name, _what, _ways in (
 ):
     for _way in _ways:
         scenario(f"cuda.{_what}" + (f".{_way}" if len(_ways) > 1 else ""), _name, way=_way)
+scenario("cuda.managed_memory_in_compressed_versions", "managed", more=("--compress",))
 scenario("cuda.defaults_of_devices_and_threads", "devices", devices=2)
 scenario("cuda.threads_with_and_without_a_context", "contexts", devices=2)
 scenario("cuda.context_of_a_program_without_driver_calls", "contexts", arguments=(*STEPS, "--runtime"), chain=("same", "same"))

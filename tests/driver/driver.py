@@ -552,7 +552,8 @@ def metadata_of(path):
 
 
 def data_of(path, wanted):
-    """Where an image has the stored pages of its regions of this kind (docs/image-format.md): [(name, offset in the file, bytes)]."""
+    """Where an image without compression has the stored pages of its regions of this kind (docs/image-format.md): [(name, offset in the file,
+    bytes)]."""
     with open(path, "rb") as image:
         chunk_bytes = struct.unpack_from("<I", image.read(24), 20)[0]
         trailer = trailer_of(image)

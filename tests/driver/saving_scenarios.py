@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What an image contains and what it only refers to (--by-reference)."""
+"""What an image contains, what it only refers to (--by-reference), and how it is compressed (--compress)."""
 
+import json
 import os
 import re
 import shutil
@@ -99,6 +100,41 @@ def whole():
         check_whole(Log(job.log))
 
 
+@scenario("saving.compressed_versions_are_smaller_and_restart_compressed")
+def compressed():
+    with Place("compressed") as place:
+        small, before, bounds = saved(place, ["--compress"])
+        with Place("whole") as other:
+            whole, _, _ = saved(other, [])
+        expect(small < whole * 0.7, f"an image has {small} bytes compressed, {whole} without")
+        status, text, _ = place.ask([tool("cropdl"), "verify", place.store])
+        expect(status == 0, f"verify: {text}")
+        status, text, _ = place.ask([tool("cropdl"), "inspect", "--json", place.store])
+        told = json.loads(text)
+        image = told["images"][0]
+        expect(image["bytes"] == small == image["in_file"] + image["index"] + image["metadata"] + image["frame"], f"does not add up: {image}")
+        expect(image["in_file"] == sum(use["in_file"] for use in told["memory"]) < image["memory"] * 0.7, f"{image} {told['memory']}")
+        status, text, _ = place.ask([tool("cropdl"), "inspect", place.store])
+        expect(re.search(r"^images:  \S+ MB = \S+ MB of memory \(of \S+ MB, compressed\) \+ ", text, re.MULTILINE), text)
+        job = goes_on(place, before, bounds)
+        version, _, bounds = take_checkpoint(place, job)
+        again = os.path.getsize(place.version_path(version, "rank-0.img"))
+        expect(again < whole * 0.7, f"after a restart an image has {again} bytes, {small} before")
+        job.kill_running()
+        path = place.version_path(version, "rank-0.img")
+        with open(path, "r+b") as f:  # damage in the last version: the one before is restarted
+            f.seek(5000)
+            byte = f.read(1)
+            f.seek(5000)
+            f.write(bytes([byte[0] ^ 1]))
+        job = place.restart(alone=True)
+        job.finish()
+        expect("continues from version 1" in job.output(), job.output())
+        check_whole(Log(job.log))
+
+
+SCENARIOS["saving.openmpi.compressed_equals_the_undisturbed_run"] = lambda: survives(
+    "p2p_modes", "openmpi", 2, ("--steps", "48", "--pace", "25000"), ("same", "other"), options=("--compress",))
 SCENARIOS["saving.mpich.by_reference_equals_the_undisturbed_run"] = lambda: survives(
     "p2p_modes", "mpich", 2, ("--steps", "48", "--pace", "25000"), options=("--by-reference",))
 SCENARIOS["saving.by_reference_private_mappings_of_a_file_that_grows"] = lambda: survives(

@@ -139,7 +139,7 @@ def others_may_write():
                 os.chmod(path, before)
         # The lower half opens the store again, and checks it too.
         boot = {"restart": True, "directory": place.store, "interval": "", "max_overhead": 0, "mtbf": -1, "ends_at": -1, "at_sigterm": "", "keep": "", "quiet": False, "log": "text", "metrics": "", "program": "", "script": "", "preload": "", "version": 0, "installation":
-                os.path.join(BUILD, "lib"), "sanitizer": "", "layout": 0, "personality": 0, "save_files": 0, "by_reference": False, "moved_variables": False,
+                os.path.join(BUILD, "lib"), "sanitizer": "", "layout": 0, "personality": 0, "save_files": 0, "by_reference": False, "compress": False, "moved_variables": False,
                 "files": "", "software_gpu": False, "software_gpus": 0, "software_nccl": False}
         os.chmod(place.version_path(1, "rank-0.img"), 0o620)
         refused(place, ["env", "CROPDL_BOOT=" + json.dumps(boot), tool("cropdl-lower-none")],

@@ -19,9 +19,9 @@ using ImageContent = StoreFixture;
 
 ImageTotals write_regions(const std::string& path, const std::vector<Region>& regions, uint32_t seam = 1,
                           const std::string& metadata = "{\"rank\":0}", PageSource* source = nullptr,
-                          PageSource* original = nullptr) {
+                          PageSource* original = nullptr, bool by_thread = false, bool compress = false) {
   LivePages live;
-  Result<ImageWriter> writer = ImageWriter::create(path, seam);
+  Result<ImageWriter> writer = ImageWriter::create(path, seam, 0, by_thread, compress);
   EXPECT_TRUE(writer) << writer.error().message;
   for (const Region& region : regions) {
     Status added = cut_region(region, source != nullptr ? *source : live, original, *writer);
@@ -57,6 +57,43 @@ TEST_F(ImageContent, MemoryComesBackBitForBitWithZeroPagesAndChunkEdges) {
   EXPECT_EQ(std::memcmp(memory.data(), before.data(), kBytes), 0);
   Status verified = reader.verify();
   EXPECT_TRUE(verified) << verified.error().message;
+}
+
+TEST_F(ImageContent, CompressedMemoryComesBackBitForBitAndTakesLess) {
+  constexpr uint64_t kBytes = 24 << 20, kChunks = kBytes / kImageChunk;
+  Memory memory(kTestAddress, kBytes), little(kTestAddress + (1 << 30), kImagePage);
+  fill(memory.data(), kBytes, 1);  // every third chunk stays as it is: random
+  for (uint64_t page = 0; page < kBytes / kImagePage; ++page) {
+    char* at = memory.data() + page * kImagePage;
+    const uint64_t chunk = page * kImagePage / kImageChunk;
+    if (chunk % 3 == 1) std::memset(at, 0, kImagePage - 300);
+    if (chunk % 3 == 2) std::memset(at, static_cast<int>(page % 4), kImagePage);  // some zero: many pieces
+  }
+  little.data()[0] = 1;
+  const std::string before(memory.data(), kBytes);
+  const std::vector<Region> regions = {
+      {memory.begin(), memory.end(), PROT_READ, "numbers", {{memory.begin(), memory.end()}}},
+      {little.begin(), little.end(), PROT_READ, "", {{little.begin(), little.end()}}}};
+  for (const bool by_thread : {false, true}) {
+    const std::string name = path(by_thread ? "b.img" : "a.img");
+    const ImageTotals totals = write_regions(name, regions, 1, "{}", nullptr, nullptr, by_thread, true);
+    ImageReader reader = open_image(name);
+    EXPECT_EQ(totals.memory, reader.totals().memory);
+    EXPECT_EQ(totals.memory, bytes_of(reader.regions()[0].present) + kImagePage);
+    EXPECT_GT(reader.regions()[0].in_file, kChunks / 3 * kImageChunk);  // the random ones
+    EXPECT_LT(reader.regions()[0].in_file, kChunks / 3 * kImageChunk * 5 / 4);
+    EXPECT_LT(reader.regions()[1].in_file, 100u);
+    EXPECT_EQ(std::filesystem::file_size(name), totals.bytes);
+    memory.renew(), little.renew();
+    for (size_t i = 0; i < 2; ++i) {
+      const Status loaded = reader.load_region(i);
+      ASSERT_TRUE(loaded) << loaded.error().message;
+    }
+    EXPECT_EQ(std::memcmp(memory.data(), before.data(), kBytes), 0);
+    EXPECT_EQ(little.data()[0], 1);
+    EXPECT_TRUE(reader.verify());
+  }
+  EXPECT_EQ(read(path("a.img")), read(path("b.img")));
 }
 
 TEST_F(ImageContent, FragileMemoryIsCopiedAndComesBackTheSame) {
@@ -212,13 +249,14 @@ TEST_F(ImageContent, ANewerFormatIsRefused) {
   std::string file = read(path("a.img"));
   ImageHeader header;
   std::memcpy(&header, file.data(), sizeof header);
-  header.format = kImageFormat + 1;
+  header.format = kCompressedFormat + 1;
   header.checksum = checksum(&header, offsetof(ImageHeader, checksum));
   std::memcpy(file.data(), &header, sizeof header);
   write(path("a.img"), file);
   Result<ImageReader> reader = ImageReader::open(path("a.img"));
   ASSERT_FALSE(reader);
-  EXPECT_NE(reader.error().message.find("newer CropDL (image format 3, this one reads 2)"), std::string::npos)
+  EXPECT_NE(reader.error().message.find("newer CropDL (image format 4, this one reads 2 and 3)"),
+            std::string::npos)
       << reader.error().message;
 }
 
@@ -233,10 +271,9 @@ TEST_F(ImageContent, AnOlderFormatIsRefusedByName) {
   write(path("a.img"), file);
   Result<ImageReader> reader = ImageReader::open(path("a.img"));
   ASSERT_FALSE(reader);
-  EXPECT_EQ(
-      reader.error().message,
-      "rank image " + path("a.img") +
-          ": was written by an older CropDL (image format 1, this one reads 2): restart it with that CropDL");
+  EXPECT_EQ(reader.error().message, "rank image " + path("a.img") +
+                                        ": was written by an older CropDL (image format 1, this one reads 2 "
+                                        "and 3): restart it with that CropDL");
 }
 
 // --- Chunks

@@ -17,13 +17,15 @@ namespace {
 class ImageDamage : public StoreFixture {
  protected:
   // Two regions with `pages` and 2 stored pages, the first with a hole; a third whose second page comes from
-  // a file.
-  std::string image(uint64_t pages) {
+  // a file. `compress`: a part of each page of the first can be compressed.
+  std::string image(uint64_t pages, bool compress = false) {
     Memory a(kTestAddress, (pages + 1) * kImagePage), b(kTestAddress + (1 << 30), 2 * kImagePage);
     fill(a.data(), (pages + 1) * kImagePage, 1);
     std::memset(a.data() + kImagePage, 0, kImagePage);
+    for (uint64_t i = 0; compress && i <= pages; ++i)
+      std::memset(a.data() + i * kImagePage, 0, kImagePage * 15 / 16);
     fill(b.data(), 2 * kImagePage, 2);
-    Result<ImageWriter> writer = ImageWriter::create(path("good.img"), 1);
+    Result<ImageWriter> writer = ImageWriter::create(path("good.img"), 1, 0, false, compress);
     EXPECT_TRUE(writer);
     EXPECT_TRUE(add_region(*writer, {a.begin(), a.end(), 3, "[heap]", {{a.begin(), a.end()}}}));
     EXPECT_TRUE(add_region(*writer, {b.begin(), b.end(), 1, "/lib/c", {{b.begin(), b.end()}}}));
@@ -79,6 +81,83 @@ TEST_F(ImageDamage, AFlippedBitInAnyByteIsRefusedAndLocated) {
     expect_located(line, at);
     if (HasFatalFailure()) return;
   }
+}
+
+TEST_F(ImageDamage, OfACompressedImageAFlippedBitInAnyByteIsRefusedAndLocated) {
+  const std::string good = image(3, true);
+  ASSERT_EQ(refusal(good), "");
+  ASSERT_LT(good.size(), image(3).size());
+  for (size_t at = 0;
+       at<good.size(); at += at> sizeof(ImageHeader) + 1000 && at + 2000 < good.size() ? 16 : 1) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ (1 << (at * 5 % 8)));
+    const std::string line = refusal(bad);
+    ASSERT_NE(line, "") << "accepted with a flipped bit in byte " << at;
+    expect_located(line, at);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Frames and lengths that no writer makes, under good checksums.
+TEST_F(ImageDamage, WrongFramesAndLengthsOfACompressedImageAreRefused) {
+  constexpr uint64_t kPages = 201;  // chunks of 63, 64, 64 and 9 stored pages
+  const std::string good = image(kPages - 1, true);
+  ImageTrailer trailer;
+  std::memcpy(&trailer, good.data() + good.size() - sizeof trailer, sizeof trailer);
+  // The index: regions, entry, "[heap]", two extents, four checksums, four lengths.
+  constexpr size_t kSums = 8 + sizeof(IndexEntry) + 8 + 2 * sizeof(Extent), kLengths = kSums + 4 * 8;
+  std::vector<uint32_t> lengths(4);
+  std::memcpy(lengths.data(), good.data() + trailer.index_offset + kLengths, 16);
+  const uint32_t sum = lengths[0] + lengths[1] + lengths[2] + lengths[3];
+  ASSERT_GT(sum, 50'000u);
+  ASSERT_LT(sum, 80'000u);
+  std::string frames = good.substr(sizeof(ImageHeader), sum);
+  const auto refused = [&](const std::string& frames, const std::vector<uint32_t>& lengths) {
+    std::string bad = good;
+    bad.replace(sizeof(ImageHeader), frames.size(), frames);
+    char* index = bad.data() + trailer.index_offset;
+    uint64_t at = 0;
+    for (size_t i = 0; i < 4; at += lengths[i++]) {
+      const uint64_t its = at + lengths[i] <= frames.size() ? checksum(frames.data() + at, lengths[i]) : 0;
+      std::memcpy(index + kSums + 8 * i, &its, sizeof its);
+    }
+    std::memcpy(index + kLengths, lengths.data(), 16);
+    ImageTrailer changed = trailer;
+    changed.index_checksum = checksum(index, trailer.index_bytes);
+    changed.checksum = checksum(&changed, offsetof(ImageTrailer, checksum));
+    std::memcpy(bad.data() + bad.size() - sizeof changed, &changed, sizeof changed);
+    return refusal(bad);
+  };
+  Memory memory(kTestAddress, kPages * kImagePage);
+  const auto loaded = [&] {
+    memory.renew();
+    const Result<ImageReader> reader = ImageReader::open(path("bad.img"));
+    return reader && reader->load_region(0) ? std::string(memory.data(), kPages * kImagePage) : "";
+  };
+  EXPECT_EQ(refused(frames, lengths), "");
+  const std::string before = loaded();
+  ASSERT_NE(before, "");
+  for (size_t at = 0; at < lengths[0]; at += at < 50 || at + 50 > lengths[0] ? 1 : 97)
+    for (const int bit : {1, 16, 128}) {
+      std::string bad = frames;
+      bad[at] = static_cast<char>(bad[at] ^ bit);
+      // A frame has bits without a meaning.
+      EXPECT_TRUE(!refused(bad, lengths).empty() || loaded() == before) << at << ", bit " << bit;
+    }
+  for (const uint32_t other : {0u, 1u, lengths[0] - 1, lengths[0] + 1, 64u << 12, 1u << 30, ~0u})
+    EXPECT_NE(refused(frames, {other, lengths[1], lengths[2], lengths[3]}), "") << other;
+  const auto moved = [&](uint32_t a, uint32_t b, uint32_t c) {
+    return refused(frames, {a, b, c, sum - a - b - c});
+  };
+  const uint32_t both = lengths[0] + lengths[1];
+  EXPECT_NE(moved(0, both, lengths[2]), "");
+  EXPECT_NE(moved(both, 0, lengths[2]), "");  // two frames
+  EXPECT_NE(moved(lengths[0] + 1, lengths[1] - 1, lengths[2]), "");
+  EXPECT_NE(moved(lengths[0] - 1, lengths[1] + 1, lengths[2]), "");
+  EXPECT_NE(moved(1, 1, sum - 2 - (9 << 12) - 1), "");  // the last one longer than its pages
+  // Good frames of a page less and a page more.
+  const std::string swapped = frames.substr(lengths[0], lengths[1]) + frames.substr(0, lengths[0]);
+  EXPECT_NE(refused(swapped + frames.substr(both), {lengths[1], lengths[0], lengths[2], lengths[3]}), "");
 }
 
 TEST_F(ImageDamage, EveryBitOfTheMetadataIsCovered) {
@@ -172,14 +251,14 @@ TEST_F(ImageDamage, HalvesOfTwoImagesAreRefused) {
 // Changed contents with recomputed checksums: the checks of each field must suffice. The image may be
 // accepted if it happens to make sense; crashes, hangs and unbounded allocation are errors.
 TEST_F(ImageDamage, InvalidContentsWithValidChecksumsNeverCrashTheReader) {
-  std::string good = image(2);
-  ImageTrailer intact;
-  std::memcpy(&intact, good.data() + good.size() - sizeof intact, sizeof intact);
   std::mt19937_64 random(7);
   const uint64_t nasty[] = {0, 1, 7, 4095, 4096, 1ull << 31, 1ull << 32, 1ull << 63, ~0ull, ~0ull << 12};
   int refused = 0;
+  const std::string goods[] = {image(2), image(2, true)};
   for (int round = 0; round < 6000; ++round) {
-    std::string bad = good;
+    std::string bad = goods[round / 4 % 2];
+    ImageTrailer intact;
+    std::memcpy(&intact, bad.data() + bad.size() - sizeof intact, sizeof intact);
     ImageTrailer trailer = intact;
     uint64_t value = random() % 2 ? nasty[random() % std::size(nasty)] : random();
     if (round % 4 == 0) {  // a field of the trailer

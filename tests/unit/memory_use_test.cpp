@@ -70,12 +70,14 @@ TEST(MemoryUse, RanksAddUpAndReferencesAreNotStored) {
   facts.files = {{kMap, "/lib/libc.so.6"}};
   Region code = region(kMap, 4, 1, "/lib/libc.so.6", PROT_READ | PROT_EXEC);
   code.referenced.push_back({kMap + kPage, kMap + 3 * kPage});
+  code.in_file = 100;
   std::vector<MemoryUse> uses;
   add_memory(uses, {code}, facts);
   add_memory(uses, {code}, facts);
   ASSERT_EQ(uses.size(), 1u);
   EXPECT_EQ(uses[0].regions, 2u);
   EXPECT_EQ(uses[0].stored, 2 * kPage);
+  EXPECT_EQ(uses[0].in_file, 200u);
   EXPECT_EQ(uses[0].by_reference, 4 * kPage);
   EXPECT_EQ(uses[0].zero(), 2 * kPage);
 }
