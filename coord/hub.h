@@ -154,7 +154,7 @@ class Hub {
   double last_cost_ = 0;                  // seconds, of this run's last version; 0: none
   std::optional<double> stands_since_;    // processor time of this thread when the program was stopped
   double still_seconds_ = 0;              // of that time, while it stood still: held_seconds has it
-  double background_seconds_ = 0;         // processor time of the publisher's work while the ranks run
+  double background_seconds_ = 0;         // of beside_seconds(), without this thread's
   int64_t measure_at_ = 0;                // the disk is not measured before
   double disk_speed_ = 0;                 // bytes/s, as measured; 0: not known, or not fast
   // The job's last version.

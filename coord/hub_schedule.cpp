@@ -18,6 +18,8 @@ constexpr double kAssumedSpeed = 500e6, kFastDisk = 4e9;  // bytes/s
 constexpr double kCompressing = 300e6;                    // bytes/s of each rank (restart/compression.h)
 // us; if that found no fast disk, or could not begin
 constexpr int64_t kMeasureAgain = 1800'000'000, kTryToMeasureAgain = 60'000'000;
+// s; what a program loses in its first steps after a version (docs/performance.md), which cannot be measured
+constexpr double kColdCaches = 0.012;
 constexpr int64_t kLookAgain = 1'000'000;      // us; if the version is no longer due
 constexpr int64_t kAskAgain = 1'000'000;       // us; after a refused last version
 constexpr int64_t kMetricsEvery = 15'000'000;  // us; Prometheus scrapes every 15 s to 60 s
@@ -73,8 +75,8 @@ void Hub::disk_measured(const Result<double>& speed, int64_t now) {
                   policy_->reason()));
 }
 
-// What the run costs beside versions: the processor time of this thread, which the program may lack, without
-// what it did while the program stood still, and of removing old versions or measuring the disk.
+// What the run costs beside versions: the processor time, which the program may lack, of this thread (without
+// what it did while the program stood still) and of removing old versions or measuring the disk; kColdCaches.
 double Hub::beside_seconds() const {
   return stands_since_.value_or(thread_seconds()) - still_seconds_ + background_seconds_;
 }
@@ -254,6 +256,7 @@ void Hub::finished(Outcome outcome, int64_t now) {
   metrics_.held_seconds += outcome.held_seconds;
   if (outcome.published) {
     last_cost_ = outcome.held_seconds;
+    background_seconds_ += kColdCaches;
     if (!ends) publisher_.tidy(sink_);
     ++metrics_.versions;
     metrics_.last_version = outcome.version;
