@@ -280,7 +280,15 @@ class Job:
             state = describe(self)
             self.kill_all()
             raise Failure(f"still running after {timeout or 3 * PATIENCE:.0f} s: {' '.join(self.command)}\n{state}")
-        expect(status == 0, f"ended with {status}: {' '.join(self.command)}\n{tail(self.output())}")
+        expect(status == 0 or self.mpirun_missed_the_end(), f"ended with {status}: {' '.join(self.command)}\n{tail(self.output())}")
+
+    def mpirun_missed_the_end(self):
+        """Open MPI's MPI_Finalize waits 2 s at most for mpirun to take note (PMIx 4.2). On a busy machine mpirun may see the end of the process
+        first, and complain. Of native runs, whose ranks all reached their end."""
+        logs = logs_of(self.log, 64)
+        return (not any(os.path.basename(word).startswith("cropdl") for word in self.command) and
+                'this process called "init", but exited without calling "finalize"' in self.output() and
+                bool(logs) and all(log.digest is not None and log.failed is None for log in logs))
 
     def wait_for_step(self, step, timeout=None):
         return self.wait_for_log(lambda log: log.last_step(self.own_since) >= step,

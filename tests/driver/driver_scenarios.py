@@ -53,6 +53,22 @@ def notices_a_failed_attempt_without_a_name():
     objects_to(STARTS_OVER | {"cropdl": nameless + STARTS_OVER["cropdl"]}, "does not name what stood in the way", attempts=20)
 
 
+def forgives_mpirun_a_missed_end_of_native_runs_alone():
+    """mpirun complains of an end without MPI_Finalize: forgiven if the run is native and has its results."""
+    complaint = 'echo \'2. this process called "init", but exited without calling "finalize".\'; exit 1'
+    result = "echo -e 'nonce 1\\nstep 1 1.0\\nok 5 nonce=1' >@; "
+    for script, more, forgiven in ((result + complaint, [], True), (complaint, [], False), (result + "exit 1", [], False),
+                                   (result + complaint, ["cropdl-run"], False)):
+        with driver.Place("missed") as place:
+            job = place.start(["bash", "-c", script.replace("@", place.path("log")), *more], place.path("log"))
+            try:
+                job.finish()
+            except Failure as failure:
+                expect(not forgiven, f"{failure}")
+            else:
+                expect(forgiven, f"let through: {script}")
+
+
 def log_of(directory, text):
     path = os.path.join(directory, "log")
     with open(path, "w") as f:
@@ -134,6 +150,7 @@ SCENARIOS = {
     "driver.notices_a_program_started_from_the_beginning": notices_a_program_started_from_the_beginning,
     "driver.notices_a_failed_attempt_without_a_name": notices_a_failed_attempt_without_a_name,
     "driver.notices_wrong_logs": notices_wrong_logs,
+    "driver.forgives_mpirun_a_missed_end_of_native_runs_alone": forgives_mpirun_a_missed_end_of_native_runs_alone,
     "driver.kills_all_ranks": kills_all_ranks,
     "driver.notices_an_event_that_never_comes": notices_an_event_that_never_comes,
     "driver.lists_and_runs_long_forms": lists_and_runs_long_forms,
