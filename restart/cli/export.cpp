@@ -77,9 +77,11 @@ class NewFile {
       return {};
     }
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT) return cannot_be_written(path_, errno);
-    draft_ = formatted("{}.{}.part", path_, ::getpid());
-    out_ = create_private_file(draft_, O_WRONLY);
-    return out_ ? Status() : cannot_be_written(path_, errno);
+    std::string draft = formatted("{}.{}.part", path_, ::getpid());
+    out_ = create_private_file(draft, O_WRONLY);
+    if (!out_) return cannot_be_written(path_, errno);
+    draft_ = std::move(draft);  // from now on ours to remove
+    return {};
   }
 
   int fd() const { return out_.fd(); }

@@ -105,7 +105,8 @@ TEST_F(ImageDamage, WrongFramesAndLengthsOfACompressedImageAreRefused) {
   ImageTrailer trailer;
   std::memcpy(&trailer, good.data() + good.size() - sizeof trailer, sizeof trailer);
   // The index: regions, entry, "[heap]", two extents, four checksums, four lengths.
-  constexpr size_t kSums = 8 + sizeof(IndexEntry) + 8 + 2 * sizeof(Extent), kLengths = kSums + 4 * 8;
+  constexpr size_t kSums = 8 + sizeof(IndexEntry) + 8 + 2 * sizeof(Extent),
+                   kLengths = kSums + 4 * sizeof(uint64_t);
   std::vector<uint32_t> lengths(4);
   std::memcpy(lengths.data(), good.data() + trailer.index_offset + kLengths, 16);
   const uint32_t sum = lengths[0] + lengths[1] + lengths[2] + lengths[3];
