@@ -23,7 +23,7 @@ struct AgentConfig {
   // Seconds. The store's disk is measured if that may bring the first version forward by more.
   double worth_measuring = 600;
   double former_cost = 0;     // seconds that a version took before the restart; 0: unknown
-  bool compress = false;      // versions are compressed, which bounds how fast they are written
+  double fastest = 0;         // bytes/s at which all ranks write at most; 0: unknown
   double plausible_cost = 0;  // former_cost, limited to what a slow disk explains
   // Seconds from now until the job's time limit; 0: unknown. Only rank 0's value is used.
   double time_limit = 0;

@@ -15,7 +15,6 @@ constexpr int64_t kTooEarlyPause = 500'000;  // us
 // earlier, the disk is measured. What still costs more exceeds the bound with the first version, and the next
 // waits until that is made up for.
 constexpr double kAssumedSpeed = 500e6, kFastDisk = 4e9;  // bytes/s
-constexpr double kCompressing = 200e6;                    // bytes/s of each rank (restart/compression.h)
 // us; if that found no fast disk, or could not begin
 constexpr int64_t kMeasureAgain = 1800'000'000, kTryToMeasureAgain = 60'000'000;
 // s; what a program loses in its first steps after a version (docs/performance.md), which cannot be measured
@@ -82,7 +81,7 @@ double Hub::beside_seconds() const {
 }
 
 double Hub::cost_at(double speed) const {
-  if (config_.compress) speed = std::min(speed, kCompressing * config_.ranks);
+  if (config_.fastest > 0) speed = std::min(speed, config_.fastest);
   return kAssumedFixed + static_cast<double>(memory_()) * config_.ranks / speed;
 }
 

@@ -10,7 +10,6 @@ namespace cropdl::restart {
 
 namespace {
 
-// 200 MB/s and more (docs/performance.md).
 constexpr int kLevel = 1;
 constexpr char kChecksummed = 4;  // of a frame's byte 4 (RFC 8878, 3.1.1.1)
 

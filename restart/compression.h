@@ -16,6 +16,8 @@ struct ZSTD_DCtx_s;
 
 namespace cropdl::restart {
 
+inline constexpr double kCompressedSpeed = 200e6;  // bytes/s of one processor, at least (docs/performance.md)
+
 class Compressor {
  public:
   Compressor();

@@ -207,12 +207,19 @@ bool parse(CLI::App& app, int argc, char** argv, bool has_program, Options* opti
     *status = 2;  // docs/cli.md
     return false;
   };
+  for (CLI::Option* option : app.get_options())
+    if (option->get_expected_max() == 0 && option->get_option_text().empty()) option->disable_flag_override();
   if (has_program) app.prefix_command();  // the first word that is not an option ends the parsing
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
     *status = app.exit(e);
     return false;
+  } catch (const CLI::ArgumentMismatch& e) {
+    // Of "--quiet=5" CLI11 says that it was given a disallowed flag override.
+    const std::string line = e.what(),
+                      option = line.substr(0, line.find(" was given a disallowed flag override"));
+    return wrong(option == line ? line : "--" + option + " takes no value");
   } catch (const CLI::ParseError& e) {
     return wrong(e.what());
   }

@@ -105,7 +105,7 @@ __attribute__((constructor)) void enter(int argc, char** argv, char**) {
   words[w++] = runner;
   for (const cropdl::entry::Variable& v : cropdl::entry::kVariables) {
     char* const value = getenv(v.name);
-    if (!value) continue;
+    if (!value || (v.value == v.kNone && (!*value || !strcmp(value, "0")))) continue;
     words[w++] = const_cast<char*>(v.option);
     if (v.value == v.kNextWord) words[w++] = value;
     char* joined;

@@ -5,7 +5,8 @@
 namespace cropdl::entry {
 
 struct Variable {
-  enum Value { kNone, kNextWord, kSameWord };  // the option's: "--quiet", "--dir DIR", "--software-gpu=N"
+  // The option's: "--quiet" (not for "" and "0"), "--dir DIR", "--software-gpu=N".
+  enum Value { kNone, kNextWord, kSameWord };
   const char* name;
   const char* option;
   Value value;

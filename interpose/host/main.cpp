@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cfenv>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include "interpose/host/process.h"
 #include "interpose/seam/control_page.h"
 #include "interpose/seam/thread.h"
+#include "restart/compression.h"
 #include "restart/process/attributes.h"
 #include "restart/session/checkpoint_session.h"
 #include "restart/session/process_state.h"
@@ -206,7 +208,11 @@ Status start_agent(Process& p, double former_cost, double plausible_cost) {
   config.schedule = p.schedule;
   config.former_cost = former_cost;
   config.plausible_cost = plausible_cost;
-  config.compress = p.boot.compress;
+  if (p.boot.compress) {  // all ranks are on one node
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    config.fastest =
+        restart::kCompressedSpeed * static_cast<double>(std::clamp<long>(processors, 1, p.launch.ranks));
+  }
   std::string note;
   config.time_limit = launching::time_limit(p.boot, p.schedule, &note);
   if (!note.empty() && config.rank == 0) say(speaker() + note);

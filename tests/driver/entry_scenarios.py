@@ -208,6 +208,9 @@ def unknown_options():
                  rf"cropdl-run: unknown option `{re.escape(named)}` \(see cropdl-run --help\)")
         for words in ([], ["--"], ["--dir", place.store]):
             says(place, [run, *words], r"cropdl-run: no program given \(see cropdl-run --help\)")
+        for flag in ("--compress", "--by-reference", "--quiet"):
+            for value in ("3", "0", "no"):
+                says(place, [run, f"{flag}={value}", "/bin/true"], rf"cropdl-run: {flag} takes no value \(see cropdl-run --help\)")
         expect(not os.path.exists(place.store), "a store was made")
         for options in ([], ["--"]):  # words after the program are the program's
             place.store = place.path(f"store{len(options)}")

@@ -133,6 +133,19 @@ def compressed():
         check_whole(Log(job.log))
 
 
+@scenario("saving.variable_of_compression_counts_unless_it_is_zero")
+def by_variable():
+    for value, wanted in (("1", 3), ("0", 2)):
+        with Place("variable") as place:
+            job = place.run("openmpi/train", ("--epochs", "50"), "openmpi", 1, preload=True, environment={"CROPDL_COMPRESS": value})
+            job.wait_for_step(5)
+            version, _, _ = take_checkpoint(place, job)
+            with open(place.version_path(version, "rank-0.img"), "rb") as image:
+                found = int.from_bytes(image.read(12)[8:], "little")
+            expect(found == wanted, f"CROPDL_COMPRESS={value}: format {found}, not {wanted}")
+            job.kill_running()
+
+
 SCENARIOS["saving.openmpi.compressed_equals_the_undisturbed_run"] = lambda: survives(
     "p2p_modes", "openmpi", 2, ("--steps", "48", "--pace", "25000"), ("same", "other"), options=("--compress",))
 SCENARIOS["saving.mpich.by_reference_equals_the_undisturbed_run"] = lambda: survives(
