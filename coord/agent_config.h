@@ -23,8 +23,8 @@ struct AgentConfig {
   // Seconds. The store's disk is measured if that may bring the first version forward by more.
   double worth_measuring = 600;
   double former_cost = 0;     // seconds that a version took before the restart; 0: unknown
-  double fastest = 0;         // bytes/s at which all ranks write at most; 0: unknown
   double plausible_cost = 0;  // former_cost, limited to what a slow disk explains
+  double fastest = 0;         // bytes/s at which all ranks write at most; 0: unknown
   // Seconds from now until the job's time limit; 0: unknown. Only rank 0's value is used.
   double time_limit = 0;
   // Rank 0 draws a progress line on its standard error if that is a terminal (progress.h).

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,14 @@ inline uint64_t bytes_of(std::span<const iovec> pieces) {
   uint64_t sum = 0;
   for (const iovec& one : pieces) sum += one.iov_len;
   return sum;
+}
+
+// Copies the pieces to `to`, one after the other.
+inline void gather(std::span<const iovec> pieces, char* to) {
+  for (const iovec& one : pieces) {
+    std::memcpy(to, one.iov_base, one.iov_len);
+    to += one.iov_len;
+  }
 }
 
 // The kind of memory at a region's addresses. A reader refuses unknown kinds.

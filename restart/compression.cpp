@@ -26,11 +26,7 @@ std::span<char> Compressor::compress(std::span<const iovec> pieces) {
   const char* from = static_cast<const char*>(pieces.front().iov_base);
   const uint64_t bytes = bytes_of(pieces);
   if (pieces.size() > 1) {
-    char* to = plain_.data();
-    for (const iovec& one : pieces) {
-      std::memcpy(to, one.iov_base, one.iov_len);
-      to += one.iov_len;
-    }
+    gather(pieces, plain_.data());
     from = plain_.data();
   }
   // Also an error if the frame has no room, or the context no memory: then the pages are stored as they are.

@@ -98,11 +98,8 @@ class ImageFile {
     if (error_ != 0) return error_;
     Block& block = blocks_[filled_ % blocks_.size()];
     lock.unlock();  // the thread does not touch a block that is not filled
-    block.bytes = 0;
-    for (const iovec& one : pieces) {
-      std::memcpy(block.data.data() + block.bytes, one.iov_base, one.iov_len);
-      block.bytes += one.iov_len;
-    }
+    gather(pieces, block.data.data());
+    block.bytes = bytes_of(pieces);
     lock.lock();
     ++filled_;
     lock.unlock();

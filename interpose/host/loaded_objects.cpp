@@ -3,7 +3,6 @@
 #include <link.h>
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <span>
 #include <string_view>

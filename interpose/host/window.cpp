@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/time.h"
 #include "interpose/handles/heap.h"
 #include "interpose/host/process.h"
 #include "interpose/seam/control_page.h"
@@ -116,9 +117,7 @@ Status map_fresh_state(const std::string& installation, const std::string& exe) 
   state->kernel_pid = state->virtual_pid = getpid();
   state->segments.followed = 1;
   state->core_level = seam::kCoreLevel;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  state->began = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+  state->began = clock_ns(CLOCK_REALTIME);
   state->brk_first = seam::kBrkBegin + drawn((seam::kBrkEnd - seam::kBrkBegin) / 2);
   state->brk_current = state->brk_mapped = state->brk_first;
   state->map_next = seam::kMapBegin + drawn(kSpread);

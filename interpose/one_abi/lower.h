@@ -101,7 +101,6 @@ int64_t noted_error(bool forget);              // of the calling thread; 0: none
 // Other values pass unchanged: null, and numbers with a meaning (streams 0, 1, 2).
 inline constexpr uint64_t kTag = 0x7a7aull << 48;
 inline constexpr uint32_t kSmallTag = 0x5a00'0000;
-inline bool is_virtual(uint64_t word) { return word >> 48 == 0x7a7a; }
 
 inline handles::Tables* tables = nullptr;  // of the family; null until the first object is made
 

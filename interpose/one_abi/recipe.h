@@ -10,6 +10,7 @@
 
 namespace cropdl::one_abi {
 
+inline bool is_virtual(uint64_t word) { return word >> 48 == 0x7a7a; }  // a handle with kTag (lower.h)
 uint64_t real_word_of_recipe(uint64_t word);  // also for ended objects that other recipes still need
 
 template <class H>
@@ -21,7 +22,7 @@ class Key : public handles::RecipeWriter {
   void text(const char* t) { array(t, t ? static_cast<int64_t>(strlen(t)) + 1 : 0); }
   void handle(uint64_t word) {
     value(word);
-    if (word >> 48 == 0x7a7a) handles::RecipeWriter::handle(static_cast<handles::Handle>(word));
+    if (is_virtual(word)) handles::RecipeWriter::handle(static_cast<handles::Handle>(word));
   }
   template <class H>
   void handles(const H* from, int64_t n, uint32_t kind);

@@ -28,6 +28,27 @@ def saved(place, options):
     return size, Log(job.log), bounds[job.log]
 
 
+def saved_smaller(place, option, largest):
+    """saved() with this option, whose image has less than largest(size of one without it) bytes, and which `cropdl verify` accepts. Returns
+    the image's size, the most that it may have, the log, the bounds of the step."""
+    small, before, bounds = saved(place, [option])
+    with Place("whole") as other:
+        whole, _, _ = saved(other, [])
+    expect(small < largest(whole), f"an image has {small} bytes with {option}, {whole} without")
+    status, text, _ = place.ask([tool("cropdl"), "verify", place.store])
+    expect(status == 0, f"verify: {text}")
+    return small, largest(whole), before, bounds
+
+
+def saved_once_more(place, job, small, most):
+    """The restarted program is saved in the same way, and killed. Returns the version and the bounds of the step."""
+    version, _, bounds = take_checkpoint(place, job)
+    again = os.path.getsize(place.version_path(version, "rank-0.img"))
+    expect(again < most, f"after a restart an image has {again} bytes, {small} before")
+    job.kill_running()
+    return version, bounds
+
+
 def goes_on(place, before, bounds):
     job = place.restart(alone=True)
     job.wait_for_step(bounds[1] + 3)
@@ -47,18 +68,9 @@ def refused(place, words):
 @scenario("saving.by_reference_omits_contents_of_programs_and_libraries")
 def by_reference():
     with Place("reference") as place:
-        small, before, bounds = saved(place, ["--by-reference"])
-        with Place("whole") as other:
-            whole, _, _ = saved(other, [])
-        expect(small < whole - 1_000_000, f"an image has {small} bytes by reference, {whole} without")  # libc's code alone is larger
-        status, text, _ = place.ask([tool("cropdl"), "verify", place.store])
-        expect(status == 0, f"verify: {text}")
+        small, most, before, bounds = saved_smaller(place, "--by-reference", lambda whole: whole - 1_000_000)  # libc's code alone is larger
         job = goes_on(place, before, bounds)
-        # The restarted program is saved in the same way and restarted once more.
-        version, _, bounds = take_checkpoint(place, job)
-        again = os.path.getsize(place.version_path(version, "rank-0.img"))
-        expect(again < whole - 1_000_000, f"after a restart an image has {again} bytes, {small} before")
-        job.kill_running()
+        _, bounds = saved_once_more(place, job, small, most)
         job = goes_on(place, Log(job.log), bounds[job.log])
         job.finish()
         check_whole(Log(job.log))
@@ -103,12 +115,7 @@ def whole():
 @scenario("saving.compressed_versions_are_smaller_and_restart_compressed")
 def compressed():
     with Place("compressed") as place:
-        small, before, bounds = saved(place, ["--compress"])
-        with Place("whole") as other:
-            whole, _, _ = saved(other, [])
-        expect(small < whole * 0.7, f"an image has {small} bytes compressed, {whole} without")
-        status, text, _ = place.ask([tool("cropdl"), "verify", place.store])
-        expect(status == 0, f"verify: {text}")
+        small, most, before, bounds = saved_smaller(place, "--compress", lambda whole: whole * 0.7)
         status, text, _ = place.ask([tool("cropdl"), "inspect", "--json", place.store])
         told = json.loads(text)
         image = told["images"][0]
@@ -117,10 +124,7 @@ def compressed():
         status, text, _ = place.ask([tool("cropdl"), "inspect", place.store])
         expect(re.search(r"^images:  \S+ MB = \S+ MB of memory \(of \S+ MB, compressed\) \+ ", text, re.MULTILINE), text)
         job = goes_on(place, before, bounds)
-        version, _, bounds = take_checkpoint(place, job)
-        again = os.path.getsize(place.version_path(version, "rank-0.img"))
-        expect(again < whole * 0.7, f"after a restart an image has {again} bytes, {small} before")
-        job.kill_running()
+        version, _ = saved_once_more(place, job, small, most)
         path = place.version_path(version, "rank-0.img")
         with open(path, "r+b") as f:  # damage in the last version: the one before is restarted
             f.seek(5000)

@@ -157,8 +157,8 @@ CUgraph* bodies_for_program(CUgraph* bodies, unsigned n, uint64_t node, Maker m)
 
 // `edges`: the array of the edges' data, where the function has one.
 template <class F, class P, class... Edges>
-auto add_any(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, P* params,
-             Edges... edges) {
+auto add_any_node(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, P* params,
+                  Edges... edges) {
   rt::Call call;
   RealParams<P> real(params);
   P* p = real.get();
@@ -179,14 +179,10 @@ auto add_any(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies
   return r;
 }
 
-template <class F, class P>
-auto add_any_node(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, size_t n, P* params) {
-  return add_any(of, out, to, dependencies, n, params);
-}
 template <class F, class Edge, class P>
 auto add_any_node(RealFunction<F> of, Node* out, CUgraph to, const Node* dependencies, const Edge* edges,
                   size_t n, P* params) {
-  return add_any(of, out, to, dependencies, n, params, edges);
+  return add_any_node(of, out, to, dependencies, n, params, edges);
 }
 
 // --- Querying and changing nodes.

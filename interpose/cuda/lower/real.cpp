@@ -3,8 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <cstdio>
-
 #include <array>
 #include <atomic>
 #include <mutex>

@@ -165,8 +165,7 @@ uint64_t memory_region_bytes() {
   DeviceMemory* its = known_device_memory();
   uint64_t bytes = 0;
   if (its)
-    for (const restart::Region& region : its->contents.regions())
-      for (const restart::Extent& extent : region.present) bytes += extent.end - extent.begin;
+    for (const restart::Region& region : its->contents.regions()) bytes += restart::bytes_of(region.present);
   return bytes;
 }
 

@@ -7,8 +7,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <span>
-#include <vector>
 
 #include "interpose/counting/counting.h"
 #include "interpose/handles/heap.h"
